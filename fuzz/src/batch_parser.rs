@@ -1,8 +1,8 @@
-//! The parser of replies with tags: it yields the same events for any division into pieces.
+//! A model's reply with tags: the same events however it is cut into pieces.
 
-use fumehood_agent::batch::{Parser, ParserLimits, parse, whole};
+use fumehood_agent::batch::{Parser, ParserLimits, merge_pieces, parse};
 
-/// Parses a reply as a whole and in pieces. The first byte is the size of the pieces.
+/// Parses a reply as a whole and in pieces. The first byte says how long the pieces are.
 pub fn run(data: &[u8]) {
     let Some((size, reply)) = data.split_first() else { return };
     let Ok(reply) = std::str::from_utf8(reply) else { return };
@@ -19,5 +19,5 @@ pub fn run(data: &[u8]) {
         rest = after;
     }
     events.extend(parser.finish());
-    assert_eq!(whole(events), at_once, "in pieces of {size}: {reply:?}");
+    assert_eq!(merge_pieces(events), at_once, "in pieces of {size}: {reply:?}");
 }

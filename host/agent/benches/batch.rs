@@ -1,4 +1,4 @@
-//! What a batch costs: against the same calls made directly, ten times as many, and three that wait.
+//! The cost of a batch: compared to the same calls made directly, for ten times as many, and for three that wait.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ struct Wait {
     millis: u64,
 }
 
-/// About as long as a small call into a sandbox takes.
+/// The work of a call: about the time of a small call into a sandbox.
 const ROUNDS: u64 = 60_000;
 
 fn tools() -> Arc<BuiltIns> {

@@ -1,4 +1,4 @@
-//! What the loop costs by itself, per request to the model: a scripted model, an executor that does nothing, no log.
+//! The cost of the loop itself per request, with a scripted model, an executor that does nothing, and no log.
 //!
 //! `cargo bench -p fumehood-agent --bench turns`
 
@@ -27,7 +27,7 @@ use fumehood_core::time::Timestamp;
 
 const ROUNDS: usize = 2_000;
 
-/// Calls are calls, text is the answer.
+/// A driver for which calls are calls, and text is the answer.
 #[derive(Default)]
 struct Plain {
     tools: Vec<ToolSpec>,
@@ -62,10 +62,10 @@ impl Driver for Plain {
     }
 }
 
-/// Every call is answered at once.
-struct Instantly;
+/// An executor that answers every call at once.
+struct InstantExecutor;
 
-impl ToolExecutor for Instantly {
+impl ToolExecutor for InstantExecutor {
     fn specs(&self, _: &Scope) -> Vec<ToolSpec> {
         let spec = |name: &str| ToolSpec {
             name: name.to_owned(),
@@ -95,7 +95,7 @@ impl ToolExecutor for Instantly {
     }
 }
 
-/// How long a run of so many turns takes, per turn: all but its last ask for `calls` calls.
+/// Measures the time per turn of a run. All turns but the last request `calls` calls.
 async fn per_turn(turns: usize, calls: usize) -> Duration {
     let asked = AtomicUsize::new(0);
     let model = move |_: &Request| -> Result<Response, ModelError> {
@@ -113,8 +113,8 @@ async fn per_turn(turns: usize, calls: usize) -> Duration {
     let (calls, calls_in_all) = (u32::MAX, None);
     let budget = Budget { turns: u32::MAX, calls, calls_in_all, ..Budget::default() };
     let config = SessionConfig { budget, ..SessionConfig::default() };
-    let builder = Agent::builder(Arc::new(model)).with_driver(Plain::default()).with_executor(Arc::new(Instantly));
-    let mut agent = builder.with_config(config).build().expect("an agent");
+    let builder = Agent::builder(Arc::new(model)).driver(Plain::default()).executor(Arc::new(InstantExecutor));
+    let mut agent = builder.config(config).build().expect("an agent");
     let started = Instant::now();
     let outcome = agent.run("add").await.expect("a run");
     let took = started.elapsed();

@@ -1,4 +1,4 @@
-//! A driver that returns scripted decisions instead of reading replies, for tests and demonstrations.
+//! A driver that follows a script instead of reading replies, for tests and demonstrations.
 
 use std::collections::VecDeque;
 
@@ -6,12 +6,12 @@ use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
 use crate::driver::{Decision, DecisionError, DecisionFault, Driver};
 use crate::execution::ToolExecution;
-use crate::native::pair;
+use crate::native::to_tool_messages;
 
-/// A driver that returns scripted decisions in order, one for each reply, and ignores the replies.
+/// A driver that returns scripted decisions in order, one for each reply, whatever the reply says.
 ///
-/// The script continues from one execution to the next and never restarts. After its end every reply is a failure, or
-/// the answer of [`ScriptedDriver::then_answer`], so that a loop around it always ends.
+/// The script continues from one execution to the next and never starts again. After its end, every reply is a failure
+/// with a message about that, or the answer of [`ScriptedDriver::then_answer`]. So a loop around it always ends.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedDriver {
     script: VecDeque<Decision>,
@@ -20,7 +20,7 @@ pub struct ScriptedDriver {
 }
 
 impl ScriptedDriver {
-    /// Creates an empty script.
+    /// Creates a driver with an empty script.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -33,7 +33,7 @@ impl ScriptedDriver {
         self
     }
 
-    /// Adds a decision to make these calls in one batch: names, and arguments as JSON text.
+    /// Adds a decision with these calls in one batch: names, and arguments as JSON text.
     #[must_use]
     pub fn calls<N: Into<String>, A: Into<String>>(self, calls: impl IntoIterator<Item = (N, A)>) -> Self {
         let intent = |(name, arguments): (N, A)| ToolIntent {
@@ -45,7 +45,7 @@ impl ScriptedDriver {
         self.decision(Decision::Call { text: String::new(), calls, refused: Vec::new() })
     }
 
-    /// Adds a decision to make one call.
+    /// Adds a decision with one call.
     #[must_use]
     pub fn call(self, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         self.calls([(name, arguments)])
@@ -57,7 +57,7 @@ impl ScriptedDriver {
         self.decision(Decision::Answer(text.into()))
     }
 
-    /// Sets the answer after the end of the script, instead of a failure.
+    /// Sets the answer after the end of the script, in place of a failure.
     #[must_use]
     pub fn then_answer(mut self, text: impl Into<String>) -> Self {
         self.rest = Some(text.into());
@@ -87,11 +87,11 @@ impl Driver for ScriptedDriver {
     }
 
     fn trace(&self, _: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        executions.iter().flat_map(|execution| pair(execution, "")).collect()
+        executions.iter().flat_map(|execution| to_tool_messages(execution, "")).collect()
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        pair(execution, "").to_vec()
+        to_tool_messages(execution, "").to_vec()
     }
 }
 

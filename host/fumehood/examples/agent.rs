@@ -53,12 +53,12 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let mut agent = host
         .agent(Arc::new(model))
         .allow(["calculator__add", "calculator__multiply"])
-        .with_prompt("You calculate with tools, never in your head.")
-        .with_actor("ann")
-        .with_budget(Budget { turns: 6, wall_time: Some(Duration::from_secs(30)), ..Budget::default() })
+        .prompt("You calculate with tools, never in your head.")
+        .actor("ann")
+        .budget(Budget { turns: 6, wall_time: Some(Duration::from_secs(30)), ..Budget::default() })
         .pipeline(|pipeline| pipeline.rule(Arc::new(ask)))
-        .with_approver(Arc::new(Obliging))
-        .with_event_log(&log)
+        .approver(Arc::new(Obliging))
+        .event_log(&log)
         .build()?;
     agent.tap().wiretap(|event| {
         if let AgentEvent::Record(record) = event {

@@ -63,7 +63,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::text("!calculator__add {\"a\": 3, \"b\": 5}\n!calculator__multiply {\"a\": 3, \"b\": 5}"),
         ScriptedReply::text("The sum is 8, the product 15.").expect_text("15"),
     ]);
-    let mut agent = host.agent(Arc::new(model)).allow_everything().with_driver(Lines::default()).build()?;
+    let mut agent = host.agent(Arc::new(model)).allow_everything().driver(Lines::default()).build()?;
     let outcome = agent.run("Sum and product of 3 and 5?").await?;
     println!("{} after {} calls", outcome.text(), outcome.run.executions().count());
     assert_eq!(outcome.text(), "The sum is 8, the product 15.");

@@ -75,7 +75,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::text("8, both times.").expect_text("8"),
     ]);
     let mut events = host.subscribe();
-    let mut agent = host.agent(Arc::new(model)).with_executor(Arc::new(executor)).build()?;
+    let mut agent = host.agent(Arc::new(model)).executor(Arc::new(executor)).build()?;
     let outcome = agent.run("3 + 5, twice?").await?;
     let mut ran = 0;
     while let Some(event) = events.try_next() {

@@ -43,7 +43,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::text("12, and it stays open.").expect_text("not closed here"),
     ]);
     let host = Host::builder().build()?;
-    let agent = host.agent(Arc::new(model)).allow_everything().with_built_ins(Arc::new(tools));
+    let agent = host.agent(Arc::new(model)).allow_everything().built_ins(Arc::new(tools));
     let agent = agent.pipeline(|pipeline| pipeline.before(Arc::new(block)).after(Arc::new(redact)));
     let outcome = agent.build()?.run("What is left? Then close it.").await?;
     for execution in outcome.run.executions() {

@@ -79,8 +79,8 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         ScriptedReply::text("Your colour is blue.").expect_text("blue"),
     ]);
     let host = Host::builder().build()?;
-    let agent = host.agent(Arc::new(model)).with_actor("ann").with_memory(Arc::clone(&notes) as Arc<dyn Memory>);
-    let mut agent = agent.with_recorder(Arc::clone(&lines) as Arc<dyn Recorder>).build()?;
+    let agent = host.agent(Arc::new(model)).actor("ann").memory(Arc::clone(&notes) as Arc<dyn Memory>);
+    let mut agent = agent.recorder(Arc::clone(&lines) as Arc<dyn Recorder>).build()?;
     let outcome = agent.run("My colour is blue. What is my colour?").await?;
     agent.close().await?;
     let lines = lines.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -166,32 +166,32 @@ impl AgentBuilder {
 /// Parts that take the place of the usual ones.
 impl AgentBuilder {
     /// Sets the driver, which takes replies for decisions. The native driver by default.
-    pub fn with_driver(mut self, driver: impl Driver + 'static) -> Self {
-        self.agent = self.agent.with_driver(driver);
+    pub fn driver(mut self, driver: impl Driver + 'static) -> Self {
+        self.agent = self.agent.driver(driver);
         self.driven = true;
         self
     }
 
     /// Replaces the pipeline as the executor of calls. Settings of tools, allowlists, memory and the pipeline have
     /// no effect then.
-    pub fn with_executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
+    pub fn executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
         self.executor = Some(executor);
         self
     }
 
     /// Functions of the host's own that are tools besides those of components.
-    pub fn with_built_ins(mut self, tools: Arc<BuiltIns>) -> Self {
+    pub fn built_ins(mut self, tools: Arc<BuiltIns>) -> Self {
         self.built_ins = tools;
         self
     }
 
     /// A further registry of tools, such as [`McpTools`](crate::Remotes): asked after those of its family that are there.
-    pub fn with_family(self, family: Arc<dyn ToolProvider>) -> Self {
+    pub fn provider(self, family: Arc<dyn ToolProvider>) -> Self {
         self.pipeline(move |pipeline| pipeline.provider(family))
     }
 
     /// Gives the model notes of its own, and three tools to use them, which may always be called.
-    pub fn with_memory(mut self, memory: Arc<dyn Memory>) -> Self {
+    pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
         self.memory = Some(memory);
         self
     }
@@ -217,31 +217,31 @@ impl AgentBuilder {
     }
 
     /// Keeps what happens in this file: [`EventLog::open`] with its usual options. The log is closed with the agent.
-    pub fn with_event_log(mut self, path: impl Into<PathBuf>) -> Self {
+    pub fn event_log(mut self, path: impl Into<PathBuf>) -> Self {
         self.log = Some(path.into());
         self
     }
 
     /// Records there instead of in a file.
-    pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+    pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
     /// Sets how long the loop and each call wait for their records.
-    pub fn with_durability(mut self, durability: Durability) -> Self {
+    pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
     /// Sets the clock.
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
     /// Sets who is asked about calls that a guardrail does not decide, and about more turns when those have run out.
-    pub fn with_approver(mut self, human: Arc<dyn Approver>) -> Self {
+    pub fn approver(mut self, human: Arc<dyn Approver>) -> Self {
         self.human = Some(human);
         self
     }
@@ -250,44 +250,44 @@ impl AgentBuilder {
 /// The session.
 impl AgentBuilder {
     /// Sets the configuration of the session, in place of what was set of it before.
-    pub fn with_config(mut self, config: SessionConfig) -> Self {
+    pub fn config(mut self, config: SessionConfig) -> Self {
         self.config = config;
         self
     }
 
     /// Limits what the session may use.
-    pub fn with_budget(mut self, budget: Budget) -> Self {
+    pub fn budget(mut self, budget: Budget) -> Self {
         self.config.budget = budget;
         self
     }
 
     /// Sets the system prompt: the role of the model and how it should behave.
-    pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
         self.config.prompt.agent = prompt.into();
         self
     }
 
     /// On whose behalf everything runs; without this on a guest's.
-    pub fn with_actor(mut self, actor: impl Into<Arc<str>>) -> Self {
+    pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
         self.scope.actor = Some(actor.into());
         self
     }
 
     /// The agent's state, as JSON text: a snapshot for tools that were granted it, until a hook changes it.
-    pub fn with_state(mut self, state: impl Into<Arc<str>>) -> Self {
+    pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
         self.scope.state = Some(state.into());
         self
     }
 
     /// Actor, skill, envelope and state of every batch. Replaces what was said about them before.
-    pub fn with_scope(mut self, scope: Scope) -> Self {
+    pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
     /// Fuel that the session shares with others.
-    pub fn with_tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
-        self.agent = self.agent.with_tenant_fuel(fuel);
+    pub fn tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
+        self.agent = self.agent.tenant_fuel(fuel);
         self
     }
 
@@ -317,23 +317,23 @@ impl AgentBuilder {
         let tap = Arc::new(Tap::new(recorder));
         let executor = match self.executor.take() {
             Some(executor) => executor,
-            None => self.executor(&tap)?,
+            None => self.build_executor(&tap)?,
         };
-        let agent = if self.driven { self.agent } else { self.agent.with_driver(NativeDriver::default()) };
+        let agent = if self.driven { self.agent } else { self.agent.driver(NativeDriver::default()) };
         let mut agent = agent
-            .with_executor(executor)
-            .with_config(self.config)
-            .with_scope(self.scope)
-            .with_tap(tap)
-            .with_durability(self.durability)
-            .with_clock(self.clock);
+            .executor(executor)
+            .config(self.config)
+            .scope(self.scope)
+            .tap(tap)
+            .durability(self.durability)
+            .clock(self.clock);
         if let Some(human) = self.human {
-            agent = agent.with_approver(human);
+            agent = agent.approver(human);
         }
         Ok(agent.build()?)
     }
 
-    fn executor(&mut self, tap: &Arc<Tap>) -> Result<Arc<dyn ToolExecutor>, AgentError> {
+    fn build_executor(&mut self, tap: &Arc<Tap>) -> Result<Arc<dyn ToolExecutor>, AgentError> {
         let mut allowlists = std::mem::take(&mut self.allowlists);
         if let Some(skill) = self.scope.skill.as_deref().filter(|name| !allowlists.skills.contains_key(*name)) {
             return Err(AgentError::UnknownSkill(skill.to_owned()));

@@ -35,8 +35,8 @@ async fn run(driver: impl Driver + 'static, replies: Vec<ScriptedReply>, recorde
     let mut agent = host
         .agent(Arc::new(ScriptedModel::new(replies)))
         .allow_everything()
-        .with_driver(driver)
-        .with_recorder(recorder)
+        .driver(driver)
+        .recorder(recorder)
         .build()
         .unwrap();
     let outcome = agent.run("What is (3 + 5) * 2?").await.unwrap();
@@ -105,7 +105,7 @@ async fn g2_nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
     let seen = Arc::new(Mutex::new(String::new()));
     let spoken = Arc::clone(&seen);
     let agent = host.agent(Arc::new(ScriptedModel::new(replies))).allow_everything();
-    let mut agent = agent.with_driver(BatchDriver::new()).build().unwrap();
+    let mut agent = agent.driver(BatchDriver::new()).build().unwrap();
     agent.tap().wiretap(move |event| {
         if let AgentEvent::Delta { delta: Delta::Text(text), .. } = event {
             spoken.lock().unwrap().push_str(text);

@@ -70,7 +70,7 @@ async fn i6_the_native_driver_and_the_pipeline_are_there_unless_others_are_given
     assert!(offered.lock().unwrap()[0].contains(&"calculator__multiply".to_owned()));
 
     let driver = ScriptedDriver::new().call("calculator__multiply", r#"{"a": 2, "b": 5}"#).answer("done");
-    let mut agent = host.agent(model).allow_everything().with_driver(driver).build().unwrap();
+    let mut agent = host.agent(model).allow_everything().driver(driver).build().unwrap();
     let outcome = agent.run("go").await.unwrap();
     assert_eq!(outcome.text(), "done");
     assert_eq!(outcome.run.executions().next().unwrap().name(), "calculator__multiply");
@@ -109,7 +109,7 @@ async fn k9_names_of_nothing_are_refused_at_once() {
     check(host.agent(model()).use_skill("maths").build(), "the skill 'maths'");
     let skill = Skill::new().component_tool("nothing");
     check(host.agent(model()).skill("s", skill).build(), "the skill 's' names the tool 'nothing'");
-    check(host.agent(model()).with_event_log("/dev/null/events.db").build(), "the event log cannot be opened");
+    check(host.agent(model()).event_log("/dev/null/events.db").build(), "the event log cannot be opened");
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn what_happens_is_in_the_file_that_was_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.db");
     let (model, _) = calls("calculator__add", ADD);
-    let agent = host().await.agent(model).allow_everything().with_actor("ann").with_event_log(&path);
+    let agent = host().await.agent(model).allow_everything().actor("ann").event_log(&path);
     let mut agent = agent.build().unwrap();
     agent.run("go").await.unwrap();
     agent.close().await.unwrap();
@@ -165,9 +165,8 @@ async fn rules_people_memory_and_functions_are_a_line_each() {
     tools.register(greet).unwrap();
     let ask = RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() });
     let (model, offered) = calls("greet", "{}");
-    let agent =
-        host.agent(model).allow(["greet"]).with_built_ins(tools).with_memory(Arc::new(InMemoryStore::default()));
-    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).with_approver(Arc::new(CallsOnly));
+    let agent = host.agent(model).allow(["greet"]).built_ins(tools).memory(Arc::new(InMemoryStore::default()));
+    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallsOnly));
     let mut agent = agent.build().unwrap();
     let (status, outcome) = status(&mut agent).await;
     assert_eq!((status, outcome.text()), (Status::Ok, "hello"));
@@ -203,7 +202,7 @@ async fn c2_there_is_no_way_to_a_tool_but_through_the_executor() {
     let mut events = host.subscribe();
     let executor = Arc::new(RunsNothing::default());
     let (model, _) = calls("calculator__add", ADD);
-    let agent = host.agent(model).allow_everything().with_executor(Arc::clone(&executor) as Arc<dyn ToolExecutor>);
+    let agent = host.agent(model).allow_everything().executor(Arc::clone(&executor) as Arc<dyn ToolExecutor>);
     agent.build().unwrap().run("go").await.unwrap();
     assert_eq!(executor.0.lock().unwrap()[0], ("calculator__add".to_owned(), ADD.to_owned()));
     assert!(events.try_next().is_none(), "no guest ran");
@@ -245,15 +244,15 @@ async fn k24_the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
             kept.lock().unwrap().push(request.clone());
             Ok(Response::text(answer))
         };
-        let agent = with(host().await.agent(Arc::new(model)).allow_everything().with_prompt("You calculate."));
+        let agent = with(host().await.agent(Arc::new(model)).allow_everything().prompt("You calculate."));
         agent.build().unwrap().run(said).await.unwrap();
         asked.lock().unwrap().remove(0)
     };
     let native = capture(|agent| agent, "16").await;
     assert!(native.tools.iter().any(|tool| tool.name == "calculator__add"));
     assert!(native.messages[0].content.contains("You calculate."));
-    let react = capture(|agent| agent.with_driver(ReactDriver::default()), r#"{"type":"final_answer","answer":"16"}"#);
-    let batch = capture(|agent| agent.with_driver(BatchDriver::new()), "16");
+    let react = capture(|agent| agent.driver(ReactDriver::default()), r#"{"type":"final_answer","answer":"16"}"#);
+    let batch = capture(|agent| agent.driver(BatchDriver::new()), "16");
     for request in [native, react.await, batch.await] {
         let user = request.messages.iter().find(|message| message.role == Role::User).unwrap();
         assert_eq!(user.content, said);
@@ -276,7 +275,7 @@ async fn i28_what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
     });
     let driver = ScriptedDriver::new().call("see", "{}").call("see", "{}").answer("done");
     let model = |_: &Request| Ok::<_, ModelError>(Response::text("-"));
-    let agent = empty().agent(Arc::new(model)).allow(["see"]).with_built_ins(Arc::new(tools)).with_driver(driver);
+    let agent = empty().agent(Arc::new(model)).allow(["see"]).built_ins(Arc::new(tools)).driver(driver);
     let mut agent = agent.pipeline(|pipeline| pipeline.after(Arc::new(hook))).build().unwrap();
     let outcome = agent.run("go").await.unwrap();
     let seen: Vec<_> = outcome.run.executions().map(|execution| execution.result.text().unwrap()).collect();
@@ -288,7 +287,7 @@ async fn l4_a_channel_in_use_is_all_that_there_is() {
     let host = host().await;
     let (model, offered) = calls("calculator__add", ADD);
     let on = |channel: &str| {
-        let builder = host.agent(Arc::clone(&model)).allow_everything().with_scope(Scope::default());
+        let builder = host.agent(Arc::clone(&model)).allow_everything().scope(Scope::default());
         builder.channel("phone", ["calculator__multiply"]).channel("desk", ["calculator__add"]).use_channel(channel)
     };
     let (refused, outcome) = status(&mut on("phone").build().unwrap()).await;

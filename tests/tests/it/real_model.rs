@@ -51,9 +51,9 @@ type With = fn(AgentBuilder) -> AgentBuilder;
 
 /// Each driver, and a name for messages.
 const DRIVERS: [(&str, With); 3] = [
-    ("native", |agent| agent.with_driver(NativeDriver::default())),
-    ("react", |agent| agent.with_driver(ReactDriver::default())),
-    ("batch", |agent| agent.with_driver(BatchDriver::new())),
+    ("native", |agent| agent.driver(NativeDriver::default())),
+    ("react", |agent| agent.driver(ReactDriver::default())),
+    ("batch", |agent| agent.driver(BatchDriver::new())),
 ];
 
 /// One question to the model with one driver, and the records of it.
@@ -67,8 +67,8 @@ async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<Sto
         stream_time: Some(Duration::from_secs(600)),
         ..Budget::default()
     };
-    let agent = host.agent(model).allow(task.allowed.iter().copied()).with_budget(budget);
-    let agent = agent.with_recorder(Arc::clone(&log) as Arc<dyn Recorder>);
+    let agent = host.agent(model).allow(task.allowed.iter().copied()).budget(budget);
+    let agent = agent.recorder(Arc::clone(&log) as Arc<dyn Recorder>);
     let mut agent = with(agent).build().unwrap();
     let within = Duration::from_secs(1000);
     let outcome = tokio::time::timeout(within, agent.run(task.question)).await.expect("a run ends").unwrap();

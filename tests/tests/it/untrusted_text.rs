@@ -67,12 +67,8 @@ async fn run(
         .unwrap();
     let asked = Arc::new(Mutex::default());
     let model = Listening { model: ScriptedModel::new(vec![call, end]), asked: Arc::clone(&asked) };
-    let mut agent = Agent::builder(Arc::new(model))
-        .with_driver(driver)
-        .with_executor(Arc::new(pipeline))
-        .with_tap(tap)
-        .build()
-        .unwrap();
+    let mut agent =
+        Agent::builder(Arc::new(model)).driver(driver).executor(Arc::new(pipeline)).tap(tap).build().unwrap();
     let outcome = agent.run("Go on.").await.unwrap();
     agent.close().await.unwrap();
     log.flush().await.unwrap();

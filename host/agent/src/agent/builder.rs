@@ -1,15 +1,14 @@
-//! Puts an agent together out of its parts.
+//! The builder of an agent.
 
 use std::sync::Arc;
 
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 
-use super::cancel::CancelHandle;
 use super::events::Tap;
-use super::ledger::Ledger;
+use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
-use super::texts::Texts;
+use super::wait::CancelHandle;
 use crate::approver::Approver;
 use crate::budget::TenantFuel;
 use crate::clock::{Clock, SystemClock};
@@ -17,7 +16,12 @@ use crate::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
 use crate::session::{Session, SessionConfig};
 
-/// An agent in the making. Nothing is kept and nobody is asked unless said so; the clock is the system's.
+/// A builder of an [`Agent`], made by [`Agent::builder`].
+///
+/// - The driver and the executor have no default.
+/// - Records go to a [`NullRecorder`].
+/// - There is no approver.
+/// - The clock is the [`SystemClock`].
 pub struct LoopBuilder {
     model: Arc<dyn Model>,
     driver: Option<Box<dyn Driver>>,
@@ -33,24 +37,24 @@ pub struct LoopBuilder {
     keep_texts: bool,
 }
 
-/// Why there is no agent.
+/// Errors of [`LoopBuilder::build`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// Nobody decides.
-    #[error("the agent has no driver to take replies for decisions; give it one with `with_driver`")]
+    /// The driver is missing.
+    #[error("the agent has no driver to take replies for decisions; give it one with `.driver(…)`")]
     NoDriver,
-    /// Nobody runs calls.
-    #[error("the agent has no executor to run calls; give it one with `with_executor`")]
+    /// The executor is missing.
+    #[error("the agent has no executor to run calls; give it one with `.executor(…)`")]
     NoExecutor,
-    /// There is nobody to ask.
-    #[error("the session is to ask a person for more turns, and there is none; give it one with `with_approver`")]
+    /// The approver is missing, and the session is to ask for more turns.
+    #[error("the session is to ask a person for more turns, and there is none; give it one with `.approver(…)`")]
     NoApprover,
-    /// The system has no random numbers.
+    /// The system has no random bytes for the id of the session.
     #[error("the system gave no random bytes to name the session with; name it yourself in `SessionConfig::id`")]
     NoRandom,
 }
 
-/// Makes up a name for a session.
+/// Generates a random id for a session.
 pub(super) fn new_session_id() -> Result<String, BuildError> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|_| BuildError::NoRandom)?;
@@ -75,72 +79,72 @@ impl LoopBuilder {
         }
     }
 
-    /// Who takes replies for decisions. Replaces the one before.
+    /// Sets the driver, which reads decisions from replies. Replaces the one before.
     #[must_use]
-    pub fn with_driver(mut self, driver: impl Driver + 'static) -> Self {
+    pub fn driver(mut self, driver: impl Driver + 'static) -> Self {
         self.driver = Some(Box::new(driver));
         self
     }
 
-    /// Who runs calls. Replaces the one before.
+    /// Sets the executor of calls. Replaces the one before.
     #[must_use]
-    pub fn with_executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
+    pub fn executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
         self.executor = Some(executor);
         self
     }
 
-    /// What the session is set up with. An empty id is replaced by a new one.
+    /// Sets the configuration of the session. An empty id is replaced by a new one.
     #[must_use]
-    pub fn with_config(mut self, config: SessionConfig) -> Self {
+    pub fn config(mut self, config: SessionConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Actor, skill, envelope, state and parent of every batch. The rest of a scope is filled in by the loop.
+    /// Sets the actor, skill, envelope, state and parent of every batch. The loop fills in the rest of the scope.
     #[must_use]
-    pub fn with_scope(mut self, scope: Scope) -> Self {
+    pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Where records are kept.
+    /// Sets the recorder.
     #[must_use]
-    pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
-        self.with_tap(Arc::new(Tap::new(recorder)))
+    pub fn recorder(self, recorder: Arc<dyn Recorder>) -> Self {
+        self.tap(Arc::new(Tap::new(recorder)))
     }
 
-    /// Where records are kept, behind a tap that the executor shares.
+    /// Sets the recorder, behind a tap that the executor shares.
     #[must_use]
-    pub fn with_tap(mut self, tap: Arc<Tap>) -> Self {
+    pub fn tap(mut self, tap: Arc<Tap>) -> Self {
         self.tap = Some(tap);
         self
     }
 
-    /// How long to wait for each record.
+    /// Sets how long to wait for each record.
     #[must_use]
-    pub fn with_durability(mut self, durability: Durability) -> Self {
+    pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// What tells the time.
+    /// Sets the clock. The default is the [`SystemClock`].
     #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Whom to ask for more turns when they have run out.
+    /// Sets the approver, who is asked for more turns when they have run out.
     #[must_use]
-    pub fn with_approver(mut self, approver: Arc<dyn Approver>) -> Self {
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self.config.ask_for_turns = true;
         self
     }
 
-    /// Fuel that the session shares with others.
+    /// Sets the fuel that the session shares with others.
     #[must_use]
-    pub fn with_tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
+    pub fn tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
         self.tenant = Some(fuel);
         self
     }
@@ -152,18 +156,20 @@ impl LoopBuilder {
         self
     }
 
-    /// Keeps in the records what the model is told and what it says, besides what calls are given and give: that is the
-    /// executor's to keep. Without this only sizes are kept, and messages of the user and answers.
+    /// Records the texts of requests and replies.
+    ///
+    /// Arguments and results of calls are left out, because the executor records them. Without this, only sizes are
+    /// recorded, and the messages of the user and the answers.
     #[must_use]
     pub fn keep_texts(mut self) -> Self {
         self.keep_texts = true;
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
     /// # Errors
-    /// If a part is missing that nothing can stand in for.
+    /// If a part without a default is missing, or the system has no random bytes for the id of the session.
     pub fn build(mut self) -> Result<Agent, BuildError> {
         let driver = self.driver.ok_or(BuildError::NoDriver)?;
         let executor = self.executor.ok_or(BuildError::NoExecutor)?;
@@ -178,8 +184,8 @@ impl LoopBuilder {
         let id = self.config.id.clone();
         let actor = self.scope.actor.as_deref().map(str::to_owned);
         Ok(Agent {
-            name: Arc::from(id.as_str()),
-            ledger: Ledger::new(id, actor),
+            session_id: Arc::from(id.as_str()),
+            records: RecordFactory::new(id, actor),
             session: Session::new(self.config, driver),
             model: self.model,
             executor,
@@ -190,9 +196,9 @@ impl LoopBuilder {
             approver: self.approver,
             tenant: self.tenant,
             cancel: CancelHandle::new(),
-            texts: self.keep_texts.then(Texts::default),
+            texts: self.keep_texts.then(RequestTexts::default),
             inputs: self.keep_inputs.then(Vec::new),
-            closed: false,
+            is_closed: false,
         })
     }
 }

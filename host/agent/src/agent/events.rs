@@ -1,4 +1,4 @@
-//! What happens in a loop, seen live: records on their way to the log, and what is too fleeting to be kept.
+//! Live events of a loop: its records on their way to the log, and events that are not recorded.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,53 +10,53 @@ use tokio::sync::mpsc;
 
 use crate::driver::DecisionFault;
 
-/// One thing that happens.
+/// An event of a loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// Something that is also kept.
+    /// A record that also goes to the log.
     Record(Box<Record>),
     /// A piece of an answer that is still being written.
     Delta {
-        /// Which session.
+        /// The id of the session.
         session: Arc<str>,
         /// The piece.
         delta: Delta,
     },
-    /// Something that an operator should know.
+    /// A warning for the operator.
     Warning {
-        /// Which session.
+        /// The id of the session.
         session: Arc<str>,
-        /// What.
+        /// The message.
         message: String,
     },
 }
 
-/// What sort of event.
+/// The kind of an [`AgentEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventName {
     /// A session began.
     SessionStarted,
-    /// A person or a program said something.
+    /// A user message arrived.
     UserMessage,
-    /// The model is about to be asked.
+    /// A request is about to be sent to the model.
     InferenceRequestStarted,
     /// The model has answered.
     InferenceResponseReceived,
     /// The model gave no answer.
     InferenceFailed,
-    /// No decision could be found in the model's replies.
+    /// No decision was found in the model's replies.
     DecisionExtractionFailed,
     /// The model's decision is not a valid one.
     ValidationFailed,
     /// A call was allowed, changed or denied.
     Verdict,
-    /// A call passed every check and runs.
+    /// A call passed every check and started.
     ToolCallStarted,
-    /// A running call has news.
+    /// A running call reported a partial result.
     ToolCallPartial,
-    /// A call ran and ended, well or badly.
+    /// A call ran and ended, with or without an error.
     ToolCallCompleted,
-    /// The result of a call is ready, as the model is told it.
+    /// The result of a call is ready in the form that the model receives.
     ToolCallResult,
     /// A call was refused before it ran.
     ToolCallRejected,
@@ -66,25 +66,25 @@ pub enum EventName {
     StepFinished,
     /// A session ended.
     SessionFinished,
-    /// A piece of an answer came.
+    /// A piece of an answer arrived.
     Delta,
-    /// Something that an operator should know.
+    /// A warning for the operator.
     Warning,
 }
 
 impl AgentEvent {
-    /// What sort of event it is.
+    /// Returns the kind of the event.
     #[must_use]
     pub fn name(&self) -> EventName {
         match self {
-            Self::Record(record) => name_of(record),
+            Self::Record(record) => event_name(record),
             Self::Delta { .. } => EventName::Delta,
             Self::Warning { .. } => EventName::Warning,
         }
     }
 }
 
-fn name_of(record: &Record) -> EventName {
+fn event_name(record: &Record) -> EventName {
     match record.kind {
         RecordKind::SessionStarted => EventName::SessionStarted,
         RecordKind::UserMessage => EventName::UserMessage,
@@ -109,39 +109,43 @@ fn name_of(record: &Record) -> EventName {
 
 type Callback = Box<dyn Fn(&AgentEvent) + Send + Sync>;
 
-/// Whom to tell, and about what.
+/// A receiver of events, and the events that it receives.
 enum Subscriber {
     Callback { only: Option<EventName>, callback: Callback },
     Channel { sender: mpsc::Sender<Arc<AgentEvent>>, lost: Arc<AtomicU64> },
 }
 
-/// A recorder in front of another: every record goes on to that one, and then to whoever watches. Give the same tap to
-/// the agent and to the executor, and watchers see the calls among the rest, in the order of the log.
+/// A recorder that forwards every record to another one, and then to its subscribers.
+///
+/// Give the same tap to the agent and to the executor, so that subscribers receive the events of calls as well, in the
+/// order of the log.
 pub struct Tap {
     inner: Arc<dyn Recorder>,
-    watched: AtomicBool,
-    watchers: RwLock<Vec<Subscriber>>,
+    has_any: AtomicBool,
+    subscribers: RwLock<Vec<Subscriber>>,
 }
 
 impl Tap {
-    /// In front of `inner`, with nobody watching.
+    /// Creates a tap in front of `inner`, without subscribers.
     #[must_use]
     pub fn new(inner: Arc<dyn Recorder>) -> Self {
-        Self { inner, watched: AtomicBool::new(false), watchers: RwLock::default() }
+        Self { inner, has_any: AtomicBool::new(false), subscribers: RwLock::default() }
     }
 
-    /// Calls `callback` with every event, in the middle of the loop: it must not block, panic or watch this tap.
+    /// Calls `callback` with every event, inside the loop. It must not block, panic or subscribe to this tap.
     pub fn wiretap(&self, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
         self.add(Subscriber::Callback { only: None, callback: Box::new(callback) });
     }
 
-    /// Calls `callback` with every event of this name; see [`Tap::wiretap`].
+    /// Like [`Tap::wiretap`], with events of this name only.
     pub fn on_event(&self, name: EventName, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
         self.add(Subscriber::Callback { only: Some(name), callback: Box::new(callback) });
     }
 
-    /// Every event, through a channel with room for `capacity` (at least 1) of them. What does not fit is lost to this
-    /// subscriber and counted; the loop never waits.
+    /// Subscribes to every event, through a channel with room for `capacity` (at least 1) of them.
+    ///
+    /// The loop never waits: an event that does not fit is dropped for this subscriber, and counted in
+    /// [`Subscription::lost_events`].
     pub fn subscribe(&self, capacity: usize) -> Subscription {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         let lost = Arc::new(AtomicU64::new(0));
@@ -149,22 +153,22 @@ impl Tap {
         Subscription { receiver, lost }
     }
 
-    fn add(&self, watcher: Subscriber) {
-        self.watchers.write().unwrap_or_else(PoisonError::into_inner).push(watcher);
-        self.watched.store(true, Ordering::Release);
+    fn add(&self, subscriber: Subscriber) {
+        self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(subscriber);
+        self.has_any.store(true, Ordering::Release);
     }
 
-    /// Whether anybody watches.
-    pub(super) fn is_watched(&self) -> bool {
-        self.watched.load(Ordering::Acquire)
+    /// Returns whether there are subscribers.
+    pub(super) fn has_subscribers(&self) -> bool {
+        self.has_any.load(Ordering::Acquire)
     }
 
-    /// Tells whoever watches. Nothing is kept.
-    pub(super) fn tell(&self, event: AgentEvent) {
+    /// Passes an event to the subscribers, without recording it.
+    pub(super) fn notify(&self, event: AgentEvent) {
         let event = Arc::new(event);
-        let mut gone = false;
-        for watcher in self.watchers.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            match watcher {
+        let mut has_closed = false;
+        for subscriber in self.subscribers.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            match subscriber {
                 Subscriber::Callback { only, callback } => {
                     if only.is_none_or(|name| name == event.name()) {
                         callback(&event);
@@ -175,38 +179,39 @@ impl Tap {
                     Err(mpsc::error::TrySendError::Full(_)) => {
                         lost.fetch_add(1, Ordering::Relaxed);
                     }
-                    Err(mpsc::error::TrySendError::Closed(_)) => gone = true,
+                    Err(mpsc::error::TrySendError::Closed(_)) => has_closed = true,
                 },
             }
         }
-        if gone {
-            self.forget_the_gone();
+        if has_closed {
+            self.remove_closed();
         }
     }
 
-    fn forget_the_gone(&self) {
-        let mut watchers = self.watchers.write().unwrap_or_else(PoisonError::into_inner);
-        watchers.retain(|watcher| !matches!(watcher, Subscriber::Channel { sender, .. } if sender.is_closed()));
-        self.watched.store(!watchers.is_empty(), Ordering::Release);
+    fn remove_closed(&self) {
+        let mut subscribers = self.subscribers.write().unwrap_or_else(PoisonError::into_inner);
+        subscribers
+            .retain(|subscriber| !matches!(subscriber, Subscriber::Channel { sender, .. } if sender.is_closed()));
+        self.has_any.store(!subscribers.is_empty(), Ordering::Release);
     }
 }
 
 impl Recorder for Tap {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
-        if !self.is_watched() {
+        if !self.has_subscribers() {
             return self.inner.record(record, durability);
         }
         let taken = self.inner.record(record.clone(), durability);
-        self.tell(AgentEvent::Record(Box::new(record)));
+        self.notify(AgentEvent::Record(Box::new(record)));
         taken
     }
 
     fn is_enabled(&self) -> bool {
-        self.is_watched() || self.inner.is_enabled()
+        self.has_subscribers() || self.inner.is_enabled()
     }
 }
 
-/// The events that one subscriber has not seen yet.
+/// The receiving end of [`Tap::subscribe`].
 #[derive(Debug)]
 pub struct Subscription {
     receiver: mpsc::Receiver<Arc<AgentEvent>>,
@@ -214,19 +219,19 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next event; waits for it. `None` once the tap is gone.
+    /// Waits for the next event. Returns `None` once the tap is dropped.
     pub async fn next(&mut self) -> Option<Arc<AgentEvent>> {
         self.receiver.recv().await
     }
 
-    /// The next event, if there is one already.
+    /// Returns the next event if there is one already.
     pub fn try_next(&mut self) -> Option<Arc<AgentEvent>> {
         self.receiver.try_recv().ok()
     }
 
-    /// How many events found no room.
+    /// Returns the number of events that were dropped for want of room.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub fn lost_events(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }

@@ -1,22 +1,21 @@
-//! The loop that acts: asks the model, runs the calls, keeps time and records, as the session says. It decides nothing.
+//! The loop around a session: it carries out the actions of the session (requests, calls, questions), enforces time
+//! limits and writes records. All decisions are made by the session.
 
 mod builder;
-mod cancel;
 mod events;
-mod ledger;
 mod lifecycle;
 mod outcome;
+mod record_factory;
 mod run;
-mod texts;
-mod waiting;
-mod writing;
+mod wait;
+mod writing_time;
 
 pub use crate::clock::{Clock, SystemClock};
 pub use builder::{BuildError, LoopBuilder};
-pub use cancel::CancelHandle;
 pub use events::{AgentEvent, EventName, Subscription, Tap};
 pub use outcome::{Outcome, ResetError, RunError};
 pub use run::{Agent, Iteration};
+pub use wait::CancelHandle;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! How a run ended, and why it could not be brought to an ending of its own.
+//! The outcome of a run, and the errors of a run and of a reset.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use super::builder::BuildError;
 use crate::session::StepError;
 use crate::transcript::{Ending, Run};
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// How.
+    /// The way the run ended.
     pub ending: Ending,
-    /// Everything that was said and done.
+    /// The run, with its messages, steps and calls.
     pub run: Arc<Run>,
 }
 
 impl Outcome {
-    /// What the person is told; empty if nothing.
+    /// Returns the text for the user; empty if there is none.
     #[must_use]
     pub fn text(&self) -> &str {
         self.ending.text().unwrap_or_default()
@@ -31,18 +31,18 @@ pub enum ResetError {
     /// The end of the session cannot be recorded.
     #[error("the end of the session could not be recorded")]
     Record(#[from] RecordError),
-    /// There are no random numbers to name the next session with.
+    /// There are no random bytes for the id of the next session.
     #[error("the next session cannot be named")]
     Name(#[from] BuildError),
 }
 
-/// Why a run could not be brought to one of its own endings. It ends as cancelled.
+/// Errors of [`Agent::run`](super::Agent::run). A run that fails so ends as cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// What happens cannot be kept.
+    /// A record cannot be written.
     #[error("the run was stopped, because what happens in it could not be recorded")]
     Record(#[from] RecordError),
-    /// The session did not expect what became of its own action.
+    /// The session did not expect the outcome of its own action.
     #[error("the run was stopped, because the session and the loop disagree about what comes next")]
     Step(#[from] StepError),
 }

@@ -1,7 +1,7 @@
-//! The agent: does what its session says, step by step, and tells the session what became of it.
+//! The agent: carries out the actions of its session one by one, and passes their outcomes back to the session.
 //!
-//! Needs a tokio runtime with timers. Dropping a run's future, or an iteration, drops what is under way (the request,
-//! the tools) and ends the run as cancelled; a cancel handle does the same from elsewhere.
+//! It needs a tokio runtime with timers. Dropping the future of a run, or an iteration, drops the current work (the
+//! request or the calls) and ends the run as cancelled; a [`CancelHandle`] does the same from elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,22 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::builder::LoopBuilder;
-use super::cancel::CancelHandle;
 use super::events::{AgentEvent, Tap};
-use super::ledger::Ledger;
 use super::outcome::{Outcome, RunError};
-use super::texts::Texts;
-use super::waiting::{Ended, Listener, until, wall_time, writing_time};
-use super::writing::{TimeKeeper, WritingTime};
+use super::record_factory::{RecordFactory, RequestTexts};
+use super::wait::{AnswerSink, CancelHandle, WaitOutcome, wait_for_wall_time, wait_for_writing_time, wait_until};
+use super::writing_time::{TimedSink, WritingTime};
 use crate::approver::{Answer, Approver, Question};
 use crate::budget::{BudgetKind, TenantFuel};
 use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
-use crate::session::{Action, BudgetQuestion, Input, Recorded, Session, StepError};
+use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
 use crate::transcript::Step;
 
-/// One conversation: a model, a driver, an executor, and a session that goes on from message to message.
+/// A conversation: a model, a driver, an executor, and a session that continues from message to message.
 pub struct Agent {
-    pub(super) name: Arc<str>,
+    pub(super) session_id: Arc<str>,
     pub(super) session: Session,
     pub(super) model: Arc<dyn Model>,
     pub(super) executor: Arc<dyn ToolExecutor>,
@@ -41,119 +39,119 @@ pub struct Agent {
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) tenant: Option<Arc<TenantFuel>>,
     pub(super) cancel: CancelHandle,
-    pub(super) ledger: Ledger,
-    /// There where the host wants the texts of requests and replies kept.
-    pub(super) texts: Option<Texts>,
-    pub(super) inputs: Option<Vec<Recorded>>,
-    pub(super) closed: bool,
+    pub(super) records: RecordFactory,
+    /// `Some` if the texts of requests and replies are recorded.
+    pub(super) texts: Option<RequestTexts>,
+    pub(super) inputs: Option<Vec<RecordedInput>>,
+    pub(super) is_closed: bool,
 }
 
 impl Agent {
-    /// An agent that asks this model. It still needs a driver and an executor.
+    /// Creates a builder of an agent for this model. It still needs a driver and an executor.
     pub fn builder(model: Arc<dyn Model>) -> LoopBuilder {
         LoopBuilder::new(model)
     }
 
-    /// Takes one user message to its ending.
+    /// Runs one user message to its end.
     ///
     /// # Errors
-    /// If a record cannot be kept. Whatever model and tools do is in the outcome.
+    /// If a record cannot be written. Failures of the model and of tools are part of the outcome.
     pub async fn run(&mut self, message: impl Into<String>) -> Result<Outcome, RunError> {
         self.iterate(message).finish().await
     }
 
-    /// Takes one user message step by step. Nothing happens before the first step is asked for.
+    /// Runs one user message step by step. Nothing happens before the first [`Iteration::next`].
     pub fn iterate(&mut self, message: impl Into<String>) -> Iteration<'_> {
         Iteration { agent: self, message: Some(message.into()), action: None, seen: 0, outcome: None }
     }
 
-    /// The session: transcript, budget, current run.
+    /// Returns the session: its transcript, budget and current run.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Where to watch what happens.
+    /// Returns the tap, to subscribe to events.
     #[must_use]
     pub fn tap(&self) -> &Arc<Tap> {
         &self.tap
     }
 
-    /// Cancels runs of this agent from elsewhere.
+    /// Returns a handle that cancels runs of this agent.
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
 
-    /// Changes what later runs are made on behalf of and with.
+    /// Returns the scope of later runs, such as their actor and state, for changes.
     pub fn scope_mut(&mut self) -> &mut Scope {
         &mut self.scope
     }
 
-    /// The inputs so far, if the agent was told to keep them.
+    /// Returns the inputs so far; none unless [`LoopBuilder::keep_inputs`] was set.
     #[must_use]
-    pub fn inputs(&self) -> &[Recorded] {
+    pub fn inputs(&self) -> &[RecordedInput] {
         self.inputs.as_deref().unwrap_or_default()
     }
 
-    pub(super) async fn keep(&self, record: Record) -> Result<(), RecordError> {
+    pub(super) async fn record(&self, record: Record) -> Result<(), RecordError> {
         self.tap.record(record, self.durability).await
     }
 
-    async fn begin(&mut self, text: String) -> Result<Action, RunError> {
+    async fn begin_run(&mut self, text: String) -> Result<Action, RunError> {
         let now = self.clock.now();
-        if self.ledger.is_empty() {
+        if self.records.is_empty() {
             let body = json!({ "parent_session": self.scope.parent_session, "skill": self.scope.skill.as_deref() });
-            let record = self.ledger.make(RecordKind::SessionStarted, None, now, body);
-            self.keep(record).await?;
+            let record = self.records.create(RecordKind::SessionStarted, None, now, body);
+            self.record(record).await?;
         }
-        let run = self.session.next_run();
+        let run = self.session.next_run_id();
         let body = json!({ "run": run, "text": text });
-        let record = self.ledger.make(RecordKind::UserMessage, None, now, body);
-        self.keep(record).await?;
-        let scope = self.scope_of(run, 1);
+        let record = self.records.create(RecordKind::UserMessage, None, now, body);
+        self.record(record).await?;
+        let scope = self.scope_for(run, 1);
         let tools = self.executor.specs(&scope);
         self.step(Input::UserMessage { text, tools }, 0).await
     }
 
-    pub(super) fn scope_of(&self, run: String, step: usize) -> Scope {
+    pub(super) fn scope_for(&self, run: String, step: usize) -> Scope {
         Scope {
             session: self.session.config().id.clone(),
             execution: run,
             step: u32::try_from(step).unwrap_or(u32::MAX),
-            cause: self.ledger.last(),
+            cause: self.records.last(),
             ..self.scope.clone()
         }
     }
 
-    /// Tells the session, and keeps what it made of that; `seen` steps of the run have been kept already.
+    /// Passes an input to the session and records the steps that it ends; `seen` steps are recorded already.
     async fn step(&mut self, input: Input, seen: usize) -> Result<Action, RunError> {
         let now = self.clock.now();
-        let (action, records) = self.take(input, seen, now)?;
+        let (action, records) = self.apply(input, seen, now)?;
         for record in records {
-            self.keep(record).await?;
+            self.record(record).await?;
         }
         Ok(action)
     }
 
-    fn take(&mut self, input: Input, seen: usize, now: Timestamp) -> Result<(Action, Vec<Record>), StepError> {
+    fn apply(&mut self, input: Input, seen: usize, now: Timestamp) -> Result<(Action, Vec<Record>), StepError> {
         if let Some(inputs) = &mut self.inputs {
-            inputs.push(Recorded { at: now, input: input.clone() });
+            inputs.push(RecordedInput { at: now, input: input.clone() });
         }
-        let warned = self.session.current().map_or(0, |run| run.warnings.len());
+        let warned = self.session.current_run().map_or(0, |run| run.warnings.len());
         let action = self.session.step(input, now)?;
         let ended = matches!(action, Action::Finish(_));
         let last = self.session.transcript().runs.last().map(Arc::as_ref);
-        let Some(run) = (if ended { last } else { self.session.current() }) else {
+        let Some(run) = (if ended { last } else { self.session.current_run() }) else {
             return Ok((action, Vec::new()));
         };
         for message in run.warnings.iter().skip(warned) {
-            self.tap.tell(AgentEvent::Warning { session: Arc::clone(&self.name), message: message.clone() });
+            self.tap.notify(AgentEvent::Warning { session: Arc::clone(&self.session_id), message: message.clone() });
         }
-        Ok((action, self.ledger.steps(run, seen, now)))
+        Ok((action, self.records.for_steps(run, seen, now)))
     }
 
-    async fn act(&mut self, action: Action) -> Result<Input, RunError> {
+    async fn perform(&mut self, action: Action) -> Result<Input, RunError> {
         match action {
             Action::AskModel(request) => self.ask_model(request).await,
             Action::RunTools(calls) => Ok(self.run_tools(calls).await),
@@ -162,61 +160,65 @@ impl Agent {
         }
     }
 
-    /// The record of a request, with what is new in it where texts are kept.
-    fn asked(&mut self, request: &Arc<Request>, now: Timestamp) -> Record {
-        let run = self.session.current().map(|run| run.id.clone()).unwrap_or_default();
-        let turn = self.session.spent().turns;
-        let mut record = self.ledger.asked(request, self.model.name(), &run, turn, now);
+    /// Creates the record of a request, with its new messages if texts are recorded.
+    fn request_record(&mut self, request: &Arc<Request>, now: Timestamp) -> Record {
+        let run = self.session.current_run().map(|run| run.id.clone()).unwrap_or_default();
+        let turn = self.session.budget_usage().turns;
+        let mut record = self.records.for_request(request, self.model.name(), &run, turn, now);
         if let (Some(texts), Value::Object(body)) = (&mut self.texts, &mut record.body) {
-            body.insert("said".to_owned(), texts.fresh(request, |message| self.session.is_traced(message)));
+            body.insert("said".to_owned(), texts.new_messages(request, |message| self.session.is_traced(message)));
         }
         record
     }
 
     async fn ask_model(&mut self, request: Arc<Request>) -> Result<Input, RunError> {
         let now = self.clock.now();
-        let record = self.asked(&request, now);
-        self.keep(record).await?;
-        let (budget, spent) = (&self.session.config().budget, self.session.spent());
+        let record = self.request_record(&request, now);
+        self.record(record).await?;
+        let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
         let writing = WritingTime::new();
-        let time_up =
-            writing_time(&writing, budget.remaining_stream_time(spent), budget.remaining_wall_time(spent, now));
-        let mut listener = Listener { tap: &self.tap, session: &self.name, text: String::new() };
+        let time_up = wait_for_writing_time(
+            &writing,
+            budget.remaining_stream_time(spent),
+            budget.remaining_wall_time(spent, now),
+        );
+        let mut answer = AnswerSink { tap: &self.tap, session: &self.session_id, text: String::new() };
         let started = Instant::now();
         let ended = {
-            // What is not for the user, thoughts and calls within the text, reaches neither watchers nor a cut answer.
-            let mut shown = self.session.filter_deltas(&mut listener);
-            let mut keeper = TimeKeeper { time: &writing, inner: &mut *shown };
+            // Parts of a reply that are not for the user (thoughts and calls within the text) reach neither subscribers
+            // nor the text of an interrupted answer.
+            let mut filtered = self.session.filter_deltas(&mut answer);
+            let mut timed = TimedSink { time: &writing, inner: &mut *filtered };
             // The call itself may panic before there is a future.
-            let asked = catch_panic(async { self.model.chat(&request, &mut keeper).await });
-            until(&self.cancel, time_up, async { asked.await.unwrap_or_else(panicked) }).await
+            let response = catch_panic(async { self.model.chat(&request, &mut timed).await });
+            wait_until(&self.cancel, time_up, async { response.await.unwrap_or_else(panic_error) }).await
         };
-        let text = listener.text;
+        let text = answer.text;
         let (took, streamed, now) = (started.elapsed(), writing.total(), self.clock.now());
-        let said = self.texts.is_some().then(|| Value::from(text.as_str()));
+        let recorded_text = self.texts.is_some().then(|| Value::from(text.as_str()));
         let (mut record, input) = match ended {
-            Ended::Done(Ok(response)) => {
-                (self.ledger.answered(&response, took, now), Input::ModelAnswered { response, streamed })
+            WaitOutcome::Done(Ok(response)) => {
+                (self.records.for_response(&response, took, now), Input::ModelAnswered { response, streamed })
             }
-            Ended::Done(Err(error)) => {
+            WaitOutcome::Done(Err(error)) => {
                 let body = json!({ "failure": error.failure, "message": error.message, "status": error.status });
-                (self.ledger.unanswered("error", took, body, now), Input::ModelFailed { error, streamed })
+                (self.records.for_failure("error", took, body, now), Input::ModelFailed { error, streamed })
             }
-            Ended::TimeUp(budget) => {
+            WaitOutcome::TimeUp(budget) => {
                 let body = json!({ "budget": budget, "bytes": text.len() });
-                let record = self.ledger.unanswered("budget_exhausted", took, body, now);
+                let record = self.records.for_failure("budget_exhausted", took, body, now);
                 (record, Input::RanOut { budget, text, after: streamed })
             }
-            Ended::Cancelled => {
+            WaitOutcome::Cancelled => {
                 let body = json!({ "bytes": text.len() });
-                let record = self.ledger.unanswered("cancelled", took, body, now);
+                let record = self.records.for_failure("cancelled", took, body, now);
                 (record, Input::Interrupted { text, after: streamed })
             }
         };
-        if let (Some(said), Value::Object(body)) = (said, &mut record.body) {
-            body.insert("text".to_owned(), said);
+        if let (Some(text), Value::Object(body)) = (recorded_text, &mut record.body) {
+            body.insert("text".to_owned(), text);
         }
-        self.keep(record).await?;
+        self.record(record).await?;
         Ok(input)
     }
 
@@ -224,12 +226,12 @@ impl Agent {
         if self.tenant.as_ref().is_some_and(|fuel| fuel.remaining() == 0) {
             return Input::RanOut { budget: BudgetKind::TenantFuel, text: String::new(), after: Duration::ZERO };
         }
-        let (run, steps) = self.session.current().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
-        let scope = self.scope_of(run, steps.saturating_add(1));
-        let limit = self.session.config().budget.remaining_wall_time(self.session.spent(), self.clock.now());
+        let (run, steps) = self.session.current_run().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
+        let scope = self.scope_for(run, steps.saturating_add(1));
+        let limit = self.session.config().budget.remaining_wall_time(self.session.budget_usage(), self.clock.now());
         let started = Instant::now();
-        match until(&self.cancel, wall_time(limit), self.executor.execute(calls, &scope)).await {
-            Ended::Done(outcome) => {
+        match wait_until(&self.cancel, wait_for_wall_time(limit), self.executor.execute(calls, &scope)).await {
+            WaitOutcome::Done(outcome) => {
                 if let Some(state) = &outcome.state {
                     self.scope.state = Some(Arc::clone(state));
                 }
@@ -239,8 +241,8 @@ impl Agent {
                 }
                 Input::ToolsFinished { outcome, blocked: started.elapsed() }
             }
-            Ended::TimeUp(budget) => Input::RanOut { budget, text: String::new(), after: started.elapsed() },
-            Ended::Cancelled => Input::Cancelled,
+            WaitOutcome::TimeUp(budget) => Input::RanOut { budget, text: String::new(), after: started.elapsed() },
+            WaitOutcome::Cancelled => Input::Cancelled,
         }
     }
 
@@ -249,20 +251,20 @@ impl Agent {
             return Input::ApproverAnswered { yes: false };
         };
         let answer = catch_panic(approver.ask(Question::Budget(question)));
-        match until(&self.cancel, wall_time(None), answer).await {
-            // Somebody who could not be asked has not said yes.
-            Ended::Done(answer) => Input::ApproverAnswered { yes: answer == Ok(Answer::Allow) },
-            Ended::TimeUp(_) | Ended::Cancelled => Input::Cancelled,
+        match wait_until(&self.cancel, wait_for_wall_time(None), answer).await {
+            // An approver that panicked counts as no.
+            WaitOutcome::Done(answer) => Input::ApproverAnswered { yes: answer == Ok(Answer::Allow) },
+            WaitOutcome::TimeUp(_) | WaitOutcome::Cancelled => Input::Cancelled,
         }
     }
 
-    /// Ends a run that nobody waits for any more. Records are handed over, not waited for.
+    /// Cancels a run whose future was dropped. Its records are handed to the recorder without waiting for them.
     fn abandon(&mut self, seen: usize) {
-        if self.session.current().is_none() {
+        if self.session.current_run().is_none() {
             return;
         }
         let now = self.clock.now();
-        if let Ok((_, records)) = self.take(Input::Cancelled, seen, now) {
+        if let Ok((_, records)) = self.apply(Input::Cancelled, seen, now) {
             for record in records {
                 drop(self.tap.record(record, self.durability));
             }
@@ -270,11 +272,11 @@ impl Agent {
     }
 }
 
-fn panicked(said: String) -> Result<Response, ModelError> {
-    Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {said}")))
+fn panic_error(message: String) -> Result<Response, ModelError> {
+    Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {message}")))
 }
 
-/// A run, step by step.
+/// A run in progress, one step at a time. Dropping it before its end cancels the run.
 pub struct Iteration<'a> {
     agent: &'a mut Agent,
     message: Option<String>,
@@ -284,7 +286,7 @@ pub struct Iteration<'a> {
 }
 
 impl Iteration<'_> {
-    /// Goes on until a step has ended; gives that step. `None` once the run has ended.
+    /// Continues until a step has ended, and returns that step. Returns `None` once the run has ended.
     ///
     /// # Errors
     /// See [`Agent::run`]. The run has then ended as cancelled.
@@ -301,9 +303,9 @@ impl Iteration<'_> {
         loop {
             let seen = self.seen;
             let action = match (self.message.take(), self.action.take()) {
-                (Some(message), _) => self.agent.begin(message).await?,
+                (Some(message), _) => self.agent.begin_run(message).await?,
                 (None, Some(action)) => {
-                    let input = self.agent.act(action).await?;
+                    let input = self.agent.perform(action).await?;
                     self.agent.step(input, seen).await?
                 }
                 (None, None) => return Ok(None),
@@ -318,7 +320,7 @@ impl Iteration<'_> {
                 }
             } else {
                 self.action = Some(action);
-                self.agent.session.current().and_then(|run| run.steps.get(seen).cloned())
+                self.agent.session.current_run().and_then(|run| run.steps.get(seen).cloned())
             };
             if step.is_some() {
                 self.seen = seen.saturating_add(1);
@@ -327,20 +329,20 @@ impl Iteration<'_> {
         }
     }
 
-    /// How the run ended, once it has.
+    /// Returns the outcome of the run once it has ended.
     #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
 
-    /// Goes on to the end.
+    /// Continues to the end of the run.
     ///
     /// # Errors
     /// See [`Agent::run`].
     pub async fn finish(mut self) -> Result<Outcome, RunError> {
         while self.next().await?.is_some() {}
-        let gone = StepError::Unexpected { expected: "a user message", found: "nothing" };
-        self.outcome.take().ok_or(RunError::Step(gone))
+        let unfinished = StepError::Unexpected { expected: "a user message", found: "nothing" };
+        self.outcome.take().ok_or(RunError::Step(unfinished))
     }
 }
 

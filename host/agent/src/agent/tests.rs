@@ -1,4 +1,4 @@
-//! The loop that acts, with a scripted model, a small executor and a clock that tokio turns.
+//! Tests of the agent, with a scripted model, a small executor and tokio's clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::transcript::Ending;
 
 mod time;
 
-/// Keeps records in memory; fails from the given one on.
+/// A recorder in memory. It fails from the record `fail_from` on.
 #[derive(Default)]
 struct Memory {
     records: Mutex<Vec<Record>>,
@@ -42,7 +42,7 @@ impl Memory {
     }
 }
 
-/// Answers each call after a while.
+/// An executor that answers each batch after a delay.
 #[derive(Default)]
 struct Tools {
     takes: Duration,
@@ -66,7 +66,7 @@ impl ToolExecutor for Tools {
     }
 }
 
-/// Gives these answers, each after a while, with two words of text ahead of it.
+/// A model that writes two words, and gives the next of these answers after a delay.
 struct Script {
     takes: Duration,
     answers: Mutex<Vec<Result<Response, ModelError>>>,
@@ -90,17 +90,17 @@ fn script(takes: Duration, answers: Vec<Response>) -> Arc<dyn Model> {
     Arc::new(Script { takes, answers: Mutex::new(answers.into_iter().map(Ok).collect()) })
 }
 
-/// With a clock that goes as tokio's does, so that paused time is paused for both.
+/// Creates a builder with a clock that follows tokio's, so that paused time is paused for both.
 fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> LoopBuilder {
     let began = Instant::now();
     let clock = move || Timestamp(1_000).saturating_add(began.elapsed());
     let config = SessionConfig { id: "s1".to_owned(), ..SessionConfig::default() };
     Agent::builder(model)
-        .with_driver(Plain::default())
-        .with_executor(tools.clone())
-        .with_recorder(memory.clone())
-        .with_clock(Arc::new(clock))
-        .with_config(config)
+        .driver(Plain::default())
+        .executor(tools.clone())
+        .recorder(memory.clone())
+        .clock(Arc::new(clock))
+        .config(config)
 }
 
 const SOON: Duration = Duration::from_millis(1);
@@ -109,7 +109,7 @@ const SOON: Duration = Duration::from_millis(1);
 fn i1_neither_driver_nor_executor_can_be_left_out() {
     let model = || script(SOON, vec![]);
     assert_eq!(Agent::builder(model()).build().err(), Some(BuildError::NoDriver));
-    let half = Agent::builder(model()).with_driver(Plain::default());
+    let half = Agent::builder(model()).driver(Plain::default());
     assert_eq!(half.build().err(), Some(BuildError::NoExecutor));
 }
 
@@ -117,8 +117,8 @@ fn i1_neither_driver_nor_executor_can_be_left_out() {
 fn i6_parts_replace_each_other_and_a_session_gets_a_name() {
     let tools = Arc::new(Tools::default());
     let build = || {
-        let builder = Agent::builder(script(SOON, vec![])).with_driver(Plain::default()).with_driver(Plain::default());
-        builder.with_executor(tools.clone()).with_executor(tools.clone()).build().unwrap()
+        let builder = Agent::builder(script(SOON, vec![])).driver(Plain::default()).driver(Plain::default());
+        builder.executor(tools.clone()).executor(tools.clone()).build().unwrap()
     };
     let (one, other) = (build(), build());
     assert!(!one.session().config().id.is_empty());
@@ -151,12 +151,12 @@ async fn i3_the_executors_tools_are_bound_once_for_each_run_and_records_follow_f
 }
 
 #[test]
-fn records_are_made_for_whoever_keeps_them_or_watches() {
+fn makes_records_for_a_recorder_or_a_subscriber() {
     assert!(Tap::new(Arc::new(Memory::default())).is_enabled());
-    let nobody = Tap::new(Arc::new(NullRecorder));
-    assert!(!nobody.is_enabled());
-    nobody.wiretap(|_| {});
-    assert!(nobody.is_enabled());
+    let tap = Tap::new(Arc::new(NullRecorder));
+    assert!(!tap.is_enabled());
+    tap.wiretap(|_| {});
+    assert!(tap.is_enabled());
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,9 +175,9 @@ async fn i39_a_wiretap_sees_every_event_and_on_event_only_its_own() {
     let expected = [&started[..], &[InferenceResponseReceived, ValidationFailed, StepFinished]].concat();
     assert_eq!(*all.lock().unwrap(), expected);
     assert_eq!(*some.lock().unwrap(), [ValidationFailed]);
-    // A slow subscriber loses what does not fit, and knows how much.
+    // A slow subscriber loses the events that do not fit, and can read their number.
     assert_eq!(slow.try_next().map(|event| event.name()), Some(SessionStarted));
-    assert_eq!((slow.try_next().map(|event| event.name()), slow.lost()), (Some(UserMessage), 5));
+    assert_eq!((slow.try_next().map(|event| event.name()), slow.lost_events()), (Some(UserMessage), 5));
     assert_eq!(slow.try_next(), None);
 }
 
@@ -186,9 +186,9 @@ async fn i38_what_the_executor_records_through_the_tap_is_an_event() {
     let memory = Arc::new(Memory::default());
     let tap = Tap::new(memory.clone());
     let mut events = tap.subscribe(10);
-    let mut ledger = super::ledger::Ledger::new("s".to_owned(), None);
+    let mut factory = super::record_factory::RecordFactory::new("s".to_owned(), None);
     for kind in [RecordKind::ToolStarted, RecordKind::ToolFinished] {
-        let record = ledger.make(kind, None, Timestamp(0), serde_json::Value::Null);
+        let record = factory.create(kind, None, Timestamp(0), serde_json::Value::Null);
         tap.record(record, Durability::Queued).await.unwrap();
     }
     for name in [EventName::ToolCallStarted, EventName::ToolCallCompleted] {
@@ -202,7 +202,7 @@ async fn c28_a_tenants_fuel_stops_the_next_batch() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let fuel = Arc::new(TenantFuel::new(10));
     let answers = vec![calls(1, 1), calls(2, 1)];
-    let builder = agent(script(SOON, answers), &tools, &memory).with_tenant_fuel(fuel.clone());
+    let builder = agent(script(SOON, answers), &tools, &memory).tenant_fuel(fuel.clone());
     let outcome = builder.build().unwrap().run("one").await.unwrap();
     assert!(matches!(outcome.ending, Ending::BudgetExhausted { budget: BudgetKind::TenantFuel, .. }));
     assert_eq!(fuel.remaining(), 0);
@@ -226,7 +226,7 @@ async fn l14_a_warning_says_that_tools_were_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_run_ends_cleanly_and_the_next_one_goes_on() {
+async fn cancels_a_run_and_continues_with_the_next() {
     let memory = Arc::new(Memory::default());
     let hangs = Arc::new(Tools { takes: Duration::from_secs(100), ..Tools::default() });
     let mut agent = agent(script(SOON, vec![calls(1, 1), Response::text("done")]), &hangs, &memory).build().unwrap();
@@ -240,7 +240,7 @@ async fn a_cancelled_run_ends_cleanly_and_the_next_one_goes_on() {
     assert_eq!(agent.run("two").await.unwrap().text(), "done");
 }
 
-/// A model that writes the beginning of an answer and no more.
+/// A model that writes the beginning of an answer and never ends.
 struct Stalls;
 
 impl Model for Stalls {
@@ -251,8 +251,8 @@ impl Model for Stalls {
     ) -> BoxFuture<'a, Result<Response, ModelError>> {
         Box::pin(async move {
             if request.messages.iter().any(|message| message.content == "two") {
-                let told: Vec<_> = request.messages.iter().map(|message| message.content.as_str()).collect();
-                return Ok(Response::text(told.join("|")));
+                let texts: Vec<_> = request.messages.iter().map(|message| message.content.as_str()).collect();
+                return Ok(Response::text(texts.join("|")));
             }
             sink.delta(Delta::Text("Once upon".to_owned()));
             std::future::pending().await
@@ -261,7 +261,7 @@ impl Model for Stalls {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_answer_is_kept_as_far_as_it_was_written() {
+async fn keeps_the_text_of_an_interrupted_answer() {
     let memory = Arc::new(Memory::default());
     let mut agent = agent(Arc::new(Stalls), &Arc::new(Tools::default()), &memory).build().unwrap();
     let handle = agent.cancel_handle();
@@ -275,7 +275,7 @@ async fn an_interrupted_answer_is_kept_as_far_as_it_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_reset_knows_nothing_of_the_one_before() {
+async fn reset_starts_an_empty_session() {
     let memory = Arc::new(Memory::default());
     let answers = vec![Response::text("first"), Response::text("second")];
     let mut agent = agent(script(SOON, answers), &Arc::new(Tools::default()), &memory).build().unwrap();
@@ -291,7 +291,7 @@ async fn a_session_that_is_reset_knows_nothing_of_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_run_ends_as_cancelled_and_is_recorded() {
+async fn records_a_dropped_run_as_cancelled() {
     let memory = Arc::new(Memory::default());
     let tools = Arc::new(Tools::default());
     let mut agent = agent(script(Duration::from_secs(30), vec![]), &tools, &memory).build().unwrap();
@@ -313,7 +313,7 @@ async fn g24_a_record_that_cannot_be_kept_ends_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_can_be_taken_step_by_step_and_replayed_from_its_inputs() {
+async fn runs_step_by_step_and_replays_its_inputs() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let answers = vec![calls(1, 2), Response::calls(vec![call("o", "odd", "{}")]), Response::text("done")];
     let mut agent = agent(script(SOON, answers), &tools, &memory).keep_inputs().build().unwrap();
@@ -345,7 +345,7 @@ async fn c2_every_call_reaches_the_executor_with_its_session_run_and_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_panics_is_one_that_gave_no_answer() {
+async fn reports_a_panic_of_the_model_as_unavailable() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let model = |_: &Request| -> Result<Response, ModelError> { panic!("broken on purpose") };
     let mut agent = agent(Arc::new(model), &tools, &memory).build().unwrap();

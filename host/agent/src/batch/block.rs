@@ -1,4 +1,4 @@
-//! What stands inside a complete `<execute>` or `<results>` block.
+//! The contents of a complete `<execute>` or `<results>` block.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use fumehood_core::chat::ToolIntent;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::report::{ReportStatus, ToolReport, unbreakable};
+use super::report::{ReportStatus, ToolReport, escape_tags};
 
-/// Why a block cannot be read. The text is for the model.
+/// Errors of parsing a block. Their text is for the model.
 ///
-/// The first words are the same for every fault of an `<execute>` block, so that a program can tell them.
+/// The first words are the same for every error of an `<execute>` block, so that a program can recognise them.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BlockError {
     #[error(
@@ -34,7 +34,7 @@ pub(super) enum BlockError {
     Results(serde_json::Error),
 }
 
-/// One element of the array. Further members are left alone, as the protocol does not forbid them.
+/// One element of the array of calls. Further members are ignored, because the protocol does not forbid them.
 #[derive(Deserialize)]
 struct RawCall<'a> {
     #[serde(borrow, default)]
@@ -54,61 +54,62 @@ struct RawReport<'a> {
     modified: Option<String>,
 }
 
-/// The calls of an `<execute>` block: all of them, or none.
-pub(super) fn calls(text: &str) -> Result<Vec<ToolIntent>, BlockError> {
-    let text = unfenced(text);
+/// Parses the calls of an `<execute>` block: all of them, or none.
+pub(super) fn parse_calls(text: &str) -> Result<Vec<ToolIntent>, BlockError> {
+    let text = strip_fence(text);
     if !text.starts_with('[') {
         let _: &RawValue = serde_json::from_str(text).map_err(BlockError::NotJson)?;
-        return Err(BlockError::NotArray(kind_of(text)));
+        return Err(BlockError::NotArray(json_type(text)));
     }
     let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(BlockError::NotJson)?;
-    let one =
-        |(index, element): (usize, &&RawValue)| call(element.get()).map_err(|fault| BlockError::Call { index, fault });
-    elements.iter().enumerate().map(one).collect()
+    let parse_one = |(index, element): (usize, &&RawValue)| {
+        parse_call(element.get()).map_err(|fault| BlockError::Call { index, fault })
+    };
+    elements.iter().enumerate().map(parse_one).collect()
 }
 
-/// The reports of a `<results>` block.
-pub(super) fn results(text: &str) -> Result<Vec<ToolReport>, BlockError> {
-    let raw: Vec<RawReport<'_>> = serde_json::from_str(unfenced(text)).map_err(BlockError::Results)?;
+/// Parses the reports of a `<results>` block.
+pub(super) fn parse_results(text: &str) -> Result<Vec<ToolReport>, BlockError> {
+    let raw: Vec<RawReport<'_>> = serde_json::from_str(strip_fence(text)).map_err(BlockError::Results)?;
     let report = |raw: RawReport<'_>| ToolReport {
         tool: raw.tool.into_owned(),
         status: raw.status,
-        // As it is written when it is told again, so that a reply rebuilt from its events has the same events.
-        content: unbreakable(raw.content.get()).into_owned(),
+        // Escaped as in a rendered block, so that a reply rebuilt from its events has the same events.
+        content: escape_tags(raw.content.get()).into_owned(),
         modified: raw.modified,
     };
     Ok(raw.into_iter().map(report).collect())
 }
 
-fn call(element: &str) -> Result<ToolIntent, String> {
-    // The check comes first: an array of two would pass for the two members.
+fn parse_call(element: &str) -> Result<ToolIntent, String> {
+    // The check comes first, because serde would read an array of two as the two members.
     if !element.starts_with('{') {
-        return Err(format!("expected an object with \"name\" and \"args\", found {}", kind_of(element)));
+        return Err(format!("expected an object with \"name\" and \"args\", found {}", json_type(element)));
     }
     let raw: RawCall<'_> = serde_json::from_str(element).map_err(|error| error.to_string())?;
     let missing = |field: &str| format!("the field \"{field}\" is missing");
     let name = raw.name.ok_or_else(|| missing("name"))?.get();
     let args = raw.args.ok_or_else(|| missing("args"))?.get();
     if !name.starts_with('"') {
-        return Err(format!("\"name\" must be a string, found {}", kind_of(name)));
+        return Err(format!("\"name\" must be a string, found {}", json_type(name)));
     }
     if !args.starts_with('{') {
-        return Err(format!("\"args\" must be an object, found {}", kind_of(args)));
+        return Err(format!("\"args\" must be an object, found {}", json_type(args)));
     }
     let name = serde_json::from_str(name).map_err(|error| format!("\"name\" cannot be read: {error}"))?;
     Ok(ToolIntent { id: String::new(), name, arguments: args.to_owned() })
 }
 
-/// The text without the fence of a code block around all of it: weak models add one, and it can mean nothing else.
-fn unfenced(text: &str) -> &str {
+/// Removes the fence of a code block around the whole text. Weak models add one, and it has no other meaning.
+fn strip_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```") else { return text };
     let inside = inside.strip_prefix("json").or_else(|| inside.strip_prefix("JSON")).unwrap_or(inside);
     inside.strip_suffix("```").unwrap_or(inside).trim()
 }
 
-/// What a well-formed JSON text is.
-fn kind_of(text: &str) -> &'static str {
+/// Returns the type of a well-formed JSON text, with its article.
+fn json_type(text: &str) -> &'static str {
     match text.bytes().next() {
         Some(b'{') => "an object",
         Some(b'[') => "an array",
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let found = match calls(text) {
+        let found = match parse_calls(text) {
             Ok(calls) => {
                 calls.iter().map(|call| format!("{}{}", call.name, call.arguments)).collect::<Vec<_>>().join(";")
             }
@@ -139,7 +140,7 @@ mod tests {
         check(r#"[{"name": "a", "args": {}}]"#, "a{}");
         check(r#"[{"args": {"x": 1}, "name": "a"}, {"name": "b", "args": {}, "id": 7}]"#, r#"a{"x": 1};b{}"#);
         check(r#"[{"name": "caf\u00e9", "args": {}}]"#, "café{}");
-        assert_eq!(calls(" [ ] ").unwrap(), []);
+        assert_eq!(parse_calls(" [ ] ").unwrap(), []);
     }
 
     #[test]
@@ -173,13 +174,13 @@ mod tests {
 
     #[test]
     fn g16_results_are_read_in_order() {
-        let found = results(
+        let found = parse_results(
             r#"[{"tool": "a", "status": "success", "content": {"n": [1]}}, {"tool": "b", "status": "failure", "content": "no"}]"#,
         )
         .unwrap();
         let rows: Vec<_> = found.iter().map(|r| (r.tool.as_str(), r.status.as_str(), r.content.as_str())).collect();
         assert_eq!(rows, [("a", "success", r#"{"n": [1]}"#), ("b", "failure", r#""no""#)]);
-        assert!(results("[1]").unwrap_err().to_string().starts_with("Error: Malformed results. "));
+        assert!(parse_results("[1]").unwrap_err().to_string().starts_with("Error: Malformed results. "));
     }
 
     #[test]

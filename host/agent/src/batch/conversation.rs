@@ -1,29 +1,29 @@
-//! What was said, event by event, and the messages that it makes for a model.
+//! A conversation as a list of entries, and the messages for a model that they make.
 
 use fumehood_core::chat::{Message, ToolIntent};
 use serde_json::Value;
 
 use super::event::Event;
-use super::report::{ToolReport, array, quoted, render_results};
+use super::report::{ToolReport, format_array, quote, render_results};
 
-/// One event of a conversation, as it is kept: one for each call and each result.
+/// An entry of a stored conversation: one for each call and each result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// The user said something.
+    /// A message of the user.
     User(String),
-    /// The model thought.
+    /// A thought of the model.
     Think(String),
-    /// The model said something to the user.
+    /// A text of the model for the user.
     Respond(String),
-    /// The model asked for a call.
+    /// A call that the model requested.
     Call(ToolIntent),
-    /// A call was answered.
+    /// The result of a call.
     Result(ToolReport),
 }
 
-/// What of a reply is kept. `events` as [`super::whole`] makes them. Results are left out where a model wrote them: those
-/// of the system are kept as the calls are answered.
-pub fn entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
+/// Converts the events of a reply, as returned by [`super::merge_pieces`], to entries. Results are left out, because in
+/// a reply the model made them up; those of the system are stored when the calls end.
+pub fn to_entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
     let entry = |event| match event {
         Event::Think(text) => Some(Entry::Think(text)),
         Event::Respond(text) => Some(Entry::Respond(text)),
@@ -33,12 +33,12 @@ pub fn entries(events: impl IntoIterator<Item = Event>) -> Vec<Entry> {
     events.into_iter().filter_map(entry).collect()
 }
 
-/// The messages that tell of the entries, in their order. Calls that follow each other are one batch; a result ends it,
-/// and so does anything else that is said. Results that follow each other are one message of the user.
+/// Converts entries to messages, in their order. Consecutive calls are one batch, which any other entry ends.
+/// Consecutive results are one message of the user.
 #[must_use]
 pub fn to_messages(entries: &[Entry]) -> Vec<Message> {
     let mut messages = Vec::new();
-    let mut said: Vec<Event> = Vec::new();
+    let mut events: Vec<Event> = Vec::new();
     let mut reports: Vec<ToolReport> = Vec::new();
     for entry in entries {
         if !matches!(entry, Entry::Result(_)) {
@@ -46,27 +46,27 @@ pub fn to_messages(entries: &[Entry]) -> Vec<Message> {
         }
         match entry {
             Entry::User(text) => {
-                close_reply(&mut said, &mut messages);
+                close_reply(&mut events, &mut messages);
                 messages.push(Message::user(text));
             }
-            Entry::Think(text) => said.push(Event::Think(text.clone())),
-            Entry::Respond(text) => said.push(Event::Respond(text.clone())),
-            Entry::Call(call) => said.push(Event::Call(call.clone())),
+            Entry::Think(text) => events.push(Event::Think(text.clone())),
+            Entry::Respond(text) => events.push(Event::Respond(text.clone())),
+            Entry::Call(call) => events.push(Event::Call(call.clone())),
             Entry::Result(report) => {
-                close_reply(&mut said, &mut messages);
+                close_reply(&mut events, &mut messages);
                 reports.push(report.clone());
             }
         }
     }
     close_reports(&mut reports, &mut messages);
-    close_reply(&mut said, &mut messages);
+    close_reply(&mut events, &mut messages);
     messages
 }
 
-fn close_reply(said: &mut Vec<Event>, messages: &mut Vec<Message>) {
-    if !said.is_empty() {
-        messages.push(Message::assistant(rebuild(said)));
-        said.clear();
+fn close_reply(events: &mut Vec<Event>, messages: &mut Vec<Message>) {
+    if !events.is_empty() {
+        messages.push(Message::assistant(rebuild(events)));
+        events.clear();
     }
 }
 
@@ -77,78 +77,79 @@ fn close_reports(reports: &mut Vec<ToolReport>, messages: &mut Vec<Message>) {
     }
 }
 
-/// An empty block says nothing. It keeps apart what would otherwise run together.
-const NOTHING: &str = "<think></think>";
+/// An empty block. It separates texts that would otherwise run together.
+const EMPTY_BLOCK: &str = "<think></think>";
 
-/// The reply that these events come from, up to whitespace around its blocks: parsing it gives the same events, but for
-/// those that were malformed. Calls that follow each other make one `<execute>` block.
+/// Rebuilds the reply that these events come from, up to whitespace around its blocks. Parsing it gives the same
+/// events, except for malformed ones. Consecutive calls make one `<execute>` block.
 #[must_use]
 pub fn rebuild(events: &[Event]) -> String {
     let mut out = String::new();
     let mut calls: Vec<String> = Vec::new();
-    let mut texts = Texts::default();
+    let mut state = OutputState::default();
     for event in events {
         if !matches!(event, Event::Call(_) | Event::Execute) {
-            flush_calls(&mut calls, &mut texts, &mut out);
+            flush_calls(&mut calls, &mut state, &mut out);
         }
         match event {
-            Event::Think(text) => texts.block(&mut out, &format!("<think>{text}</think>")),
-            Event::Respond(text) => texts.text(&mut out, text),
-            Event::Call(call) => calls.push(element(call)),
-            Event::Execute if calls.is_empty() => texts.block(&mut out, "<execute>\n[]\n</execute>"),
-            Event::Execute => flush_calls(&mut calls, &mut texts, &mut out),
-            Event::Results(reports) => texts.block(&mut out, &render_results(reports)),
+            Event::Think(text) => state.block(&mut out, &format!("<think>{text}</think>")),
+            Event::Respond(text) => state.text(&mut out, text),
+            Event::Call(call) => calls.push(format_call(call)),
+            Event::Execute if calls.is_empty() => state.block(&mut out, "<execute>\n[]\n</execute>"),
+            Event::Execute => flush_calls(&mut calls, &mut state, &mut out),
+            Event::Results(reports) => state.block(&mut out, &render_results(reports)),
             Event::Close | Event::Malformed(_) | Event::End => {}
         }
     }
-    flush_calls(&mut calls, &mut texts, &mut out);
-    if texts.open && out.trim_end().ends_with("<end>") {
-        out.push_str(NOTHING);
+    flush_calls(&mut calls, &mut state, &mut out);
+    if state.is_open && out.trim_end().ends_with("<end>") {
+        out.push_str(EMPTY_BLOCK);
     }
     out
 }
 
-/// Whether the last that was written is text, to which not even whitespace may be added.
+/// The state of the output. It is open after a text, to which not even whitespace may be added.
 #[derive(Debug, Default)]
-struct Texts {
-    open: bool,
+struct OutputState {
+    is_open: bool,
 }
 
-impl Texts {
+impl OutputState {
     fn text(&mut self, out: &mut String, text: &str) {
-        if self.open {
-            out.push_str(NOTHING);
+        if self.is_open {
+            out.push_str(EMPTY_BLOCK);
         }
         out.push_str(text);
-        self.open = true;
+        self.is_open = true;
     }
 
     fn block(&mut self, out: &mut String, block: &str) {
-        if !self.open && !out.is_empty() {
+        if !self.is_open && !out.is_empty() {
             out.push('\n');
         }
         out.push_str(block);
-        self.open = false;
+        self.is_open = false;
     }
 }
 
-fn flush_calls(calls: &mut Vec<String>, texts: &mut Texts, out: &mut String) {
+fn flush_calls(calls: &mut Vec<String>, state: &mut OutputState, out: &mut String) {
     if !calls.is_empty() {
-        texts.block(out, &format!("<execute>\n{}\n</execute>", array(calls)));
+        state.block(out, &format!("<execute>\n{}\n</execute>", format_array(calls)));
         calls.clear();
     }
 }
 
-/// One element of the array. Arguments that are an object keep their bytes. Those of a call that came another way may be
-/// anything: nothing becomes an empty object, and what is no object a string, so that the array stays well-formed.
-fn element(call: &ToolIntent) -> String {
+/// Renders one element of the array of calls. Arguments that are an object keep their bytes. Those of a call from
+/// another protocol may be anything: empty ones become an empty object and others a string, so that the array stays
+/// well-formed.
+fn format_call(call: &ToolIntent) -> String {
     let args = call.arguments.trim();
     let args = match serde_json::from_str::<&serde_json::value::RawValue>(args) {
         Ok(raw) if raw.get().starts_with('{') => args.to_owned(),
         _ if args.is_empty() => "{}".to_owned(),
         _ => Value::from(args).to_string(),
     };
-    format!(r#"{{"name": {}, "args": {args}}}"#, quoted(&call.name))
+    format!(r#"{{"name": {}, "args": {args}}}"#, quote(&call.name))
 }
 
 #[cfg(test)]

@@ -1,32 +1,37 @@
-//! The driver of the protocol.
+//! The driver of the batch protocol.
 
 use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 
 use super::conversation::rebuild;
-use super::event::{Event, whole};
+use super::delta_filter::DeltaFilter;
+use super::event::{Event, merge_pieces};
 use super::parser::{Parser, ParserLimits};
 use super::prompt::system_prompt;
 use super::report::{ToolReport, render_results};
-use super::stream::Spoken;
 use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::names::resolve;
 
-/// Said to a model that made its results up.
-const MADE_UP: &str = "Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
-                       To call tools, write <execute> with a JSON array of calls; to answer, write plain text.";
+/// The message to a model that made results up.
+const MADE_UP_RESULTS_MESSAGE: &str = "\
+    Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
+    To call tools, write <execute> with a JSON array of calls; to answer, write plain text.";
 
-/// Said to a model that said nothing.
-const NOTHING_SAID: &str = "Error: The reply has neither an answer nor calls. To answer, write plain text outside all tags; \
-                            to call tools, write <execute> with a JSON array of calls.";
+/// The message to a model whose reply is empty.
+const EMPTY_REPLY_MESSAGE: &str = "\
+    Error: The reply has neither an answer nor calls. To answer, write plain text outside all tags; \
+    to call tools, write <execute> with a JSON array of calls.";
 
-/// Speaks the batch protocol: tools and results are text, and nothing of it needs a model or a provider that knows tools.
+/// The driver of the batch protocol. Tools and results are text, so model and provider need no support for tools.
+///
+/// - The limits are those of [`ParserLimits::default`].
+/// - A reply that cannot be read is retried at most twice in a row.
 #[derive(Debug, Clone)]
 pub struct BatchDriver {
     limits: ParserLimits,
-    retries: u32,
-    /// Replies in a row that were no decision.
-    failed: u32,
+    max_retries: u32,
+    /// The number of consecutive replies that were no decision.
+    failed_replies: u32,
     tools: Vec<ToolSpec>,
     prompt: String,
 }
@@ -38,30 +43,31 @@ impl Default for BatchDriver {
 }
 
 impl BatchDriver {
-    /// With the default caps, and two retries for a reply that cannot be read.
+    /// Creates a driver with the defaults that [`BatchDriver`] lists.
     #[must_use]
     pub fn new() -> Self {
         let (tools, prompt) = (Vec::new(), system_prompt(&[]));
-        Self { limits: ParserLimits::default(), retries: 2, failed: 0, tools, prompt }
+        Self { limits: ParserLimits::default(), max_retries: 2, failed_replies: 0, tools, prompt }
     }
 
-    /// Other caps on a reply.
+    /// Sets the limits on a reply.
     #[must_use]
-    pub fn with_limits(mut self, limits: ParserLimits) -> Self {
+    pub fn limits(mut self, limits: ParserLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// How often in a row the model is asked again after a reply that cannot be read. 0: never.
+    /// Sets the maximum number of retries in a row after a reply that cannot be read. The default is 2; 0 disables
+    /// retries.
     #[must_use]
-    pub fn with_retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.max_retries = retries;
         self
     }
 
-    /// The calls, with whole names where a model wrote the last part of one.
-    fn calls(&self, reading: &Reading<'_>) -> Vec<ToolIntent> {
-        let mut calls = reading.calls();
+    /// Returns the calls, with full names in place of names that are the last part of one.
+    fn calls(&self, parsed: &ParsedReply<'_>) -> Vec<ToolIntent> {
+        let mut calls = parsed.calls();
         for call in &mut calls {
             if let Some(tool) = resolve(&call.name, &self.tools) {
                 call.name.clone_from(&tool.name);
@@ -70,40 +76,40 @@ impl BatchDriver {
         calls
     }
 
-    fn again(&mut self, reply: &str, error: String) -> Decision {
-        if self.failed >= self.retries {
-            self.failed = 0;
+    fn retry_or_fail(&mut self, reply: &str, error: String) -> Decision {
+        if self.failed_replies >= self.max_retries {
+            self.failed_replies = 0;
             return Decision::Failed(DecisionError { fault: DecisionFault::Extraction, message: error });
         }
-        self.failed = self.failed.saturating_add(1);
-        // Some providers refuse messages without text.
-        let said = (!reply.trim().is_empty()).then(|| Message::assistant(reply));
-        Decision::Again { messages: said.into_iter().chain([Message::user(error)]).collect() }
+        self.failed_replies = self.failed_replies.saturating_add(1);
+        // Some providers reject messages without text.
+        let message = (!reply.trim().is_empty()).then(|| Message::assistant(reply));
+        Decision::Again { messages: message.into_iter().chain([Message::user(error)]).collect() }
     }
 }
 
-/// A reply, read.
-struct Reading<'a> {
+/// A parsed reply.
+struct ParsedReply<'a> {
     events: Vec<Event>,
-    /// The reply up to where it was read.
-    heard: &'a str,
-    closed: bool,
+    /// The reply up to the end of its calls.
+    consumed: &'a str,
+    is_closed: bool,
 }
 
-impl<'a> Reading<'a> {
-    fn of(reply: &'a str, limits: ParserLimits) -> Self {
+impl<'a> ParsedReply<'a> {
+    fn parse(reply: &'a str, limits: ParserLimits) -> Self {
         let mut parser = Parser::new(limits);
         let mut events = parser.push(reply);
         events.extend(parser.finish());
-        let heard = reply.get(..parser.taken()).unwrap_or(reply);
-        Self { events: whole(events), heard, closed: parser.is_closed() }
+        let consumed = reply.get(..parser.consumed_bytes()).unwrap_or(reply);
+        Self { events: merge_pieces(events), consumed, is_closed: parser.is_closed() }
     }
 
     fn has_batch(&self) -> bool {
         self.events.contains(&Event::Execute)
     }
 
-    /// What the user sees.
+    /// Returns the text for the user.
     fn text(&self) -> String {
         let text: String = self
             .events
@@ -117,10 +123,10 @@ impl<'a> Reading<'a> {
         self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call.clone()) } else { None }).collect()
     }
 
-    /// The reply as it was said. What came after the calls was never heard, and a block that was never closed is closed,
-    /// so that the model does not learn from its own mistakes.
-    fn said(&self) -> String {
-        if self.has_batch() && !self.closed { rebuild(&self.events) } else { self.heard.to_owned() }
+    /// Returns the reply for the history: without any text after the calls, and with an unclosed block closed, so that
+    /// the model does not repeat its own mistakes.
+    fn to_history(&self) -> String {
+        if self.has_batch() && !self.is_closed { rebuild(&self.events) } else { self.consumed.to_owned() }
     }
 }
 
@@ -128,69 +134,69 @@ impl Driver for BatchDriver {
     fn bind(&mut self, runtime: ToolRuntime) {
         self.prompt = system_prompt(&runtime.tools);
         self.tools = runtime.tools;
-        self.failed = 0;
+        self.failed_replies = 0;
     }
 
-    /// The prompt, the conversation and the trace. No tools are mentioned to the provider.
+    /// Builds a request of the prompt, the conversation and the trace. It has no native tools.
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         let system = Message::system(self.prompt.as_str());
         let messages: Vec<_> = [&system].into_iter().chain(conversation).chain(trace).cloned().collect();
-        // Only the trace grows from step to step.
+        // Only the trace changes from step to step.
         Request { cached_messages: conversation.len().saturating_add(1), messages, ..Request::default() }
     }
 
-    /// The text outside tags, and thoughts as thoughts.
+    /// Passes the text outside tags as text, and thoughts as thoughts.
     fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
-        Box::new(Spoken::new(sink, self.limits))
+        Box::new(DeltaFilter::new(sink, self.limits))
     }
 
-    /// Unknown tools and wrong arguments are not looked for here: the executor answers them, each for its own call.
+    /// Reads the decision of a reply. Unknown tools and wrong arguments are left to the executor, which rejects each
+    /// call by itself.
     fn decide(&mut self, response: &Response) -> Decision {
         let reply = response.reply.text();
-        let reading = Reading::of(reply, self.limits);
-        if reading.has_batch() {
-            self.failed = 0;
-            return Decision::Call { text: reading.text(), calls: self.calls(&reading), refused: Vec::new() };
+        let parsed = ParsedReply::parse(reply, self.limits);
+        if parsed.has_batch() {
+            self.failed_replies = 0;
+            return Decision::Call { text: parsed.text(), calls: self.calls(&parsed), refused: Vec::new() };
         }
-        if let Some(error) =
-            reading.events.iter().find_map(|e| if let Event::Malformed(m) = e { Some(m) } else { None })
+        if let Some(error) = parsed.events.iter().find_map(|e| if let Event::Malformed(m) = e { Some(m) } else { None })
         {
-            return self.again(reply, error.clone());
+            return self.retry_or_fail(reply, error.clone());
         }
-        if reading.events.iter().any(|event| matches!(event, Event::Results(_))) {
-            return self.again(reply, MADE_UP.to_owned());
+        if parsed.events.iter().any(|event| matches!(event, Event::Results(_))) {
+            return self.retry_or_fail(reply, MADE_UP_RESULTS_MESSAGE.to_owned());
         }
-        let text = reading.text();
+        let text = parsed.text();
         if text.is_empty() {
-            return self.again(reply, NOTHING_SAID.to_owned());
+            return self.retry_or_fail(reply, EMPTY_REPLY_MESSAGE.to_owned());
         }
-        self.failed = 0;
+        self.failed_replies = 0;
         Decision::Answer(text)
     }
 
-    /// The reply as it was said, and the results as a message of the user. If they tell of one execution only, they carry
-    /// its id.
+    /// Returns the reply as it belongs in the history, and the results as a message of the user. The messages of a
+    /// single execution carry its id.
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        let reading = Reading::of(response.reply.text(), self.limits);
-        let mut said = vec![Message::assistant(reading.said())];
-        if reading.has_batch() || !executions.is_empty() {
-            said.push(Message::user(results(executions)));
+        let parsed = ParsedReply::parse(response.reply.text(), self.limits);
+        let mut messages = vec![Message::assistant(parsed.to_history())];
+        if parsed.has_batch() || !executions.is_empty() {
+            messages.push(Message::user(format_results(executions)));
         }
         if let [only] = executions {
-            said.iter_mut().for_each(|message| message.tool_execution_id = Some(only.id.clone()));
+            messages.iter_mut().for_each(|message| message.tool_execution_id = Some(only.id.clone()));
         }
-        said
+        messages
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        let asked = rebuild(&[Event::Call(execution.call.clone()), Event::Execute]);
-        let pair = [Message::assistant(asked), Message::user(results(std::slice::from_ref(execution)))];
+        let reply = rebuild(&[Event::Call(execution.call.clone()), Event::Execute]);
+        let pair = [Message::assistant(reply), Message::user(format_results(std::slice::from_ref(execution)))];
         pair.map(|message| Message { tool_execution_id: Some(execution.id.clone()), ..message }).into()
     }
 }
 
-fn results(executions: &[ToolExecution]) -> String {
-    render_results(&executions.iter().map(ToolReport::of).collect::<Vec<_>>())
+fn format_results(executions: &[ToolExecution]) -> String {
+    render_results(&executions.iter().map(ToolReport::from_execution).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -1,45 +1,45 @@
-//! What a reply is made of, in the order in which it was said.
+//! The events of a reply, in its order.
 
 use fumehood_core::chat::ToolIntent;
 
 use super::report::ToolReport;
 
-/// One event of a reply.
+/// An event of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A piece of a `<think>` block. Never shown to the user.
     Think(String),
-    /// A piece of the text outside all tags: what the user sees.
+    /// A piece of the text outside all tags, for the user.
     Respond(String),
-    /// The `<think>` block, or the stretch of text, that the pieces before belong to is over.
+    /// The end of the `<think>` block, or the stretch of text, that the previous pieces belong to.
     Close,
-    /// One call of an `<execute>` block. Comes only if the whole block is well-formed. It has no id, and its arguments
-    /// are the bytes that the model wrote.
+    /// One call of an `<execute>` block, if the whole block is well-formed. It has no id, and its arguments are the
+    /// bytes that the model wrote.
     Call(ToolIntent),
-    /// The `<execute>` block is complete: its calls are to run now. Nothing comes after it.
+    /// The end of an `<execute>` block: its calls are to run now. It is the last event.
     Execute,
-    /// A `<results>` block: only the system writes these, so in a model's own reply it is made up.
+    /// A `<results>` block. Only the system writes these, so in a reply of a model it is made up.
     Results(Vec<ToolReport>),
-    /// A block that cannot be read, in words for the model. If it was an `<execute>` block, none of its calls runs.
+    /// A block that cannot be read, with the error for the model. No call of such an `<execute>` block runs.
     Malformed(String),
-    /// The reply ended without calls.
+    /// The end of a reply without calls.
     End,
 }
 
 impl Event {
-    /// Whether the event is part of the conversation, and so is kept. The others only steer: they say when to run calls,
-    /// and when a piece or a reply is over.
+    /// Returns whether the event is part of the conversation, and so is stored. The other events only mark when to run
+    /// calls, and the end of a piece or of a reply.
     #[must_use]
-    pub fn persists(&self) -> bool {
+    pub fn is_persistent(&self) -> bool {
         matches!(self, Self::Think(_) | Self::Respond(_) | Self::Call(_) | Self::Results(_))
     }
 }
 
-/// The same events with the pieces of each block put together, so that each block and each stretch of text is one event.
+/// Merges the pieces of each block and of each stretch of text into one event.
 ///
-/// Whoever shows a reply while it is written takes the pieces; whoever keeps it takes these, and so keeps it once.
+/// Pieces serve to show a reply while it is written; merged events serve to store it.
 #[must_use]
-pub fn whole(events: impl IntoIterator<Item = Event>) -> Vec<Event> {
+pub fn merge_pieces(events: impl IntoIterator<Item = Event>) -> Vec<Event> {
     let mut out: Vec<Event> = Vec::new();
     let mut open = false;
     for event in events {
@@ -65,10 +65,10 @@ mod tests {
         let call = ToolIntent { id: String::new(), name: "a".to_owned(), arguments: "{}".to_owned() };
         let text = || "x".to_owned();
         for event in [Event::Think(text()), Event::Respond(text()), Event::Call(call), Event::Results(Vec::new())] {
-            assert!(event.persists(), "{event:?}");
+            assert!(event.is_persistent(), "{event:?}");
         }
         for event in [Event::Close, Event::Execute, Event::End, Event::Malformed(text())] {
-            assert!(!event.persists(), "{event:?}");
+            assert!(!event.is_persistent(), "{event:?}");
         }
     }
 
@@ -76,6 +76,6 @@ mod tests {
     fn g24_pieces_become_one_event_and_blocks_stay_apart() {
         let think = |text: &str| Event::Think(text.to_owned());
         let pieces = [think("a"), think("b"), Event::Close, think("c"), Event::Close, Event::End];
-        assert_eq!(whole(pieces), [think("ab"), think("c"), Event::End]);
+        assert_eq!(merge_pieces(pieces), [think("ab"), think("c"), Event::End]);
     }
 }

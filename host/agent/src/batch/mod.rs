@@ -1,21 +1,21 @@
-//! The batch protocol: a model that knows no tool calling of its own writes `<think>`, then `<execute>` with a JSON
-//! array of calls; the system answers with `<results>`; text outside the tags is the answer.
+//! The batch protocol, for models without tool calling: the model writes `<think>`, then `<execute>` with a JSON array
+//! of calls; the system answers with `<results>`; text outside the tags is the answer.
 //!
-//! Nothing here reads a stream, asks a model or runs a tool: text goes in, events come out.
+//! This module does no I/O: it turns text into events.
 
 mod block;
 mod conversation;
+mod delta_filter;
 mod driver;
 mod event;
 mod parser;
 mod prompt;
 mod report;
-mod stream;
 
-pub use conversation::{Entry, entries, rebuild, to_messages};
+pub use conversation::{Entry, rebuild, to_entries, to_messages};
+pub use delta_filter::DeltaFilter;
 pub use driver::BatchDriver;
-pub use event::{Event, whole};
+pub use event::{Event, merge_pieces};
 pub use parser::{Parser, ParserLimits, parse};
 pub use prompt::system_prompt;
 pub use report::{BatchSummary, ReportStatus, ToolReport, render_results};
-pub use stream::Spoken;

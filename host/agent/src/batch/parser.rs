@@ -1,19 +1,20 @@
-//! A streaming parser of replies: text comes in pieces of any size, events go out as early as they are certain.
+//! A streaming parser of replies: it takes text in pieces of any size, and returns events as early as they are certain.
 //!
-//! Inside `<execute>` and `<results>` it follows JSON strings and their escapes, so that a tag inside a string is content.
+//! Inside `<execute>` and `<results>` it tracks JSON strings and their escapes, so that a tag in a string is content.
 
 use super::block;
-use super::event::{Event, whole};
+use super::event::{Event, merge_pieces};
 
-/// Caps on one reply.
+/// Limits on one reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParserLimits {
-    /// Longest `<execute>` or `<results>` block, in bytes without its tags. What is longer is malformed.
+    /// Maximum size of an `<execute>` or `<results>` block, in bytes without its tags. A longer block is malformed. The
+    /// default is 1 MiB.
     pub block_bytes: usize,
 }
 
 impl Default for ParserLimits {
-    /// One mebibyte.
+    /// Returns the limits with blocks of at most 1 MiB.
     fn default() -> Self {
         Self { block_bytes: 1 << 20 }
     }
@@ -28,14 +29,14 @@ enum Tag {
     Close,
 }
 
-/// Which of the two blocks of JSON.
+/// The kind of a block of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Execute,
     Results,
 }
 
-impl Kind {
+impl BlockKind {
     fn name(self) -> &'static str {
         match self {
             Self::Execute => "execute",
@@ -44,9 +45,9 @@ impl Kind {
     }
 }
 
-/// Where in a JSON text we are, as far as tags go.
+/// The position in a JSON text, as far as tags are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Json {
+enum JsonState {
     Outside,
     InString,
     Escaped,
@@ -57,14 +58,15 @@ enum State {
     /// Outside all tags.
     Text,
     Think,
-    Block(Kind, Json),
+    Block(BlockKind, JsonState),
     /// After an `<end>` that may yet turn out to be part of the text.
     Ended,
     Done,
 }
 
 impl State {
-    /// The tags that mean something here. Each has its only `<` at its beginning, which the matching relies on.
+    /// Returns the tags that have a meaning in this state. The only `<` of each is its first character, which the
+    /// matching relies on.
     fn tags(self) -> &'static [(&'static str, Tag)] {
         match self {
             Self::Text | Self::Ended => &[
@@ -74,39 +76,39 @@ impl State {
                 ("<end>", Tag::End),
             ],
             Self::Think => &[("</think>", Tag::Close)],
-            Self::Block(Kind::Execute, Json::Outside) => &[("</execute>", Tag::Close)],
-            Self::Block(Kind::Results, Json::Outside) => &[("</results>", Tag::Close)],
+            Self::Block(BlockKind::Execute, JsonState::Outside) => &[("</execute>", Tag::Close)],
+            Self::Block(BlockKind::Results, JsonState::Outside) => &[("</results>", Tag::Close)],
             Self::Block(..) | Self::Done => &[],
         }
     }
 }
 
-/// Takes one reply.
+/// A streaming parser of one reply.
 ///
-/// After `</execute>` it takes nothing more: the model has to wait for its results, and whatever it says before it has
-/// them is made up. `<end>` at the very end of a reply is a mark and not text. Of text, only whitespace can be lost, and
-/// only where a block or a stretch of text has nothing else, after `<end>`, or beyond the cap on a block.
+/// It ignores everything after `</execute>`: the model has to wait for its results, so any text before them is made up.
+/// `<end>` at the very end of a reply is a mark and not text. Only whitespace of a text can be lost, and only if a
+/// block or a stretch of text has nothing else, after `<end>`, or beyond the limit on a block.
 #[derive(Debug)]
 pub struct Parser {
     limits: ParserLimits,
     state: State,
-    /// The beginning of what may become a tag.
+    /// The start of a possible tag.
     held: String,
-    /// Whitespace at the beginning of a stretch, lost unless something follows it.
+    /// Whitespace at the start of a stretch, dropped unless other text follows.
     blank: String,
-    /// Whitespace after `<end>`, lost unless something follows it.
+    /// Whitespace after `<end>`, dropped unless other text follows.
     tail: String,
-    /// Text of the current stretch that has not gone out yet, or the block so far.
+    /// The text of the current stretch that is not in an event yet, or the block so far.
     text: String,
-    /// Whether the current stretch has anything but whitespace.
-    spoke: bool,
-    taken: usize,
-    closed: bool,
+    /// True if the current stretch has anything but whitespace.
+    has_content: bool,
+    consumed_bytes: usize,
+    is_closed: bool,
     events: Vec<Event>,
 }
 
 impl Parser {
-    /// A parser for one reply.
+    /// Creates a parser for one reply.
     #[must_use]
     pub fn new(limits: ParserLimits) -> Self {
         Self {
@@ -116,36 +118,37 @@ impl Parser {
             blank: String::new(),
             tail: String::new(),
             text: String::new(),
-            spoke: false,
-            taken: 0,
-            closed: false,
+            has_content: false,
+            consumed_bytes: 0,
+            is_closed: false,
             events: Vec::new(),
         }
     }
 
-    /// Takes the next piece of the reply, and returns what is certain by now.
+    /// Parses the next piece of the reply, and returns the events that are certain by now.
     pub fn push(&mut self, chunk: &str) -> Vec<Event> {
         for c in chunk.chars() {
             if self.state == State::Done {
                 break;
             }
-            self.taken = self.taken.saturating_add(c.len_utf8());
-            self.character(c);
+            self.consumed_bytes = self.consumed_bytes.saturating_add(c.len_utf8());
+            self.push_char(c);
         }
         self.flush();
         std::mem::take(&mut self.events)
     }
 
-    /// The reply is over. Returns the rest: an open `<think>` counts as closed, an open `<execute>` as closed if its
-    /// array is complete (providers cut a reply at `</execute>` when told to stop there), and otherwise as malformed.
+    /// Ends the reply, and returns the remaining events. An open `<think>` counts as closed, an open `<execute>` as
+    /// closed if its array is complete (providers cut a reply at `</execute>` if that is a stop sequence), and
+    /// otherwise as malformed.
     pub fn finish(&mut self) -> Vec<Event> {
         let held = std::mem::take(&mut self.held);
         match self.state {
             State::Block(kind, _) => self.close_block(kind),
-            State::Text | State::Think => held.chars().for_each(|c| self.content(c)),
+            State::Text | State::Think => held.chars().for_each(|c| self.push_content(c)),
             State::Ended if !held.is_empty() => {
-                self.not_the_end();
-                held.chars().for_each(|c| self.content(c));
+                self.resume_text();
+                held.chars().for_each(|c| self.push_content(c));
             }
             State::Ended | State::Done => {}
         }
@@ -157,31 +160,31 @@ impl Parser {
         std::mem::take(&mut self.events)
     }
 
-    /// Whether it takes nothing more. The rest of the reply need not be awaited.
+    /// Returns whether the parser ignores further text, so that the rest of the reply need not be awaited.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// How many bytes of the reply were taken: all, or those up to the end of `</execute>`.
+    /// Returns the number of parsed bytes: all of the reply, or those up to the end of `</execute>`.
     #[must_use]
-    pub fn taken(&self) -> usize {
-        self.taken
+    pub fn consumed_bytes(&self) -> usize {
+        self.consumed_bytes
     }
 
-    /// Whether the reply has its `</execute>`.
+    /// Returns whether the reply has an `</execute>`.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.closed
+        self.is_closed
     }
 
-    fn character(&mut self, c: char) {
+    fn push_char(&mut self, c: char) {
         if !self.held.is_empty() {
             self.held.push(c);
             let tags = self.state.tags();
             if let Some((_, tag)) = tags.iter().find(|(tag, _)| *tag == self.held) {
                 self.held.clear();
-                return self.tag(*tag);
+                return self.handle_tag(*tag);
             }
             if tags.iter().any(|(tag, _)| tag.starts_with(&self.held)) {
                 return;
@@ -189,52 +192,52 @@ impl Parser {
             self.held.pop();
             let held = std::mem::take(&mut self.held);
             if self.state == State::Ended {
-                self.not_the_end();
+                self.resume_text();
             }
-            held.chars().for_each(|c| self.content(c));
+            held.chars().for_each(|c| self.push_content(c));
         }
         if c == '<' && !self.state.tags().is_empty() {
             self.held.push(c);
         } else {
-            self.content(c);
+            self.push_content(c);
         }
     }
 
-    fn tag(&mut self, tag: Tag) {
+    fn handle_tag(&mut self, tag: Tag) {
         if self.state == State::Ended {
-            self.not_the_end();
+            self.resume_text();
         }
         match (tag, self.state) {
             (Tag::End, _) => self.state = State::Ended,
             (Tag::Close, State::Block(kind, _)) => {
-                self.closed = kind == Kind::Execute;
+                self.is_closed = kind == BlockKind::Execute;
                 self.close_block(kind);
             }
-            (Tag::Close, _) => self.open(State::Text),
-            (Tag::Think, _) => self.open(State::Think),
-            (Tag::Execute, _) => self.open(State::Block(Kind::Execute, Json::Outside)),
-            (Tag::Results, _) => self.open(State::Block(Kind::Results, Json::Outside)),
+            (Tag::Close, _) => self.start(State::Text),
+            (Tag::Think, _) => self.start(State::Think),
+            (Tag::Execute, _) => self.start(State::Block(BlockKind::Execute, JsonState::Outside)),
+            (Tag::Results, _) => self.start(State::Block(BlockKind::Results, JsonState::Outside)),
         }
     }
 
-    /// Ends the current stretch and begins the next.
-    fn open(&mut self, state: State) {
+    /// Ends the current stretch and starts the next.
+    fn start(&mut self, state: State) {
         self.close_stretch();
         self.state = state;
     }
 
-    /// More came after `<end>`, so it was text.
-    fn not_the_end(&mut self) {
+    /// Turns `<end>` into text, because more text followed it.
+    fn resume_text(&mut self) {
         self.state = State::Text;
         let tail = std::mem::take(&mut self.tail);
-        "<end>".chars().chain(tail.chars()).for_each(|c| self.content(c));
+        "<end>".chars().chain(tail.chars()).for_each(|c| self.push_content(c));
     }
 
-    fn content(&mut self, c: char) {
+    fn push_content(&mut self, c: char) {
         match self.state {
-            State::Text | State::Think if self.spoke || !c.is_whitespace() => {
-                if !self.spoke {
-                    self.spoke = true;
+            State::Text | State::Think if self.has_content || !c.is_whitespace() => {
+                if !self.has_content {
+                    self.has_content = true;
                     self.text = std::mem::take(&mut self.blank);
                 }
                 self.text.push(c);
@@ -243,38 +246,38 @@ impl Parser {
             State::Ended if c.is_whitespace() && self.tail.len() < self.limits.block_bytes => self.tail.push(c),
             State::Ended if c.is_whitespace() => {}
             State::Ended => {
-                self.not_the_end();
-                self.content(c);
+                self.resume_text();
+                self.push_content(c);
             }
-            State::Block(kind, json) => self.block_content(kind, json, c),
+            State::Block(kind, json) => self.push_block_content(kind, json, c),
             State::Text | State::Think | State::Done => {}
         }
     }
 
-    fn block_content(&mut self, kind: Kind, json: Json, c: char) {
+    fn push_block_content(&mut self, kind: BlockKind, json: JsonState, c: char) {
         let next = match (json, c) {
-            (Json::Outside, '"') | (Json::Escaped, _) => Json::InString,
-            (Json::InString, '"') => Json::Outside,
-            (Json::InString, '\\') => Json::Escaped,
+            (JsonState::Outside, '"') | (JsonState::Escaped, _) => JsonState::InString,
+            (JsonState::InString, '"') => JsonState::Outside,
+            (JsonState::InString, '\\') => JsonState::Escaped,
             (json, _) => json,
         };
         self.state = State::Block(kind, next);
         self.text.push(c);
         let limit = self.limits.block_bytes;
         if self.text.len() > limit {
-            // Where such a block ends is not worth finding out, so nothing after it can be told apart.
+            // The end of such a block is not searched for, so nothing after it can be parsed.
             self.text.clear();
             self.events.push(Event::Malformed(block::BlockError::TooLong { tag: kind.name(), limit }.to_string()));
             self.state = State::Done;
         }
     }
 
-    fn close_block(&mut self, kind: Kind) {
+    fn close_block(&mut self, kind: BlockKind) {
         let text = std::mem::take(&mut self.text);
         self.state = State::Text;
         match kind {
-            Kind::Execute => {
-                match block::calls(&text) {
+            BlockKind::Execute => {
+                match block::parse_calls(&text) {
                     Ok(calls) => {
                         self.events.extend(calls.into_iter().map(Event::Call));
                         self.events.push(Event::Execute);
@@ -283,15 +286,15 @@ impl Parser {
                 }
                 self.state = State::Done;
             }
-            Kind::Results if text.trim().is_empty() => {}
-            Kind::Results => match block::results(&text) {
+            BlockKind::Results if text.trim().is_empty() => {}
+            BlockKind::Results => match block::parse_results(&text) {
                 Ok(reports) => self.events.push(Event::Results(reports)),
                 Err(error) => self.events.push(Event::Malformed(error.to_string())),
             },
         }
     }
 
-    /// Lets out the text of the current stretch.
+    /// Moves the text of the current stretch to an event.
     fn flush(&mut self) {
         if self.text.is_empty() {
             return;
@@ -307,19 +310,21 @@ impl Parser {
         self.flush();
         self.blank.clear();
         self.tail.clear();
-        if std::mem::take(&mut self.spoke) {
+        if std::mem::take(&mut self.has_content) {
             self.events.push(Event::Close);
         }
     }
 }
 
-/// The events of a complete reply, each block and each stretch of text as one event: the same as if it had come in pieces.
+/// Parses a complete reply, with one event for each block and each stretch of text.
+///
+/// The events are those of the same reply in pieces, merged by [`merge_pieces`].
 #[must_use]
 pub fn parse(reply: &str, limits: ParserLimits) -> Vec<Event> {
     let mut parser = Parser::new(limits);
     let mut events = parser.push(reply);
     events.extend(parser.finish());
-    whole(events)
+    merge_pieces(events)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The system prompt that teaches the protocol and lists the tools.
+//! The system prompt with the rules of the protocol and the tools.
 
 use fumehood_core::chat::{ToolIntent, ToolSpec};
 
 use super::conversation::rebuild;
 use super::event::Event;
-use super::report::{ReportStatus, ToolReport, quoted, render_results};
+use super::report::{ReportStatus, ToolReport, quote, render_results};
 use crate::examples::example_arguments;
 
 const PROTOCOL: &str = r#"You can call tools. You call them by writing text in the format below; there is no other way to call them.
@@ -23,20 +23,20 @@ Rules for <execute>:
 
 Results are a JSON array in the order of your calls, one element for each call. "status" is "success", and "content" is what the tool returned; or it is "failure", and "content" says what was wrong. One failure does not stop the other calls. After a failure, repair the call or go on without it; do not repeat the same call unchanged."#;
 
-/// The protocol with examples, and the tools with their schemas. The examples call these tools. Without tools, there is nothing to
-/// teach, and the model is told to answer.
+/// Builds the system prompt: the protocol with examples, and the tools with their schemas. The examples call these
+/// tools. Without tools, the prompt only asks for an answer in plain text.
 #[must_use]
 pub fn system_prompt(tools: &[ToolSpec]) -> String {
     let Some(first) = tools.first() else { return "You have no tools. Answer with plain text.".to_owned() };
-    let mut prompt = format!("{PROTOCOL}\n\n{}\n\nYour tools:", examples(first, tools));
+    let mut prompt = format!("{PROTOCOL}\n\n{}\n\nYour tools:", format_examples(first, tools));
     for ToolSpec { name, description, parameters } in tools {
         prompt.push_str(&format!("\n\n{name}: {description}\nSchema of \"args\": {parameters}"));
     }
     prompt
 }
 
-/// One call, a batch, a success, a failure, and the answer after that.
-fn examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
+/// Builds the examples: one call, a batch, a success, a failure, and the answer after them.
+fn format_examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
     let batch: Vec<&ToolSpec> = tools.iter().chain(std::iter::repeat(first)).take(3).collect();
     let call = |(variant, tool): (usize, &&ToolSpec)| {
         intent(&tool.name, &example_arguments(tool, variant.saturating_add(1)).to_string())
@@ -57,9 +57,9 @@ fn examples(first: &ToolSpec, tools: &[ToolSpec]) -> String {
         "Example, one call:\n<think>I need a tool for that.</think>\n{}\n\nIts result, success:\n{}\n\n\
          Example, a batch:\n{}\n\nIts results, success and failure:\n{}\n\n\
          Example, the answer after that:\n<think>I know enough.</think>\nTwo of the three worked. This is the answer.",
-        block(&one),
+        format_block(&one),
         render_results(&[success(&first.name)]),
-        block(&several),
+        format_block(&several),
         render_results(&reports),
     )
 }
@@ -68,14 +68,14 @@ fn intent(name: &str, arguments: &str) -> ToolIntent {
     ToolIntent { id: String::new(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-/// The `<execute>` block of these calls, as it would be told again.
-fn block(calls: &[ToolIntent]) -> String {
+/// Returns the `<execute>` block of these calls, as in the history.
+fn format_block(calls: &[ToolIntent]) -> String {
     let events: Vec<Event> = calls.iter().cloned().map(Event::Call).chain([Event::Execute]).collect();
     rebuild(&events)
 }
 
 fn report(tool: &str, status: ReportStatus, content: &str) -> ToolReport {
-    ToolReport { tool: tool.to_owned(), status, content: quoted(content), modified: None }
+    ToolReport { tool: tool.to_owned(), status, content: quote(content), modified: None }
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
         ToolSpec { name: "calculator__add".to_owned(), description: "Adds.".to_owned(), parameters }
     }
 
-    /// The blocks of a tag in the examples.
+    /// Returns the blocks of a tag in the examples.
     fn blocks(tag: &str) -> Vec<String> {
         let (open, close) = (format!("<{tag}>\n"), format!("\n</{tag}>"));
         let prompt = system_prompt(&[tool()]);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_call_tools_that_there_are() {
+    fn examples_call_existing_tools() {
         let names = |prompt: &str| -> BTreeSet<String> {
             let named = prompt.split(r#"{"name": ""#).skip(1).chain(prompt.split(r#"{"tool": ""#).skip(1));
             named.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()

@@ -1,11 +1,10 @@
-//! Asks with the provider's own description of tools, and takes the provider's own calls.
+//! The driver that uses the provider's own format for tools and calls.
 
 use fumehood_core::chat::{Message, Request, Response, StopReason, ToolChoice, ToolIntent, ToolSpec};
 use serde_json::{Map, Value};
 
-use super::format::{pair, prose};
-use super::inline::{inline_call, written_calls};
-use super::leak::is_leak;
+use super::format::{to_prose_messages, to_tool_messages};
+use super::inline::{find_inline_call, is_argument_echo, parse_calls};
 use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::recover::Closing;
@@ -13,9 +12,12 @@ use crate::render::echo;
 
 /// The driver for models that call tools through their provider's own interface.
 ///
-/// By default: the model decides whether it calls tools, the client decides which model that is, and no settings are
-/// sent. [`ToolChoice::Required`] and [`ToolChoice::Specific`] hold until the model has called once in an execution;
-/// after that it may answer, or it never could.
+/// - The tool choice is [`ToolChoice::Auto`].
+/// - The model is the client's own.
+/// - No settings of the provider are sent.
+///
+/// [`ToolChoice::Required`] and [`ToolChoice::Specific`] apply until the first call of an execution. After that the
+/// model may answer, because otherwise it never could.
 #[derive(Debug, Clone)]
 pub struct NativeDriver {
     template: Request,
@@ -24,8 +26,8 @@ pub struct NativeDriver {
     supports_tools: bool,
     inline: bool,
     tools: Vec<ToolSpec>,
-    called: bool,
-    objected: bool,
+    has_called: bool,
+    has_retried: bool,
 }
 
 impl Default for NativeDriver {
@@ -37,91 +39,91 @@ impl Default for NativeDriver {
             supports_tools: true,
             inline: false,
             tools: Vec::new(),
-            called: false,
-            objected: false,
+            has_called: false,
+            has_retried: false,
         }
     }
 }
 
 impl NativeDriver {
-    /// See [`NativeDriver`] for what it does by default.
+    /// Creates a driver with the defaults that [`NativeDriver`] lists.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the model may, must or must not call tools. It may by default.
+    /// Sets whether the model may, must or must not call tools. The default is [`ToolChoice::Auto`]: it may.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.choice = choice;
         self
     }
 
-    /// Which model to ask, instead of the one that the client is set up for.
+    /// Sets the model, in place of the client's own.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.template.model = Some(model.into());
         self
     }
 
-    /// Settings of the provider, sent as they are. None by default.
+    /// Sets options of the provider, which are sent unchanged. There are none by default.
     #[must_use]
     pub fn options(mut self, options: Map<String, Value>) -> Self {
         self.template.options = options;
         self
     }
 
-    /// Sampling temperature, instead of the client's own.
+    /// Sets the sampling temperature, in place of the client's own.
     #[must_use]
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.template.temperature = Some(temperature);
         self
     }
 
-    /// Most tokens of an answer, instead of the provider's own limit.
+    /// Sets the maximum number of tokens of an answer, in place of the provider's own limit.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.template.max_tokens = Some(tokens);
         self
     }
 
-    /// What is said before the conversation. Nothing by default.
+    /// Sets the system prompt before the conversation. There is none by default.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system = Some(prompt.into());
         self
     }
 
-    /// Whether the provider knows tools at all; by default it does. If not, it is told of none, calls in its answers
-    /// are not looked at, and [`NativeDriver::tool_choice`] has no meaning.
+    /// Sets whether the provider supports tools. The default is `true`. If it does not, requests have no tools, calls
+    /// in replies are ignored, and [`NativeDriver::tool_choice`] has no effect.
     #[must_use]
     pub fn supports_tools(mut self, supports: bool) -> Self {
         self.supports_tools = supports;
         self
     }
 
-    /// Takes the first `{"tool": …, "arguments": {…}}` of an answer for a call if it names a tool of the execution,
-    /// whatever stands around it: for models that mix up the two. By default only an answer that consists of such calls
-    /// is taken for them, because an answer may quote one.
+    /// Sets whether the first `{"tool": …, "arguments": {…}}` of an answer is a call if it names a tool of the
+    /// execution, whatever text surrounds it, for models that mix calls and text. By default, only an answer that
+    /// consists of such objects counts as calls, because an answer may quote one.
     #[must_use]
     pub fn inline_calls(mut self, inline: bool) -> Self {
         self.inline = inline;
         self
     }
 
-    /// Whether calls are looked for.
-    fn takes_calls(&self) -> bool {
+    /// Returns whether replies may have calls.
+    fn allows_calls(&self) -> bool {
         self.supports_tools && self.choice != ToolChoice::None
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.name == name)
     }
 
-    /// The call that is still owed, in words for the model.
-    fn owed(&self, calls: &[ToolIntent]) -> Option<String> {
+    /// Returns a message for the model if the tool choice requires a call that is not among these.
+    fn missing_call(&self, calls: &[ToolIntent]) -> Option<String> {
         match &self.choice {
-            _ if self.called => None,
+            _ if self.has_called => None,
             ToolChoice::Auto | ToolChoice::None => None,
             ToolChoice::Required if calls.is_empty() => Some("You must call at least one of the tools.".to_owned()),
             ToolChoice::Required => None,
@@ -130,36 +132,37 @@ impl NativeDriver {
         }
     }
 
-    /// What the request says about tools. A choice that the tools of the execution cannot meet is not sent, because
-    /// a provider would refuse the whole request; the answer to it will not be what the choice asks for either, and
-    /// that is then said.
-    fn choice_to_send(&self) -> ToolChoice {
+    /// Returns the tool choice of the next request.
+    ///
+    /// A choice that the tools of the execution cannot meet is not sent, because a provider would reject the whole
+    /// request. The reply then does not meet the choice either, and is rejected here with a message.
+    fn next_tool_choice(&self) -> ToolChoice {
         let possible = match &self.choice {
             ToolChoice::Auto => return ToolChoice::Auto,
             ToolChoice::None => return ToolChoice::None,
             ToolChoice::Required => !self.tools.is_empty(),
-            ToolChoice::Specific(name) => self.has(name),
+            ToolChoice::Specific(name) => self.has_tool(name),
         };
-        if possible && !self.called { self.choice.clone() } else { ToolChoice::Auto }
+        if possible && !self.has_called { self.choice.clone() } else { ToolChoice::Auto }
     }
 
-    fn calls(&self, response: &Response) -> Vec<ToolIntent> {
+    fn find_calls(&self, response: &Response) -> Vec<ToolIntent> {
         let calls = response.reply.calls();
         if !calls.is_empty() {
             return calls.to_vec();
         }
         let text = response.reply.text();
-        let mut written = written_calls(text, response.stop);
+        let mut written = parse_calls(text, response.stop);
         if written.is_empty() && self.inline {
-            written.extend(inline_call(text, Closing::from(response.stop)));
+            written.extend(find_inline_call(text, Closing::from(response.stop)));
         }
-        if written.iter().all(|call| self.has(&call.name)) { written } else { Vec::new() }
+        if written.iter().all(|call| self.has_tool(&call.name)) { written } else { Vec::new() }
     }
 
-    fn answer(&mut self, response: &Response) -> Decision {
+    fn decide_answer(&mut self, response: &Response) -> Decision {
         let text = response.reply.text();
         if !text.trim().is_empty() {
-            self.objected = false;
+            self.has_retried = false;
             return Decision::Answer(text.to_owned());
         }
         let problem = match (response.stop, self.supports_tools && !response.reply.calls().is_empty()) {
@@ -168,78 +171,83 @@ impl NativeDriver {
             (StopReason::Length, _) => "The answer ran into its length limit before it began. Be brief.",
             (StopReason::Done, _) => "The answer is empty. Answer in words.",
         };
-        self.object(response, DecisionFault::Extraction, problem.to_owned())
+        self.retry_or_fail(response, DecisionFault::Extraction, problem.to_owned())
     }
 
-    /// Asks once more, and gives up the second time.
-    fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
-        if self.objected {
+    /// Asks the model once more, and fails the second time.
+    fn retry_or_fail(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
+        if self.has_retried {
             return Decision::Failed(DecisionError { fault, message: problem });
         }
-        self.objected = true;
-        let said = echo(response.reply.text());
-        Decision::Again { messages: said.into_iter().chain([Message::user(problem)]).collect() }
+        self.has_retried = true;
+        let reply = echo(response.reply.text());
+        Decision::Again { messages: reply.into_iter().chain([Message::user(problem)]).collect() }
     }
 }
 
 impl Driver for NativeDriver {
     fn bind(&mut self, runtime: ToolRuntime) {
         self.tools = runtime.tools;
-        self.called = false;
-        self.objected = false;
+        self.has_called = false;
+        self.has_retried = false;
     }
 
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         let system = self.system.iter().map(Message::system);
         let messages: Vec<_> = system.chain(conversation.iter().cloned()).chain(trace.iter().cloned()).collect();
-        // Some providers refuse a conversation with calls in it if they are told of no tools.
-        let tells = self.takes_calls() || (self.supports_tools && messages.iter().any(|m| !m.tool_calls.is_empty()));
+        // Some providers reject a conversation with calls in it if the request has no tools.
+        let describes_tools =
+            self.allows_calls() || (self.supports_tools && messages.iter().any(|m| !m.tool_calls.is_empty()));
         Request {
             cached_messages: messages.len().saturating_sub(trace.len()),
             messages,
-            tools: if tells { self.tools.clone() } else { Vec::new() },
-            tool_choice: if self.supports_tools { self.choice_to_send() } else { ToolChoice::Auto },
+            tools: if describes_tools { self.tools.clone() } else { Vec::new() },
+            tool_choice: if self.supports_tools { self.next_tool_choice() } else { ToolChoice::Auto },
             ..self.template.clone()
         }
     }
 
     fn decide(&mut self, response: &Response) -> Decision {
-        if !self.takes_calls() {
-            return self.answer(response);
+        if !self.allows_calls() {
+            return self.decide_answer(response);
         }
-        let calls = self.calls(response);
-        if let Some(problem) = self.owed(&calls) {
-            return self.object(response, DecisionFault::Validation, problem);
+        let calls = self.find_calls(response);
+        if let Some(problem) = self.missing_call(&calls) {
+            return self.retry_or_fail(response, DecisionFault::Validation, problem);
         }
         if calls.is_empty() {
-            return self.answer(response);
+            return self.decide_answer(response);
         }
-        (self.called, self.objected) = (true, false);
-        Decision::Call { text: spoken(response).to_owned(), calls, refused: Vec::new() }
+        (self.has_called, self.has_retried) = (true, false);
+        Decision::Call { text: text_beside_calls(response).to_owned(), calls, refused: Vec::new() }
     }
 
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
         if executions.is_empty() {
             return echo(response.reply.text()).into_iter().collect();
         }
-        // What was said beside the calls is said once, before the first of them.
-        let texts = std::iter::once(spoken(response)).chain(std::iter::repeat(""));
-        let told = executions.iter().zip(texts).flat_map(|(execution, text)| {
-            let [mut asks, answers] = pair(execution, text);
-            asks.thoughts.clone_from(&response.thoughts);
-            [asks, answers]
+        // The text beside the calls appears once, before the first of them.
+        let texts = std::iter::once(text_beside_calls(response)).chain(std::iter::repeat(""));
+        let messages = executions.iter().zip(texts).flat_map(|(execution, text)| {
+            let [mut call, result] = to_tool_messages(execution, text);
+            call.thoughts.clone_from(&response.thoughts);
+            [call, result]
         });
-        told.collect()
+        messages.collect()
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        if self.supports_tools { pair(execution, "").to_vec() } else { prose(execution).to_vec() }
+        if self.supports_tools {
+            to_tool_messages(execution, "").to_vec()
+        } else {
+            to_prose_messages(execution).to_vec()
+        }
     }
 }
 
-/// What the model said beside its calls, without the arguments that a provider repeated there, and without a text that
+/// Returns the text beside the calls of a response: empty if a provider repeated the arguments there, or if the text
 /// was itself the call.
-fn spoken(response: &Response) -> &str {
+fn text_beside_calls(response: &Response) -> &str {
     let (text, calls) = (response.reply.text(), response.reply.calls());
-    if calls.is_empty() || is_leak(text, calls) { "" } else { text }
+    if calls.is_empty() || is_argument_echo(text, calls) { "" } else { text }
 }

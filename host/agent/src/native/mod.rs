@@ -3,8 +3,7 @@
 mod driver;
 mod format;
 mod inline;
-mod leak;
 
 pub use driver::NativeDriver;
-pub use format::{pair, prose};
-pub use inline::inline_call;
+pub use format::{to_prose_messages, to_tool_messages};
+pub use inline::find_inline_call;

@@ -1,4 +1,4 @@
-//! What a model decided: taken out of its reply, then held to the rules.
+//! Decisions of a model: extracted from a reply, then validated.
 
 use fumehood_core::chat::{Response, ToolSpec};
 use fumehood_core::content::JsonText;
@@ -10,9 +10,9 @@ use crate::names::{did_you_mean, resolve, suggestions};
 use crate::recover::{Closing, recover, strip_thoughts};
 use crate::render::format_json;
 
-/// The fields as they were written. A field that stands there twice makes it no decision.
+/// The fields of a decision, not validated. An object with a duplicate field is no decision.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Raw {
+pub(super) struct RawDecision {
     #[serde(default)]
     thought: Option<Box<RawValue>>,
     #[serde(default, rename = "type")]
@@ -25,95 +25,95 @@ pub(super) struct Raw {
     answer: Option<Box<RawValue>>,
 }
 
-/// A decision that keeps the rules.
+/// A validated decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReactDecision {
-    /// Why. May be empty.
+    /// The model's reason. May be empty.
     pub(super) thought: String,
-    /// What to do.
-    pub(super) next: Move,
+    /// The next action.
+    pub(super) next: NextAction,
 }
 
-/// What to do next.
+/// The action of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Move {
-    /// Call a tool.
+pub(super) enum NextAction {
+    /// A call of a tool.
     Call {
-        /// Which.
+        /// The full name of the tool.
         tool: String,
-        /// Its arguments: the text of a JSON object, as the model wrote it.
+        /// The arguments: the text of a JSON object, as the model wrote it.
         args: String,
     },
-    /// Answer.
+    /// The final answer.
     Answer(String),
 }
 
-impl Raw {
-    /// Takes the fields out of a reply.
+impl RawDecision {
+    /// Extracts the fields from a reply.
     ///
     /// # Errors
-    /// If no such object is in it, with what to tell the model.
+    /// If the reply has no such object, with a message for the model.
     pub(super) fn extract(response: &Response) -> Result<Self, String> {
         let text = strip_thoughts(response.reply.text());
         let found =
             recover(text, Closing::from(response.stop)).map_err(|error| format!("No decision found: {error}."))?;
-        // A list of five would otherwise be read as the five fields.
+        // Serde would read an array of five as the five fields.
         if !found.json.expose_raw().starts_with('{') {
             return Err("No decision found: a decision is one JSON object.".to_owned());
         }
         found.json.read().map_err(|error| format!("No decision found: the object is not as it must be: {error}."))
     }
 
-    /// Why the model decided so. May be empty.
+    /// Returns the model's reason. May be empty.
     pub(super) fn thought(&self) -> String {
-        text(self.thought.as_deref())
+        field_text(self.thought.as_deref())
     }
 
-    /// Holds the decision to the rules.
+    /// Validates the decision.
     ///
     /// # Errors
-    /// If it breaks one, with the rule.
+    /// If it breaks a rule, with the rule as a message for the model.
     pub(super) fn validate(&self, tools: &[ToolSpec]) -> Result<ReactDecision, String> {
         let next = match self.kind.as_str() {
-            Some("call_tool") => self.call(&self.tool, tools)?,
-            Some("final_answer") => self.answer()?,
-            _ => match self.misplaced_name(tools) {
-                Some(name) => self.call(name, tools)?,
+            Some("call_tool") => self.validate_call(&self.tool, tools)?,
+            Some("final_answer") => self.validate_answer()?,
+            _ => match self.find_misplaced_name(tools) {
+                Some(name) => self.validate_call(name, tools)?,
                 None => return Err("Decision type must be call_tool or final_answer.".to_owned()),
             },
         };
         Ok(ReactDecision { thought: self.thought(), next })
     }
 
-    /// The name of a tool in a decision of no type that there is: in its own place, or in that of the type. Weak models write
-    /// so, and it can mean nothing but a call.
-    fn misplaced_name(&self, tools: &[ToolSpec]) -> Option<&Value> {
+    /// Finds the name of a tool in a decision with an unknown type: in its own field, or in that of the type. Weak
+    /// models write such decisions, and they can only mean a call.
+    fn find_misplaced_name(&self, tools: &[ToolSpec]) -> Option<&Value> {
         let names_tool = |value: &&Value| value.as_str().is_some_and(|name| resolve(name, tools).is_some());
         let without_answer = self.answer.as_ref().is_none_or(|answer| answer.get() == "null");
         [&self.tool, &self.kind].into_iter().find(names_tool).filter(|_| without_answer)
     }
 
-    fn answer(&self) -> Result<Move, String> {
-        let answer = text(self.answer.as_deref());
+    fn validate_answer(&self) -> Result<NextAction, String> {
+        let answer = field_text(self.answer.as_deref());
         if answer.trim().is_empty() {
             return Err("Answer is required when type=final_answer.".to_owned());
         }
-        Ok(Move::Answer(answer))
+        Ok(NextAction::Answer(answer))
     }
 
-    fn call(&self, name: &Value, tools: &[ToolSpec]) -> Result<Move, String> {
+    fn validate_call(&self, name: &Value, tools: &[ToolSpec]) -> Result<NextAction, String> {
         let name = name.as_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| "Tool name is required when type=call_tool.".to_owned())?;
-        let tool = resolve(name, tools).ok_or_else(|| unavailable(name, tools))?;
+        let tool = resolve(name, tools).ok_or_else(|| unavailable_message(name, tools))?;
         let args = self.args.as_ref().map_or("{}", |args| args.get());
         // A model that has no arguments may write them as an empty list.
-        let none = matches!(args.split_whitespace().collect::<String>().as_str(), "{}" | "[]");
-        if none && needs_arguments(&tool.parameters) {
+        let is_empty = matches!(args.split_whitespace().collect::<String>().as_str(), "{}" | "[]");
+        if is_empty && needs_arguments(&tool.parameters) {
             return Err("Arguments are required when type=call_tool.".to_owned());
         }
-        let args = if none { "{}" } else { args };
+        let args = if is_empty { "{}" } else { args };
         match args.as_bytes().first() {
-            Some(b'{') => Ok(Move::Call { tool: tool.name.clone(), args: args.to_owned() }),
+            Some(b'{') => Ok(NextAction::Call { tool: tool.name.clone(), args: args.to_owned() }),
             Some(b'[') => {
                 Err("Arguments must be a JSON object with parameter names as keys, not a sequential array.".to_owned())
             }
@@ -122,8 +122,8 @@ impl Raw {
     }
 }
 
-/// Says that there is no such tool, and which is meant.
-fn unavailable(name: &str, tools: &[ToolSpec]) -> String {
+/// Returns the error message for an unknown tool, with similar names.
+fn unavailable_message(name: &str, tools: &[ToolSpec]) -> String {
     let near = suggestions(name, tools.iter().map(|tool| tool.name.as_str()));
     let near = did_you_mean(&near).map_or_else(String::new, |question| format!(" ({question})"));
     format!("Requested tool is not available.{near}")
@@ -133,8 +133,9 @@ fn needs_arguments(schema: &Value) -> bool {
     schema.get("required").and_then(Value::as_array).is_some_and(|required| !required.is_empty())
 }
 
-/// The text of a field that should be a string. A number or an object is told as JSON: what it says is clear.
-fn text(field: Option<&RawValue>) -> String {
+/// Returns the text of a field that should be a string. Any other value is returned as JSON text, because its meaning
+/// is clear.
+fn field_text(field: Option<&RawValue>) -> String {
     field
         .and_then(|field| JsonText::parse(field.get().to_owned()).ok())
         .map_or_else(String::new, |json| format_json(&json))
@@ -157,14 +158,14 @@ mod tests {
     }
 
     fn decide(reply: &str) -> Result<ReactDecision, String> {
-        Raw::extract(&Response::text(reply))?.validate(&tools())
+        RawDecision::extract(&Response::text(reply))?.validate(&tools())
     }
 
-    fn call(tool: &str, args: &str) -> Result<Move, String> {
-        Ok(Move::Call { tool: tool.to_owned(), args: args.to_owned() })
+    fn call(tool: &str, args: &str) -> Result<NextAction, String> {
+        Ok(NextAction::Call { tool: tool.to_owned(), args: args.to_owned() })
     }
 
-    fn check(reply: &str, expected: Result<Move, String>) {
+    fn check(reply: &str, expected: Result<NextAction, String>) {
         assert_eq!(decide(reply).map(|decision| decision.next), expected, "{reply}");
     }
 
@@ -173,9 +174,9 @@ mod tests {
         let call =
             decide(r#"{"thought": "sum", "type": "call_tool", "tool": "add", "args": {"a": 1, "b": 2.50}}"#).unwrap();
         assert_eq!(call.thought, "sum");
-        assert_eq!(call.next, Move::Call { tool: "add".to_owned(), args: r#"{"a": 1, "b": 2.50}"#.to_owned() });
+        assert_eq!(call.next, NextAction::Call { tool: "add".to_owned(), args: r#"{"a": 1, "b": 2.50}"#.to_owned() });
         let answer = decide(r#"{"thought": "done", "type": "final_answer", "tool": null, "args": {}, "answer": "16"}"#);
-        assert_eq!(answer.unwrap().next, Move::Answer("16".to_owned()));
+        assert_eq!(answer.unwrap().next, NextAction::Answer("16".to_owned()));
     }
 
     #[test]
@@ -192,7 +193,7 @@ mod tests {
             Err("No decision found: the JSON object in it is not complete.".to_owned()),
         );
         let cut = Response { stop: StopReason::Length, ..Response::text(json.trim_end_matches('}')) };
-        assert!(Raw::extract(&cut).is_err());
+        assert!(RawDecision::extract(&cut).is_err());
     }
 
     #[test]
@@ -231,11 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_found_by_the_last_part_of_its_name_and_in_the_place_of_the_type() {
+    fn finds_a_partial_or_misplaced_tool_name() {
         let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
         let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
-        let check = |reply: &str, expected: Result<Move, String>| {
-            let decision = Raw::extract(&Response::text(reply)).unwrap().validate(&tools);
+        let check = |reply: &str, expected: Result<NextAction, String>| {
+            let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(&tools);
             assert_eq!(decision.map(|decision| decision.next), expected, "{reply}");
         };
         let evaluate = || call("calculator__evaluate", r#"{"x": 1}"#);
@@ -262,16 +263,16 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_a_string_is_told_as_json() {
-        check(r#"{"type": "final_answer", "answer": 16}"#, Ok(Move::Answer("16".to_owned())));
-        check(r#"{"type": "final_answer", "answer": {"a": 1}}"#, Ok(Move::Answer(r#"{"a": 1}"#.to_owned())));
+    fn accepts_any_json_as_an_answer() {
+        check(r#"{"type": "final_answer", "answer": 16}"#, Ok(NextAction::Answer("16".to_owned())));
+        check(r#"{"type": "final_answer", "answer": {"a": 1}}"#, Ok(NextAction::Answer(r#"{"a": 1}"#.to_owned())));
     }
 
     const NEAR: &str = r#"\{"type": ?"(call_tool|final_answer)", ?"(tool|answer|args)": ?["\[\]{}a0,: ]{0,12}"#;
 
     proptest! {
         #[test]
-        fn any_reply_is_survived(text in any::<String>(), near in NEAR) {
+        fn survives_any_reply(text in any::<String>(), near in NEAR) {
             let _ = decide(&text);
             let _ = decide(&near);
         }

@@ -1,23 +1,23 @@
-//! Asks for decisions, and takes them.
+//! The driver that asks for a decision in each step: its requests, and its messages for decisions and observations.
 
 use fumehood_core::chat::{Delta, DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 use serde_json::{Map, Value};
 
-use super::decision::{Move, Raw};
-use super::format::{concluded, observed};
-use super::prompt::prompt;
+use super::decision::{NextAction, RawDecision};
+use super::prompt::build_prompt;
 use super::schema::decision_schema;
 use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
-use crate::render::echo;
+use crate::render::{echo, format_execution};
 
-/// What the last request of [`ReactDriver::final_via_inference`] ends with.
+/// The last message of the final request; see [`ReactDriver::final_via_inference`].
 const ANSWER_NOW: &str = "Now write the final answer for the user, in words, not as JSON.";
 
 /// The driver for any model that can write JSON.
 ///
-/// By default the provider is told to answer in JSON, where it can be told so in nothing but decisions; a reply that is no decision is asked for again at most twice, and
-/// the final answer is the one in the decision.
+/// - Requests ask the provider for JSON, with the schema of a decision where the provider supports one.
+/// - A reply that is no decision is retried at most twice in a row.
+/// - The final answer is the one in the decision.
 #[derive(Debug, Clone)]
 pub struct ReactDriver {
     template: Request,
@@ -28,13 +28,13 @@ pub struct ReactDriver {
     final_options: Map<String, Value>,
     tools: Vec<ToolSpec>,
     prompt: String,
-    /// Of a decision, for providers that let a model write nothing else.
+    /// The JSON Schema of a decision, for providers that enforce one.
     schema: Value,
     retries: u32,
-    /// What was said so far, kept for the final request only.
-    said: Vec<Message>,
-    /// The answer of the decision, while the final request is being made.
-    concluding: Option<String>,
+    /// The messages so far; filled only if the final answer has a request of its own.
+    messages: Vec<Message>,
+    /// The answer of the decision, while the final request is in progress.
+    pending_answer: Option<String>,
 }
 
 impl Default for ReactDriver {
@@ -47,17 +47,17 @@ impl Default for ReactDriver {
             final_model: None,
             final_options: Map::new(),
             tools: Vec::new(),
-            prompt: prompt(&[]),
+            prompt: build_prompt(&[]),
             schema: decision_schema(&[]),
             retries: 0,
-            said: Vec::new(),
-            concluding: None,
+            messages: Vec::new(),
+            pending_answer: None,
         }
     }
 }
 
 impl ReactDriver {
-    /// See [`ReactDriver`] for what it does by default.
+    /// Creates a driver with the defaults that [`ReactDriver`] lists.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -70,64 +70,64 @@ impl ReactDriver {
         self
     }
 
-    /// Which model to ask, instead of the one that the client is set up for.
+    /// Sets the model, in place of the client's own.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.template.model = Some(model.into());
         self
     }
 
-    /// Settings of the provider, sent as they are. None by default.
+    /// Sets options of the provider, which are sent unchanged. There are none by default.
     #[must_use]
     pub fn options(mut self, options: Map<String, Value>) -> Self {
         self.template.options = options;
         self
     }
 
-    /// Sampling temperature, instead of the client's own.
+    /// Sets the sampling temperature, in place of the client's own.
     #[must_use]
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.template.temperature = Some(temperature);
         self
     }
 
-    /// Most tokens of a reply, instead of the provider's own limit.
+    /// Sets the maximum number of tokens of a reply, in place of the provider's own limit.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.template.max_tokens = Some(tokens);
         self
     }
 
-    /// What is said before the rules of a decision. Nothing by default.
+    /// Sets the system prompt before the rules of a decision. There is none by default.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system = Some(prompt.into());
         self
     }
 
-    /// How often a reply that is no valid decision is asked for again, in a row. 2 by default.
+    /// Sets the maximum number of retries in a row after a reply that is no valid decision. The default is 2.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Whether the final answer is made by a request of its own, with the whole conversation and without the rules of
-    /// decisions. By default it is not.
+    /// Sets whether the final answer has a request of its own, with the whole conversation and without the rules of
+    /// decisions. The default is `false`.
     #[must_use]
     pub fn final_via_inference(mut self, separate: bool) -> Self {
         self.final_via_inference = separate;
         self
     }
 
-    /// Which model makes the final answer, if it is made by a request of its own. That of the decisions by default.
+    /// Sets the model for the final request, if there is one. The default is the model of the decisions.
     #[must_use]
     pub fn final_model(mut self, model: impl Into<String>) -> Self {
         self.final_model = Some(model.into());
         self
     }
 
-    /// Settings for the final request. Those of the decisions by default.
+    /// Sets the options for the final request. The default are the options of the decisions.
     #[must_use]
     pub fn final_options(mut self, options: Map<String, Value>) -> Self {
         self.final_options = options;
@@ -139,15 +139,15 @@ impl ReactDriver {
         Message::system(format!("{system}{}", self.prompt))
     }
 
-    /// Asks again, as often as that is allowed.
-    fn object(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
+    /// Asks the model again, or fails after the maximum number of retries.
+    fn retry_or_fail(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
         if self.retries >= self.max_retries {
             return Decision::Failed(DecisionError { fault, message: problem });
         }
         self.retries = self.retries.saturating_add(1);
-        let said = echo(response.reply.text());
+        let reply = echo(response.reply.text());
         let advice = Message::user(format!("{problem} Reply with exactly one JSON object that is a decision."));
-        Decision::Again { messages: said.into_iter().chain([advice]).collect() }
+        Decision::Again { messages: reply.into_iter().chain([advice]).collect() }
     }
 
     fn conclude(&mut self, thought: &str, answer: String) -> Decision {
@@ -155,10 +155,11 @@ impl ReactDriver {
             return Decision::Answer(answer);
         }
         let system = self.system.iter().map(Message::system);
-        let said = std::mem::take(&mut self.said);
-        let messages = system.chain(said).chain([concluded(thought), Message::user(ANSWER_NOW)]).collect();
+        let conversation = std::mem::take(&mut self.messages);
+        let messages =
+            system.chain(conversation).chain([to_conclusion_message(thought), Message::user(ANSWER_NOW)]).collect();
         let options = if self.final_options.is_empty() { &self.template.options } else { &self.final_options };
-        self.concluding = Some(answer);
+        self.pending_answer = Some(answer);
         Decision::Infer(Box::new(Request {
             model: self.final_model.clone().or_else(|| self.template.model.clone()),
             messages,
@@ -171,22 +172,22 @@ impl ReactDriver {
 
 impl Driver for ReactDriver {
     fn bind(&mut self, runtime: ToolRuntime) {
-        self.prompt = prompt(&runtime.tools);
+        self.prompt = build_prompt(&runtime.tools);
         self.schema = decision_schema(&runtime.tools);
         self.tools = runtime.tools;
         self.retries = 0;
-        self.concluding = None;
-        self.said.clear();
+        self.pending_answer = None;
+        self.messages.clear();
     }
 
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
-        let said = conversation.iter().chain(trace).cloned();
-        // A request for a decision means that no final answer is being made, or no longer.
-        self.concluding = None;
+        let dialogue = conversation.iter().chain(trace).cloned();
+        // A request for a decision means that no final request is in progress any more.
+        self.pending_answer = None;
         if self.final_via_inference {
-            self.said = said.clone().collect();
+            self.messages = dialogue.clone().collect();
         }
-        let messages: Vec<_> = std::iter::once(self.rules()).chain(said).collect();
+        let messages: Vec<_> = std::iter::once(self.rules()).chain(dialogue).collect();
         Request {
             cached_messages: messages.len().saturating_sub(trace.len()),
             messages,
@@ -195,33 +196,33 @@ impl Driver for ReactDriver {
         }
     }
 
-    /// Nothing of a decision; all of the final answer where it has a request of its own.
+    /// Removes the text of decisions. The text of a final request passes.
     fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
-        let concluding = self.concluding.is_some();
+        let is_final = self.pending_answer.is_some();
         Box::new(move |delta| match delta {
-            Delta::Text(_) if !concluding => {}
+            Delta::Text(_) if !is_final => {}
             delta => sink.delta(delta),
         })
     }
 
     fn decide(&mut self, response: &Response) -> Decision {
-        if let Some(answer) = self.concluding.take() {
-            // The decision had an answer; a request that brought none takes nothing away from it.
+        if let Some(answer) = self.pending_answer.take() {
+            // If the final request brought no text, the answer of the decision stands.
             let text = response.reply.text();
             return Decision::Answer(if text.trim().is_empty() { answer } else { text.to_owned() });
         }
-        let raw = match Raw::extract(response) {
+        let raw = match RawDecision::extract(response) {
             Ok(raw) => raw,
-            Err(problem) => return self.object(response, DecisionFault::Extraction, problem),
+            Err(problem) => return self.retry_or_fail(response, DecisionFault::Extraction, problem),
         };
         let decision = match raw.validate(&self.tools) {
             Ok(decision) => decision,
-            Err(problem) => return self.object(response, DecisionFault::Validation, problem),
+            Err(problem) => return self.retry_or_fail(response, DecisionFault::Validation, problem),
         };
         self.retries = 0;
         match decision.next {
-            Move::Answer(answer) => self.conclude(&decision.thought, answer),
-            Move::Call { tool, args } => Decision::Call {
+            NextAction::Answer(answer) => self.conclude(&decision.thought, answer),
+            NextAction::Call { tool, args } => Decision::Call {
                 text: decision.thought,
                 calls: vec![ToolIntent { id: String::new(), name: tool, arguments: args }],
                 refused: Vec::new(),
@@ -230,18 +231,35 @@ impl Driver for ReactDriver {
     }
 
     fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        let thought = Raw::extract(response).ok().map(|raw| raw.thought());
+        let thought = RawDecision::extract(response).ok().map(|raw| raw.thought());
         if executions.is_empty() {
             return thought
-                .map(|thought| concluded(&thought))
+                .map(|thought| to_conclusion_message(&thought))
                 .or_else(|| echo(response.reply.text()))
                 .into_iter()
                 .collect();
         }
-        executions.iter().flat_map(|execution| observed(execution, thought.as_deref())).collect()
+        executions.iter().flat_map(|execution| to_observation_messages(execution, thought.as_deref())).collect()
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        observed(execution, None).to_vec()
+        to_observation_messages(execution, None).to_vec()
     }
+}
+
+/// Converts an execution to two messages: the assistant's thought and call, and the user's observation.
+fn to_observation_messages(execution: &ToolExecution, thought: Option<&str>) -> [Message; 2] {
+    let thought = thought.map_or_else(String::new, |thought| format!("Thought: {thought}\n"));
+    let action = format!("{thought}Action: {}\nAction Input: {}", execution.name(), execution.args());
+    let observation = format!("Observation: {}", format_execution(execution, "ERROR - "));
+    let id = Some(execution.id.clone());
+    [
+        Message { tool_execution_id: id.clone(), ..Message::assistant(action) },
+        Message { tool_execution_id: id, is_error: execution.has_error(), ..Message::user(observation) },
+    ]
+}
+
+/// Creates the assistant's message with the decision to answer.
+fn to_conclusion_message(thought: &str) -> Message {
+    Message::assistant(format!("Thought: {thought}\nAction: final_answer"))
 }

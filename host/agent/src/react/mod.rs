@@ -1,8 +1,7 @@
-//! The driver for any model that can write JSON: it decides in one object what to do next.
+//! The driver for any model that can write JSON: the model writes one JSON object for each decision.
 
 mod decision;
 mod driver;
-mod format;
 mod prompt;
 mod schema;
 

@@ -1,37 +1,39 @@
-//! The JSON Schema of a decision, for providers that let a model write nothing else.
+//! The JSON Schema of a decision, for providers that enforce a schema.
 
 use fumehood_core::chat::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// Most tools whose arguments the schema describes. With more, it names the tools and leaves the arguments open.
+/// Maximum number of tools whose arguments the schema describes. With more, it only names the tools.
 const MAX_DESCRIBED_TOOLS: usize = 32;
-/// Deepest nesting of arguments that it describes.
-const MAX_DEPTH: usize = 8;
+/// Maximum nesting of the described arguments.
+const MAX_ARGUMENT_DEPTH: usize = 8;
 
-/// Returns the schema: one choice for each tool, and one for the answer.
+/// Builds the schema: one variant for each tool, and one for the answer.
 ///
-/// It only narrows what a model can write; arguments pass the tool's own schema when they are used. So it is made of those
-/// keywords alone that providers turn into a grammar, and describes at least what the tools take.
+/// The schema only narrows the output of a model; arguments are validated against the tool's own schema in any case. So
+/// it uses only keywords that providers can turn into a grammar, and allows at least the arguments that the tools
+/// accept.
 pub(super) fn decision_schema(tools: &[ToolSpec]) -> Value {
     let mut choices: Vec<Value> = match tools.len() {
         0 => Vec::new(),
         1..=MAX_DESCRIBED_TOOLS => {
-            tools.iter().map(|tool| call(std::slice::from_ref(tool), outline(&tool.parameters, 0))).collect()
+            tools.iter().map(|tool| call_schema(std::slice::from_ref(tool), simplify(&tool.parameters, 0))).collect()
         }
-        _ => vec![call(tools, json!({"type": "object"}))],
+        _ => vec![call_schema(tools, json!({"type": "object"}))],
     };
-    choices.push(choice("final_answer", [("answer", json!({"type": "string"}))]));
-    // Some providers insist on the type of the whole.
+    choices.push(variant_schema("final_answer", [("answer", json!({"type": "string"}))]));
+    // Some providers require the type of the whole.
     json!({"type": "object", "anyOf": choices})
 }
 
-fn call(tools: &[ToolSpec], args: Value) -> Value {
+fn call_schema(tools: &[ToolSpec], args: Value) -> Value {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    choice("call_tool", [("tool", json!({"type": "string", "enum": names})), ("args", args)])
+    variant_schema("call_tool", [("tool", json!({"type": "string", "enum": names})), ("args", args)])
 }
 
-/// A decision of this type with these fields. The thought comes first, so that the rest can follow from it.
-fn choice<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
+/// Builds the schema of a decision of this type with these fields. The thought comes first, so that the rest can follow
+/// from it.
+fn variant_schema<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
     let mut properties = Map::new();
     properties.insert("thought".to_owned(), json!({"type": "string"}));
     properties.insert("type".to_owned(), json!({"type": "string", "enum": [kind]}));
@@ -40,35 +42,36 @@ fn choice<const N: usize>(kind: &str, fields: [(&str, Value); N]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// The types, properties and choices of a schema, without whatever else it says. Anything, where it refers to elsewhere.
-fn outline(schema: &Value, depth: usize) -> Value {
-    let Some(schema) = schema.as_object().filter(|schema| depth < MAX_DEPTH && !schema.contains_key("$ref")) else {
+/// Reduces a schema to its types, properties and choices. A schema with a `$ref` becomes one that allows anything.
+fn simplify(schema: &Value, depth: usize) -> Value {
+    let Some(schema) = schema.as_object().filter(|schema| depth < MAX_ARGUMENT_DEPTH && !schema.contains_key("$ref"))
+    else {
         return json!({});
     };
-    let mut kept = Map::new();
+    let mut outline = Map::new();
     for name in ["type", "enum", "const", "required"] {
-        kept.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
+        outline.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
     }
     if let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|known| !known.is_empty()) {
-        let properties = properties.iter().map(|(name, inner)| (name.clone(), outline(inner, depth + 1)));
-        kept.insert("properties".to_owned(), Value::Object(properties.collect()));
-        // Undeclared properties are refused unless the tool says that it takes any.
+        let properties = properties.iter().map(|(name, inner)| (name.clone(), simplify(inner, depth + 1)));
+        outline.insert("properties".to_owned(), Value::Object(properties.collect()));
+        // Undeclared properties are rejected unless the tool's schema allows them.
         if !schema.contains_key("additionalProperties") && !schema.contains_key("patternProperties") {
-            kept.insert("additionalProperties".to_owned(), Value::Bool(false));
+            outline.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
     } else {
-        // Required are only properties that are described.
-        kept.remove("required");
+        // Only described properties can be required.
+        outline.remove("required");
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        kept.insert("items".to_owned(), outline(items, depth + 1));
+        outline.insert("items".to_owned(), simplify(items, depth + 1));
     }
     let choices = ["anyOf", "oneOf"].iter().find_map(|name| schema.get(*name)?.as_array());
-    if let Some(choices) = choices.filter(|_| !kept.contains_key("properties")) {
-        let choices = choices.iter().map(|choice| outline(choice, depth + 1));
-        kept.insert("anyOf".to_owned(), Value::Array(choices.collect()));
+    if let Some(choices) = choices.filter(|_| !outline.contains_key("properties")) {
+        let choices = choices.iter().map(|choice| simplify(choice, depth + 1));
+        outline.insert("anyOf".to_owned(), Value::Array(choices.collect()));
     }
-    Value::Object(kept)
+    Value::Object(outline)
 }
 
 #[cfg(test)]
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_one_of_the_tools_or_the_answer() {
+    fn describes_each_tool_and_the_answer() {
         let pair = json!({
             "type": "object",
             "properties": {"a": {"type": "number", "description": "The first."}, "b": {"type": "number", "minimum": 0}},
@@ -119,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn without_tools_there_is_only_the_answer() {
+    fn describes_only_the_answer_without_tools() {
         let schema = decision_schema(&[]);
         assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(1));
         assert_eq!(schema["anyOf"][0]["required"], json!(["thought", "type", "answer"]));
     }
 
     #[test]
-    fn many_tools_are_named_and_their_arguments_left_open() {
+    fn leaves_arguments_of_many_tools_open() {
         let tools: Vec<ToolSpec> = (0..100).map(|n| tool(&format!("t{n}"), json!({"type": "object"}))).collect();
         let schema = decision_schema(&tools);
         assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(2));
@@ -136,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_described_by_what_a_grammar_can_hold() {
-        let check = |given: Value, expected: Value| assert_eq!(outline(&given, 0), expected);
+    fn reduces_schemas_to_what_a_grammar_can_express() {
+        let check = |given: Value, expected: Value| assert_eq!(simplify(&given, 0), expected);
         check(json!({"$ref": "#/$defs/x"}), json!({}));
         check(json!(true), json!({}));
         check(
@@ -151,6 +154,6 @@ mod tests {
         let choices = json!({"oneOf": [{"type": "null"}, {"type": "string", "minLength": 1}]});
         check(choices, json!({"anyOf": [{"type": "null"}, {"type": "string"}]}));
         let deep = (0..100).fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
-        assert!(outline(&deep, 0).to_string().len() < 500);
+        assert!(simplify(&deep, 0).to_string().len() < 500);
     }
 }

@@ -1,4 +1,4 @@
-//! What a session makes of the calls that the model asks for, and of their results.
+//! The batches of a session: the calls that the model requests, and their results.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,33 +7,33 @@ use fumehood_core::time::Timestamp;
 
 use super::config::OnRepetition;
 use super::input::Action;
-use super::machine::{Closing, Session, Waiting};
-use super::made_up::{self, Why};
+use super::machine::{Session, StepEnd, Waiting};
+use super::synthetic::{self, Reason};
 use crate::breaker::CIRCUIT_OPEN_MESSAGE;
 use crate::budget::BudgetKind;
 use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
 use crate::transcript::{Ending, PhaseKind, StepKind};
 
-/// A reply whose calls have not all ended.
+/// A reply with calls that have not ended.
 pub(super) struct Pending {
     response: Response,
     text: String,
     slots: Vec<Slot>,
-    /// How the run ends after this batch, if that is settled already.
+    /// The ending of the run after this batch, if it is decided already.
     end: Option<Ending>,
 }
 
 /// One call of a reply, in the order of the calls.
 enum Slot {
-    /// The executor has it.
+    /// A call for the executor.
     Run(ToolIntent),
-    /// It has been answered here.
+    /// A call that the session answered itself.
     Done(Box<ToolExecution>),
 }
 
 impl Session {
-    pub(super) fn called(
+    pub(super) fn handle_calls(
         &mut self,
         response: Response,
         text: String,
@@ -41,9 +41,9 @@ impl Session {
         refused: Vec<(usize, String)>,
         now: Timestamp,
     ) -> Action {
-        let calls = self.with_ids(calls);
+        let calls = self.assign_ids(calls);
         let mut refused: HashMap<usize, String> = refused.into_iter().collect();
-        let streaks = self.streaks.note(&calls);
+        let streaks = self.streaks.record(&calls);
         let repeated = self.config.repetition;
         let too_often = |times: u32| repeated.is_some_and(|repetition| times >= repetition.times.get());
         let mut end = None;
@@ -54,26 +54,26 @@ impl Session {
         let ends_by_loop = end.is_some();
         let was_prose_only = self.prose_only;
         if was_prose_only && calls.is_empty() {
-            end = self.end_by(BudgetKind::Calls, true, &text);
+            end = self.ending_for(BudgetKind::Calls, true, &text);
         }
         let mut slots = Vec::with_capacity(calls.len());
         for (index, (call, times)) in calls.into_iter().zip(streaks).enumerate() {
             let budget = if was_prose_only { Some(BudgetKind::Calls) } else { self.call_budget(now) };
-            let why = match (budget, refused.remove(&index)) {
+            let reason = match (budget, refused.remove(&index)) {
                 (Some(budget), _) => {
-                    end = end.or_else(|| self.end_by(budget, was_prose_only, &text));
+                    end = end.or_else(|| self.ending_for(budget, was_prose_only, &text));
                     self.prose_only |= budget == BudgetKind::Calls;
-                    Some(Why::Budget(budget))
+                    Some(Reason::Budget(budget))
                 }
-                (None, Some(words)) => Some(Why::Driver(words)),
-                (None, None) if too_often(times) => Some(Why::Repeated(times)),
-                (None, None) => ends_by_loop.then_some(Why::Skipped),
+                (None, Some(message)) => Some(Reason::Driver(message)),
+                (None, None) if too_often(times) => Some(Reason::Repeated(times)),
+                (None, None) => ends_by_loop.then_some(Reason::Skipped),
             };
             if budget.is_none() {
                 self.spent.count_call();
             }
-            slots.push(match why {
-                Some(why) => Slot::Done(Box::new(made_up::execution(self.own_id(), call, why, now))),
+            slots.push(match reason {
+                Some(reason) => Slot::Done(Box::new(synthetic::rejected_call(self.next_own_id(), call, reason, now))),
                 None => Slot::Run(call),
             });
         }
@@ -84,11 +84,13 @@ impl Session {
         self.config.budget.check_call(&self.spent, now)
     }
 
-    /// Whether a call that the budget does not allow ends the run. At the limit for one message it does not: the model
-    /// is told, and writes prose; unless it was told already.
-    fn end_by(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
-        let told_now = budget == BudgetKind::Calls && !was_prose_only;
-        (!told_now).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
+    /// Returns the ending of a run with a call over the budget.
+    ///
+    /// The limit on calls for one message does not end the run at first: the model is asked for prose. It does if the
+    /// model calls again after that.
+    fn ending_for(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
+        let asks_for_prose = budget == BudgetKind::Calls && !was_prose_only;
+        (!asks_for_prose).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
     }
 
     fn start(&mut self, pending: Pending, now: Timestamp) -> Action {
@@ -101,15 +103,15 @@ impl Session {
         };
         let calls: Vec<ToolIntent> = pending.slots.iter().filter_map(run_now).collect();
         if calls.is_empty() {
-            return self.executed(pending, BatchOutcome::new(Vec::new(), None), now);
+            return self.handle_outcome(pending, BatchOutcome::new(Vec::new(), None), now);
         }
         self.waiting = Waiting::Tools(Box::new(pending));
         Action::RunTools(calls)
     }
 
-    pub(super) fn executed(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
+    pub(super) fn handle_outcome(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
         let Pending { response, text, slots, end } = pending;
-        self.count(outcome.usage);
+        self.add_usage(outcome.usage);
         for execution in &outcome.executions {
             self.spent.fuel = self.spent.fuel.saturating_add(execution.result.metadata.fuel_used);
         }
@@ -117,7 +119,7 @@ impl Session {
             Some(BatchEnd::Failed { index }) => failed_call(&outcome.executions, *index),
             _ => None,
         };
-        let (executions, own) = self.merge(slots, outcome.executions, || Why::Skipped, now);
+        let (executions, own) = self.merge(slots, outcome.executions, || Reason::Skipped, now);
         let output = self.driver.trace(&response, &executions);
         self.trace.extend(output.iter().cloned());
         let open = self.breaker.record_batch(&executions);
@@ -138,7 +140,7 @@ impl Session {
             Some(Ending::ToolFailed { message, .. }) => StepKind::Error(message.clone()),
             _ => StepKind::ToolCalls,
         };
-        self.close(Closing { response: Some(response), text, executions, own, output, kind }, now);
+        self.end_step(StepEnd { response: Some(response), text, executions, own, output, kind }, now);
         match ending {
             Some(ending) => self.finish(ending, now),
             None => {
@@ -150,28 +152,29 @@ impl Session {
         }
     }
 
-    /// Ends a step whose calls have no results: they were stopped, or for want of the tenant's fuel never begun.
-    pub(super) fn cut_off(&mut self, pending: Pending, budget: Option<BudgetKind>, now: Timestamp) {
+    /// Ends a step whose calls have no results: they were stopped, or never started for want of the tenant's fuel.
+    pub(super) fn interrupt_batch(&mut self, pending: Pending, budget: Option<BudgetKind>, now: Timestamp) {
         let Pending { response, text, slots, .. } = pending;
-        let why = || match budget {
-            Some(BudgetKind::TenantFuel) => Why::Budget(BudgetKind::TenantFuel),
-            _ => Why::CutOff,
+        let reason = || match budget {
+            Some(BudgetKind::TenantFuel) => Reason::Budget(BudgetKind::TenantFuel),
+            _ => Reason::Interrupted,
         };
-        let (executions, own) = self.merge(slots, Vec::new(), why, now);
+        let (executions, own) = self.merge(slots, Vec::new(), reason, now);
         if let Some(run) = &mut self.run {
             run.append_calls(&executions);
         }
         let (response, kind, output) = (Some(response), StepKind::ToolCalls, Vec::new());
-        self.close(Closing { response, text, executions, own, output, kind }, now);
+        self.end_step(StepEnd { response, text, executions, own, output, kind }, now);
     }
 
-    /// One execution for each slot, in order; and the positions of those that were made up here. Nothing that ran is
-    /// lost: results that belong to no call are appended.
+    /// Merges the slots with the results of the executor: one execution for each slot, in order. Also returns the
+    /// positions of the executions that were created here. Results that belong to no call are appended, so that no
+    /// result is lost.
     fn merge(
         &mut self,
         slots: Vec<Slot>,
         executions: Vec<ToolExecution>,
-        missing: impl Fn() -> Why,
+        missing: impl Fn() -> Reason,
         now: Timestamp,
     ) -> (Vec<ToolExecution>, Vec<usize>) {
         let mut results: VecDeque<ToolExecution> = executions.into();
@@ -189,19 +192,19 @@ impl Session {
                 merged.extend(results.pop_front());
             } else {
                 own.push(merged.len());
-                merged.push(made_up::execution(self.own_id(), call, missing(), now));
+                merged.push(synthetic::rejected_call(self.next_own_id(), call, missing(), now));
             }
         }
         merged.extend(results);
         (merged, own)
     }
 
-    /// Gives an id to each call that has none, or the one of an earlier call of the same reply.
-    fn with_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
+    /// Assigns a new id to each call without one, or with that of an earlier call of the same reply.
+    fn assign_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
         let mut seen = HashSet::with_capacity(calls.len());
         for call in &mut calls {
             while call.id.is_empty() || seen.contains(&call.id) {
-                call.id = self.own_id();
+                call.id = self.next_own_id();
             }
             seen.insert(call.id.clone());
         }
@@ -209,7 +212,7 @@ impl Session {
     }
 }
 
-/// Name and words of the call that ended a batch.
+/// Returns the tool and the error message of the call that ended a batch.
 fn failed_call(executions: &[ToolExecution], index: usize) -> Option<(String, String)> {
     let failed = executions.get(index).filter(|execution| execution.has_error());
     let failed = failed.or_else(|| executions.iter().find(|execution| execution.has_error()))?;

@@ -1,4 +1,4 @@
-//! What a session is set up with.
+//! The configuration of a session.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 
-/// What the model is told before everything else. Which tools there are is told by the driver.
+/// The system prompt of a session. The driver adds the description of the tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Prompt {
-    /// Who the model is and how it should behave.
+    /// The role of the model, and how it should behave.
     pub agent: String,
-    /// What the skill in use is for.
+    /// The description of the skill in use.
     pub skill: Option<String>,
 }
 
 impl Prompt {
-    /// Both parts, with an empty line between them; none if there is nothing to say.
+    /// Returns both parts, separated by an empty line, or `None` if both are blank.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let parts = [Some(self.agent.as_str()), self.skill.as_deref()];
@@ -27,45 +27,45 @@ impl Prompt {
     }
 }
 
-/// What to do about a call that is asked for again and again.
+/// The response to a call that is repeated too often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRepetition {
-    /// End the run.
+    /// Ends the run.
     #[default]
     End,
-    /// Refuse the call, say why, and go on.
+    /// Rejects the call with the reason, and continues the run.
     Tell,
 }
 
-/// When a call counts as asked for again and again: the same tool with the same arguments in so many replies in a row.
+/// The limit on repeated calls: the same tool with the same arguments in consecutive replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repetition {
-    /// In how many replies. The call of the last of them is not run.
+    /// The number of consecutive replies. The call of the last one is not run.
     pub times: NonZeroU32,
-    /// What to do then.
+    /// The response once the limit is reached.
     #[serde(default)]
     pub then: OnRepetition,
 }
 
-/// What a session is set up with.
+/// The configuration of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionConfig {
-    /// Identifies the session. What it makes up ids for begins with it.
+    /// The id of the session, and the prefix of all ids that it generates.
     pub id: String,
-    /// What the model is told first.
+    /// The system prompt.
     pub prompt: Prompt,
-    /// How much the session may use.
+    /// The limits of the session.
     pub budget: Budget,
-    /// Calls of earlier runs that ended no longer ago than this are told to the model again when a run begins. Zero:
-    /// none are.
+    /// The maximum age of calls of earlier runs that are replayed to the model at the start of a run. Zero replays
+    /// none. The default is 300 s.
     pub replay_freshness: Duration,
-    /// `None`: the same call may be asked for as often as the budget allows.
+    /// The limit on repeated calls; `None` for no limit but the budget. The default ends the run at the third reply.
     pub repetition: Option<Repetition>,
-    /// After how many failed batches in a row a run ends; `None`: never.
+    /// The number of consecutive failed batches that ends a run; `None` for no limit. The default is 3.
     pub failed_batches: Option<NonZeroU32>,
-    /// Whether to ask a person for more turns before ending a run for want of them.
+    /// True if the approver is asked for more turns before a run ends for want of them.
     pub ask_for_turns: bool,
 }
 

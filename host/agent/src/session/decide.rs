@@ -1,27 +1,27 @@
-//! What a session makes of an answer of the model, or of none.
+//! The decisions of a session on the response of the model, or on its failure.
 
 use fumehood_core::chat::{Message, ModelError, ModelFailure, Response};
 use fumehood_core::time::Timestamp;
 
 use super::input::Action;
-use super::machine::{Closing, Session};
-use super::made_up;
+use super::machine::{Session, StepEnd};
+use super::synthetic;
 use crate::driver::{Decision, DecisionError, DecisionFault};
 use crate::transcript::{Ending, StepKind};
 
 impl Session {
-    pub(super) fn answered(&mut self, final_answer: bool, response: Response, now: Timestamp) -> Action {
+    pub(super) fn handle_response(&mut self, final_answer: bool, response: Response, now: Timestamp) -> Action {
         if final_answer {
             let text = response.reply.text().to_owned();
-            return self.final_response(response, text, now);
+            return self.finish_with_answer(response, text, now);
         }
         match self.driver.decide(&response) {
-            Decision::Answer(text) => self.final_response(response, text, now),
-            Decision::Call { text, calls, refused } => self.called(response, text, calls, refused, now),
-            // The model was asked for prose, once; what it wrote is prose, whatever the driver's form for it.
+            Decision::Answer(text) => self.finish_with_answer(response, text, now),
+            Decision::Call { text, calls, refused } => self.handle_calls(response, text, calls, refused, now),
+            // The model was asked for prose, so its reply is prose, in whatever form.
             Decision::Again { .. } | Decision::Failed(_) if self.prose_only => {
                 let text = response.reply.text().to_owned();
-                self.final_response(response, text, now)
+                self.finish_with_answer(response, text, now)
             }
             Decision::Again { messages } => {
                 self.trace.extend(messages);
@@ -32,20 +32,20 @@ impl Session {
                 self.draft.attempts.push(response);
                 self.ask_for_final_answer(*request, now)
             }
-            Decision::Failed(failure) => self.decision_failed(response, &failure, now),
+            Decision::Failed(failure) => self.fail_decision(response, &failure, now),
         }
     }
 
-    /// A blank answer is none: the person would see nothing and not know why.
-    fn final_response(&mut self, response: Response, text: String, now: Timestamp) -> Action {
+    /// Ends the run with an answer. A blank answer is a failure, because the user would see neither text nor reason.
+    fn finish_with_answer(&mut self, response: Response, text: String, now: Timestamp) -> Action {
         if text.trim().is_empty() {
             let message = "The model's reply was empty; it should have been an answer or tool calls. \
                            Ask again, or use another model.";
             let failure = DecisionError { fault: DecisionFault::Extraction, message: message.to_owned() };
-            return self.decision_failed(response, &failure, now);
+            return self.fail_decision(response, &failure, now);
         }
         let output = vec![Message::assistant(text.clone())];
-        let closing = Closing {
+        let end_of_step = StepEnd {
             response: Some(response),
             text: text.clone(),
             executions: Vec::new(),
@@ -53,28 +53,28 @@ impl Session {
             output,
             kind: StepKind::FinalResponse,
         };
-        self.close(closing, now);
+        self.end_step(end_of_step, now);
         self.finish(Ending::Answered { text }, now)
     }
 
-    fn decision_failed(&mut self, response: Response, failure: &DecisionError, now: Timestamp) -> Action {
-        let id = self.own_id();
-        let execution = made_up::failed_decision(id, failure, response.reply.text(), now);
+    fn fail_decision(&mut self, response: Response, failure: &DecisionError, now: Timestamp) -> Action {
+        let id = self.next_own_id();
+        let execution = synthetic::failed_decision(id, failure, response.reply.text(), now);
         let text = response.reply.text().to_owned();
-        let closing = Closing {
+        let end_of_step = StepEnd {
             response: Some(response),
             text,
             executions: vec![execution],
             own: vec![0],
-            ..Closing::error(failure.message.clone())
+            ..StepEnd::error(failure.message.clone())
         };
-        self.close(closing, now);
+        self.end_step(end_of_step, now);
         self.finish(Ending::DecisionFailed { fault: failure.fault, message: failure.message.clone() }, now)
     }
 
-    /// A provider that knows no tools is asked once more, without them. The request then has none, so that a second
-    /// failure is not taken for the same.
-    pub(super) fn model_failed(&mut self, error: ModelError, now: Timestamp) -> Action {
+    /// Ends the run with the failure of the model. If the provider refused the tools of the request, the request is
+    /// repeated once without them; as that one has no tools, a second failure cannot be mistaken for the first.
+    pub(super) fn handle_model_failure(&mut self, error: ModelError, now: Timestamp) -> Action {
         let had_tools = self.draft.input.as_ref().is_some_and(|request| !request.tools.is_empty());
         if had_tools && refuses_tools(&error) {
             self.toolless = true;
@@ -83,12 +83,12 @@ impl Session {
             }
             return self.ask(now);
         }
-        self.close(Closing::error(error.message.clone()), now);
+        self.end_step(StepEnd::error(error.message.clone()), now);
         self.finish(Ending::ModelFailed { error }, now)
     }
 }
 
-/// Whether a provider refused a request for the tools in it.
+/// Returns whether a provider refused a request because of its tools.
 fn refuses_tools(error: &ModelError) -> bool {
     let client_error = error.status.is_some_and(|status| (400..500).contains(&status));
     match error.failure {

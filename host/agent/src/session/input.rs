@@ -1,4 +1,4 @@
-//! What goes into a session and what comes out of it.
+//! The inputs of a session and its actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,65 +11,65 @@ use crate::budget::BudgetKind;
 use crate::executor::BatchOutcome;
 use crate::transcript::Ending;
 
-/// What has just happened.
+/// An input of a session: an event that just happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// A person, or a program on whose behalf the session runs, said something. Begins a run.
+    /// A message from the person or program on whose behalf the session runs. It starts a run.
     UserMessage {
-        /// What was said. It reaches the model word for word.
+        /// The text. It reaches the model word for word.
         text: String,
         /// The tools that may be used in this run.
         tools: Vec<ToolSpec>,
     },
-    /// The model answered.
+    /// A response of the model.
     ModelAnswered {
-        /// The answer.
+        /// The response.
         response: Response,
-        /// The time that the model wrote, from the first piece on.
+        /// The time that the model spent writing, from the first piece on.
         streamed: Duration,
     },
-    /// The model gave no answer.
+    /// A request that the model did not answer.
     ModelFailed {
-        /// Why.
+        /// The error.
         error: ModelError,
-        /// The time that the model wrote until then.
+        /// The time that the model had spent writing.
         streamed: Duration,
     },
-    /// The calls have ended.
+    /// The end of a batch of calls.
     ToolsFinished {
-        /// What became of them.
+        /// The outcome of the batch.
         outcome: BatchOutcome,
-        /// How long the session was kept waiting for them.
+        /// The time that the session waited for the batch.
         blocked: Duration,
     },
-    /// A limit was reached while the model wrote or tools ran, and that was stopped; or before they were started.
+    /// A limit that was reached: the model or the tools were stopped, or were not started.
     RanOut {
-        /// Which limit.
+        /// The limit.
         budget: BudgetKind,
-        /// The text that the model had written until then.
+        /// The text that the model had written.
         text: String,
-        /// The time that the model had written, or the tools had run.
+        /// The time that the model had spent writing, or the tools had run.
         after: Duration,
     },
-    /// A person answered a question.
+    /// The approver's answer to a question.
     ApproverAnswered {
-        /// Whether the answer was yes.
+        /// True if the answer was yes.
         yes: bool,
     },
-    /// The caller gives up while the model writes.
+    /// A cancellation while the model writes.
     Interrupted {
-        /// The text that the model had written until then.
+        /// The text that the model had written.
         text: String,
-        /// The time that the model had written.
+        /// The time that the model had spent writing.
         after: Duration,
     },
-    /// The caller gives up. What was under way has been stopped.
+    /// A cancellation. The work in progress has been stopped.
     Cancelled,
 }
 
 impl Input {
-    /// What it is called in messages.
+    /// Returns the description of the input for messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -85,47 +85,47 @@ impl Input {
     }
 }
 
-/// What a person is asked about a limit that was reached.
+/// A question to the approver about a limit that was reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BudgetQuestion {
-    /// What it is about.
+    /// The limit.
     pub about: BudgetKind,
-    /// In words. Yes or no is the answer.
+    /// The question, for a person. The answer is yes or no.
     pub text: String,
 }
 
-/// What to do next. Its outcome is the next input.
+/// The next action of a session. Its outcome is the next input.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Ask the model.
+    /// Send this request to the model.
     AskModel(Arc<Request>),
-    /// Run these calls; there is at least one, each with an id that no other of them has.
+    /// Run these calls. There is at least one, and their ids are unique.
     RunTools(Vec<ToolIntent>),
-    /// Ask a person.
+    /// Ask the approver.
     AskApprover(BudgetQuestion),
-    /// The run has ended; the next input is a user message.
+    /// End the run. The next input is a user message.
     Finish(Ending),
 }
 
-/// One input and when it came.
+/// An input with its time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Recorded {
-    /// When.
+pub struct RecordedInput {
+    /// The time of the input.
     pub at: Timestamp,
-    /// What.
+    /// The input.
     pub input: Input,
 }
 
-/// Why a session took no step. It is unchanged.
+/// Errors of [`Session::step`](super::Session::step). The session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// The input is not one that it waits for.
+    /// The input is not the one that the session waits for.
     #[error("the session waits for {expected}, not for {found}; give it the outcome of its last action")]
     Unexpected {
-        /// What it waits for.
+        /// The description of the input that it waits for.
         expected: &'static str,
-        /// What came.
+        /// The description of the input.
         found: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! The session itself: what it holds, which input it waits for, and how it asks.
+//! The session itself: its state, the inputs that it waits for, and its requests.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolChoice, Too
 use fumehood_core::time::Timestamp;
 
 use super::batch::Pending;
-use super::compile;
 use super::config::SessionConfig;
-use super::input::{Action, BudgetQuestion, Input, Recorded, StepError};
-use super::repetition::Streaks;
+use super::conversation::build_conversation;
+use super::input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
+use super::repetition::RepetitionCounter;
 use crate::breaker::Breaker;
 use crate::budget::{BudgetKind, BudgetUsage};
 use crate::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 
-/// A pure session. One driver, one transcript, one thing that it waits for.
+/// A session without I/O: a state machine with one driver and one transcript, which always waits for one kind of input.
 pub struct Session {
     pub(super) config: SessionConfig,
     pub(super) driver: Box<dyn Driver>,
     pub(super) spent: BudgetUsage,
-    pub(super) streaks: Streaks,
+    pub(super) streaks: RepetitionCounter,
     pub(super) breaker: Breaker,
-    /// What this run has said since its message.
+    /// The messages of this run after its user message.
     pub(super) trace: Vec<Message>,
-    /// Whether the limit on calls was reached, so that only prose is left to the model.
+    /// True if the limit on calls was reached, so that the model may only write prose.
     pub(super) prose_only: bool,
-    /// Whether the provider was found not to know tools. That does not change within a session.
+    /// True if the provider does not support tools. That does not change within a session.
     pub(super) toolless: bool,
     pub(super) draft: Draft,
     pub(super) run: Option<Run>,
@@ -37,26 +37,26 @@ pub struct Session {
     asked: Option<Arc<Request>>,
     transcript: Transcript,
     conversation: Vec<Message>,
-    made_up: u64,
+    own_executions: u64,
 }
 
-/// Which input a session waits for.
+/// The input that a session waits for.
 pub(super) enum Waiting {
     /// A user message.
     User,
-    /// The model's answer.
+    /// The model's response.
     Model {
-        /// Whether the answer is the final one whatever it says.
+        /// True if the response is the final answer, whatever its form.
         final_answer: bool,
     },
     /// The results of a batch.
     Tools(Box<Pending>),
-    /// A person's answer.
+    /// The approver's answer.
     Approver,
 }
 
 impl Waiting {
-    fn for_what(&self) -> &'static str {
+    fn describe(&self) -> &'static str {
         match self {
             Self::User => "a user message",
             Self::Model { .. } => "an answer of the model",
@@ -75,8 +75,8 @@ pub(super) struct Draft {
     pub(super) started_at: Timestamp,
 }
 
-/// How a step ends.
-pub(super) struct Closing {
+/// The contents of a step at its end.
+pub(super) struct StepEnd {
     pub(super) response: Option<Response>,
     pub(super) text: String,
     pub(super) executions: Vec<ToolExecution>,
@@ -85,8 +85,8 @@ pub(super) struct Closing {
     pub(super) kind: StepKind,
 }
 
-impl Closing {
-    /// A step that came to nothing.
+impl StepEnd {
+    /// Creates the end of a step that failed with this message.
     pub(super) fn error(message: impl Into<String>) -> Self {
         let (executions, own, output) = (Vec::new(), Vec::new(), Vec::new());
         let kind = StepKind::Error(message.into());
@@ -94,13 +94,13 @@ impl Closing {
     }
 }
 
-/// How many failed batches in a row end a run; 0: however many.
+/// Returns the number of consecutive failed batches that ends a run; 0 for no limit.
 fn failed_batches(config: &SessionConfig) -> u32 {
     config.failed_batches.map_or(0, NonZeroU32::get)
 }
 
 impl Session {
-    /// A session that waits for its first user message.
+    /// Creates a session that waits for its first user message.
     #[must_use]
     pub fn new(config: SessionConfig, driver: Box<dyn Driver>) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Session {
             config,
             driver,
             spent: BudgetUsage::default(),
-            streaks: Streaks::default(),
+            streaks: RepetitionCounter::default(),
             trace: Vec::new(),
             prose_only: false,
             toolless: false,
@@ -118,16 +118,17 @@ impl Session {
             asked: None,
             transcript: Transcript::default(),
             conversation: Vec::new(),
-            made_up: 0,
+            own_executions: 0,
         }
     }
 
-    /// Starts over under another id: everything but the configuration and the driver is forgotten.
+    /// Clears the session, and gives it another id. It keeps the configuration, the driver, and whether the provider
+    /// supports tools.
     pub fn reset(&mut self, id: String) {
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.config.id = id;
         self.spent = BudgetUsage::default();
-        self.streaks = Streaks::default();
+        self.streaks = RepetitionCounter::default();
         self.trace.clear();
         self.prose_only = false;
         self.draft = Draft::default();
@@ -136,102 +137,104 @@ impl Session {
         self.asked = None;
         self.transcript = Transcript::default();
         self.conversation.clear();
-        self.made_up = 0;
+        self.own_executions = 0;
     }
 
-    /// What the session was set up with.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &SessionConfig {
         &self.config
     }
 
-    /// See [`Driver::filter_deltas`].
+    /// Like [`Driver::filter_deltas`], for the session's driver.
     pub(crate) fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         self.driver.filter_deltas(sink)
     }
 
-    /// Whether a message is one of those by which the driver tells of calls of the current run.
+    /// Returns whether a message is part of the driver's trace of the current run.
     pub(crate) fn is_traced(&self, message: &Message) -> bool {
         self.trace.contains(message)
     }
 
-    /// The runs that have ended.
+    /// Returns the runs that have ended.
     #[must_use]
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// The run that has not ended, if there is one.
+    /// Returns the run in progress, if there is one.
     #[must_use]
-    pub fn current(&self) -> Option<&Run> {
+    pub fn current_run(&self) -> Option<&Run> {
         self.run.as_ref()
     }
 
-    /// The id of the run that the next user message begins.
+    /// Returns the id of the run that the next user message starts.
     #[must_use]
-    pub fn next_run(&self) -> String {
+    pub fn next_run_id(&self) -> String {
         format!("{}/{}", self.config.id, self.transcript.runs.len().saturating_add(1))
     }
 
-    /// What has been used.
+    /// Returns the part of the budget that has been used.
     #[must_use]
-    pub fn spent(&self) -> &BudgetUsage {
+    pub fn budget_usage(&self) -> &BudgetUsage {
         &self.spent
     }
 
-    /// Takes what has just happened; gives what to do next. Never waits, and takes no time of its own.
+    /// Processes an input and returns the next action. It never waits and reads no clock.
     ///
     /// # Errors
-    /// If the input is not one that the session waits for; it is then unchanged.
+    /// If the session does not wait for this input. It is then unchanged.
     pub fn step(&mut self, input: Input, now: Timestamp) -> Result<Action, StepError> {
         match (std::mem::replace(&mut self.waiting, Waiting::User), input) {
             (Waiting::User, Input::UserMessage { text, tools }) => Ok(self.begin(text, tools, now)),
             (Waiting::Model { final_answer }, Input::ModelAnswered { mut response, streamed }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(streamed);
-                self.count(response.usage);
+                self.add_usage(response.usage);
                 if let Some(run) = &mut self.run {
                     run.warnings.append(&mut response.notices);
                 }
-                Ok(self.answered(final_answer, response, now))
+                Ok(self.handle_response(final_answer, response, now))
             }
             (Waiting::Model { .. }, Input::ModelFailed { error, streamed }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(streamed);
-                Ok(self.model_failed(error, now))
+                Ok(self.handle_model_failure(error, now))
             }
             (Waiting::Model { .. }, Input::RanOut { budget, text, after }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(after);
-                self.close(Closing { text, ..Closing::error(format!("the limit on {budget} was reached")) }, now);
-                Ok(self.exhausted(budget, now))
+                self.end_step(StepEnd { text, ..StepEnd::error(format!("the limit on {budget} was reached")) }, now);
+                Ok(self.finish_exhausted(budget, now))
             }
             (Waiting::Tools(pending), Input::ToolsFinished { outcome, blocked }) => {
                 self.spent.blocked = self.spent.blocked.saturating_add(blocked);
-                Ok(self.executed(*pending, outcome, now))
+                Ok(self.handle_outcome(*pending, outcome, now))
             }
             (Waiting::Tools(pending), Input::RanOut { budget, after, .. }) => {
                 self.spent.blocked = self.spent.blocked.saturating_add(after);
-                self.cut_off(*pending, Some(budget), now);
-                Ok(self.exhausted(budget, now))
+                self.interrupt_batch(*pending, Some(budget), now);
+                Ok(self.finish_exhausted(budget, now))
             }
             (Waiting::Approver, Input::ApproverAnswered { yes: true }) => {
                 self.spent.granted_turns = self.spent.granted_turns.saturating_add(self.config.budget.turns.max(1));
                 Ok(self.ask(now))
             }
-            (Waiting::Approver, Input::ApproverAnswered { yes: false }) => Ok(self.exhausted(BudgetKind::Turns, now)),
+            (Waiting::Approver, Input::ApproverAnswered { yes: false }) => {
+                Ok(self.finish_exhausted(BudgetKind::Turns, now))
+            }
             (Waiting::Tools(pending), Input::Cancelled) => {
-                self.cut_off(*pending, None, now);
+                self.interrupt_batch(*pending, None, now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
             (Waiting::Model { .. }, Input::Interrupted { text, after }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(after);
-                self.close(Closing { text, ..Closing::error("cancelled") }, now);
+                self.end_step(StepEnd { text, ..StepEnd::error("cancelled") }, now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
             (Waiting::Model { .. } | Waiting::Approver, Input::Cancelled) => {
-                self.close(Closing::error("cancelled"), now);
+                self.end_step(StepEnd::error("cancelled"), now);
                 Ok(self.finish(Ending::Cancelled, now))
             }
             (waiting, input) => {
-                let error = StepError::Unexpected { expected: waiting.for_what(), found: input.name() };
+                let error = StepError::Unexpected { expected: waiting.describe(), found: input.name() };
                 self.waiting = waiting;
                 Err(error)
             }
@@ -239,9 +242,9 @@ impl Session {
     }
 
     fn begin(&mut self, text: String, tools: Vec<ToolSpec>, now: Timestamp) -> Action {
-        let run = Run::new(self.next_run(), text, now);
+        let run = Run::new(self.next_run_id(), text, now);
         self.spent.begin(now);
-        self.streaks = Streaks::default();
+        self.streaks = RepetitionCounter::default();
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.trace.clear();
         self.prose_only = false;
@@ -249,27 +252,27 @@ impl Session {
         self.driver.bind(ToolRuntime { tools });
         let prompt = self.config.prompt.text();
         let freshness = self.config.replay_freshness;
-        self.conversation = compile::conversation(prompt, &self.transcript, freshness, &run, self.driver.as_ref());
+        self.conversation = build_conversation(prompt, &self.transcript, freshness, &run, self.driver.as_ref());
         self.run = Some(run);
         self.ask(now)
     }
 
-    /// The next request of the driver, if the budget allows one.
+    /// Returns the action for the driver's next request, if the budget allows one.
     pub(super) fn ask(&mut self, now: Timestamp) -> Action {
         if let Some(budget) = self.config.budget.check_request(&self.spent, now) {
-            return self.no_more_requests(budget, now);
+            return self.handle_exhausted_requests(budget, now);
         }
         let request = self.driver.request(&self.conversation, &self.trace);
         self.send(request, self.prose_only, false, now)
     }
 
-    /// One request whose answer is the final one, without tools, if the budget allows it.
+    /// Returns the action for the request of the final answer, without tools, if the budget allows one.
     pub(super) fn ask_for_final_answer(&mut self, request: Request, now: Timestamp) -> Action {
         match self.config.budget.check_request(&self.spent, now) {
-            // No question to a person here: their yes would ask the driver again, not send this request.
+            // The approver is not asked here: after a yes, the driver would make another request in place of this one.
             Some(budget) => {
-                self.close_unanswered(budget, now);
-                self.exhausted(budget, now)
+                self.end_unanswered_step(budget, now);
+                self.finish_exhausted(budget, now)
             }
             None => self.send(request, true, true, now),
         }
@@ -278,13 +281,14 @@ impl Session {
     fn send(&mut self, mut request: Request, without_calls: bool, final_answer: bool, now: Timestamp) -> Action {
         if without_calls || self.toolless {
             request.tool_choice = ToolChoice::None;
-            // Some providers refuse a conversation with calls in it if the tools are not described.
+            // Some providers reject a conversation with calls in it if the request has no tools.
             let tells_of_calls = request.messages.iter().any(|message| !message.tool_calls.is_empty());
             if self.toolless || !tells_of_calls {
                 request.tools.clear();
             }
         }
-        // A limit that somebody set gives way to what is left. None is made up: a model refuses one above its own.
+        // Only a limit that the driver set is lowered to the rest of the budget. Without one, none is sent: a model
+        // rejects a limit above its own.
         if let (Some(wanted), Some(left)) =
             (request.max_tokens, self.config.budget.remaining_answer_tokens(&self.spent))
         {
@@ -300,7 +304,7 @@ impl Session {
         Action::AskModel(request)
     }
 
-    fn no_more_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
+    fn handle_exhausted_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
         if budget == BudgetKind::Turns && self.config.ask_for_turns {
             self.waiting = Waiting::Approver;
             let turns = self.config.budget.turns.max(1);
@@ -308,28 +312,28 @@ impl Session {
             let text = format!("The model was asked {used} times and has not finished. Allow {turns} more requests?");
             return Action::AskApprover(BudgetQuestion { about: budget, text });
         }
-        self.close_unanswered(budget, now);
-        self.exhausted(budget, now)
+        self.end_unanswered_step(budget, now);
+        self.finish_exhausted(budget, now)
     }
 
-    fn close_unanswered(&mut self, budget: BudgetKind, now: Timestamp) {
-        self.close(Closing::error(format!("no {budget} left to ask again")), now);
+    fn end_unanswered_step(&mut self, budget: BudgetKind, now: Timestamp) {
+        self.end_step(StepEnd::error(format!("no {budget} left to ask again")), now);
     }
 
-    pub(super) fn count(&mut self, usage: Usage) {
+    pub(super) fn add_usage(&mut self, usage: Usage) {
         self.spent.usage += usage;
         self.draft.usage += usage;
     }
 
-    /// Ends the step that has begun, if one has.
-    pub(super) fn close(&mut self, closing: Closing, now: Timestamp) {
+    /// Ends the step in progress, if there is one.
+    pub(super) fn end_step(&mut self, end_of_step: StepEnd, now: Timestamp) {
         let draft = std::mem::take(&mut self.draft);
         let (Some(run), Some(request)) = (&mut self.run, draft.input) else {
             return;
         };
         let input = RequestDelta::new(&request, self.asked.as_deref());
         self.asked = Some(request);
-        let Closing { response, text, executions, own, output, kind } = closing;
+        let StepEnd { response, text, executions, own, output, kind } = end_of_step;
         let number = u32::try_from(run.steps.len().saturating_add(1)).unwrap_or(u32::MAX);
         let Draft { attempts, usage, started_at, .. } = draft;
         let step = Step {
@@ -349,10 +353,10 @@ impl Session {
         run.steps.push(Arc::new(step));
     }
 
-    /// Ends the run for want of budget, with the last thing that the model said.
-    pub(super) fn exhausted(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
-        let said = self.run.iter().flat_map(|run| run.steps.iter().rev()).map(|step| step.text.as_str());
-        let text = said.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned();
+    /// Ends the run for want of budget, with the last text of the model.
+    pub(super) fn finish_exhausted(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
+        let texts = self.run.iter().flat_map(|run| run.steps.iter().rev()).map(|step| step.text.as_str());
+        let text = texts.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned();
         self.finish(Ending::BudgetExhausted { budget, text }, now)
     }
 
@@ -365,17 +369,17 @@ impl Session {
         Action::Finish(ending)
     }
 
-    /// A new id for an execution that no executor made.
-    pub(super) fn own_id(&mut self) -> String {
-        self.made_up = self.made_up.saturating_add(1);
-        format!("{}/own-{}", self.config.id, self.made_up)
+    /// Returns a new id for an execution that no executor made.
+    pub(super) fn next_own_id(&mut self) -> String {
+        self.own_executions = self.own_executions.saturating_add(1);
+        format!("{}/own-{}", self.config.id, self.own_executions)
     }
 }
 
-/// Goes through recorded inputs once more; gives the actions.
+/// Replays recorded inputs, and returns the actions.
 ///
 /// # Errors
-/// At the first input that the session does not wait for: the record is of another session, or not whole.
-pub fn replay(session: &mut Session, inputs: Vec<Recorded>) -> Result<Vec<Action>, StepError> {
+/// At the first input that the session does not wait for: the record belongs to another session, or is incomplete.
+pub fn replay(session: &mut Session, inputs: Vec<RecordedInput>) -> Result<Vec<Action>, StepError> {
     inputs.into_iter().map(|recorded| session.step(recorded.input, recorded.at)).collect()
 }

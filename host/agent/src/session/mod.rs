@@ -1,19 +1,19 @@
-//! The session: a step function from what has just happened to what to do next. It reads no clock, waits for nothing
-//! and touches nothing, so a recorded list of inputs gives the same actions again.
+//! The session: a pure step function from inputs to actions. It reads no clock and does no I/O, so recorded inputs
+//! always give the same actions.
 
 mod batch;
-mod compile;
 mod config;
+mod conversation;
 mod decide;
 mod input;
 mod machine;
-mod made_up;
 mod repetition;
+mod synthetic;
 
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
-pub use input::{Action, BudgetQuestion, Input, Recorded, StepError};
+pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::{Session, replay};
-pub use made_up::BUDGET_EXHAUSTED;
+pub use synthetic::BUDGET_EXHAUSTED;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,28 +1,28 @@
-//! Notices a model that asks for the same call again and again.
+//! Detection of a model that repeats the same call.
 
 use fumehood_core::chat::ToolIntent;
 use serde_json::Value;
 
-/// The calls of the last reply, and in how many replies in a row each of them was.
+/// The calls of the last reply, and the number of consecutive replies with each of them.
 #[derive(Debug, Default)]
-pub(super) struct Streaks {
+pub(super) struct RepetitionCounter {
     last: Vec<(ToolIntent, u32)>,
 }
 
-impl Streaks {
-    /// Takes the calls of one reply; gives for each the number of replies in a row that had it, this one included.
+impl RepetitionCounter {
+    /// Records the calls of a reply, and returns for each the number of consecutive replies with it, up to this one.
     ///
     /// Equal calls within one reply count once: they run at the same time, so the second is no reaction to the first.
-    pub(super) fn note(&mut self, calls: &[ToolIntent]) -> Vec<u32> {
+    pub(super) fn record(&mut self, calls: &[ToolIntent]) -> Vec<u32> {
         let streak = |call: &ToolIntent| {
-            let before = self.last.iter().find(|(earlier, _)| same(earlier, call));
+            let before = self.last.iter().find(|(earlier, _)| is_same_call(earlier, call));
             before.map_or(1, |(_, times)| times.saturating_add(1))
         };
         let streaks: Vec<u32> = calls.iter().map(streak).collect();
         let mut last: Vec<(ToolIntent, u32)> = Vec::new();
-        // Only what may go on is kept, and only once, so that a batch of thousands is not compared with itself.
+        // Only the first distinct calls are stored, so that a batch of thousands is not compared with itself.
         for (call, times) in calls.iter().zip(&streaks) {
-            if last.len() < MOST_KEPT && last.last().is_none_or(|(kept, _)| kept != call) {
+            if last.len() < MAX_STORED_CALLS && last.last().is_none_or(|(kept, _)| kept != call) {
                 last.push((call.clone(), *times));
             }
         }
@@ -31,11 +31,11 @@ impl Streaks {
     }
 }
 
-/// Of a larger reply, the first so many calls are kept for comparison: a model in a loop repeats those, too.
-const MOST_KEPT: usize = 32;
+/// Maximum number of calls of a reply that are stored for comparison. A model in a loop repeats the first ones, too.
+const MAX_STORED_CALLS: usize = 32;
 
-/// Whether the two ask for the same: the same name, and the same arguments whatever the order of their keys.
-fn same(a: &ToolIntent, b: &ToolIntent) -> bool {
+/// Returns whether two calls have the same name and the same arguments, in any order of their keys.
+fn is_same_call(a: &ToolIntent, b: &ToolIntent) -> bool {
     if a.name != b.name || a.arguments == b.arguments {
         return a.name == b.name;
     }
@@ -53,14 +53,14 @@ mod tests {
 
     #[test]
     fn c28_a_streak_is_the_same_tool_with_the_same_arguments_in_replies_in_a_row() {
-        let mut streaks = Streaks::default();
-        assert_eq!(streaks.note(&[call("a", r#"{"x":1,"y":2}"#)]), [1]);
-        assert_eq!(streaks.note(&[call("b", "{}"), call("a", r#"{"y": 2, "x": 1}"#)]), [1, 2]);
-        assert_eq!(streaks.note(&[call("a", r#"{"x":1,"y":3}"#)]), [1]);
-        assert_eq!(streaks.note(&[call("a", r#"{"x":1,"y":2}"#)]), [1]);
-        assert_eq!(streaks.note(&[call("a", "not json"), call("a", "not json")]), [1, 1]);
-        assert_eq!(streaks.note(&[call("a", "not json")]), [2]);
-        assert_eq!(streaks.note(&[]), Vec::<u32>::new());
-        assert_eq!(streaks.note(&[call("a", "not json")]), [1]);
+        let mut streaks = RepetitionCounter::default();
+        assert_eq!(streaks.record(&[call("a", r#"{"x":1,"y":2}"#)]), [1]);
+        assert_eq!(streaks.record(&[call("b", "{}"), call("a", r#"{"y": 2, "x": 1}"#)]), [1, 2]);
+        assert_eq!(streaks.record(&[call("a", r#"{"x":1,"y":3}"#)]), [1]);
+        assert_eq!(streaks.record(&[call("a", r#"{"x":1,"y":2}"#)]), [1]);
+        assert_eq!(streaks.record(&[call("a", "not json"), call("a", "not json")]), [1, 1]);
+        assert_eq!(streaks.record(&[call("a", "not json")]), [2]);
+        assert_eq!(streaks.record(&[]), Vec::<u32>::new());
+        assert_eq!(streaks.record(&[call("a", "not json")]), [1]);
     }
 }

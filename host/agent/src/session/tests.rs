@@ -1,4 +1,4 @@
-//! What a session does, input by input. No clock, no model, no tool.
+//! Tests of a session, input by input, without a clock, a model or tools.
 
 mod conversation;
 mod decisions;

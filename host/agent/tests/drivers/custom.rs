@@ -1,4 +1,4 @@
-//! Drivers that somebody else wrote, and the scripted one in a whole loop.
+//! Tests of custom drivers, and of the scripted driver in a whole loop.
 
 use fumehood_agent::driver::{Decision, Driver, ToolRuntime};
 use fumehood_agent::execution::ToolExecution;
@@ -7,7 +7,7 @@ use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
 use crate::play::{play, texts, tools};
 
-/// Takes `name arguments` on the first line of a reply for a call, anything else for the answer.
+/// A driver for which `name arguments` is a call, and any other reply is the answer.
 #[derive(Default)]
 struct LineDriver {
     tools: Vec<String>,
@@ -17,7 +17,7 @@ fn request(conversation: &[Message], trace: &[Message]) -> Request {
     Request { messages: [conversation, trace].concat(), ..Request::default() }
 }
 
-fn told(executions: &[ToolExecution]) -> Vec<Message> {
+fn to_messages(executions: &[ToolExecution]) -> Vec<Message> {
     executions
         .iter()
         .map(|done| Message::user(format!("{}: {}", done.name(), done.result.text().unwrap_or("failed".into()))))
@@ -44,15 +44,15 @@ impl Driver for LineDriver {
     }
 
     fn trace(&self, _: &Response, executions: &[ToolExecution]) -> Vec<Message> {
-        told(executions)
+        to_messages(executions)
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        told(std::slice::from_ref(execution))
+        to_messages(std::slice::from_ref(execution))
     }
 }
 
-/// Knows nothing of tools, and so takes no runtime.
+/// A driver without tools, which does not implement `bind`.
 struct EchoDriver;
 
 impl Driver for EchoDriver {

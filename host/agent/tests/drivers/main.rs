@@ -1,4 +1,4 @@
-//! The drivers, each played against a script of replies by the smallest loop there can be.
+//! Tests of the drivers, each in a minimal loop with scripted replies.
 
 #![allow(
     clippy::expect_used,

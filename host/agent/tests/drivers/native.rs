@@ -1,4 +1,4 @@
-//! Native tool calling.
+//! Tests of the driver with native tool calling.
 
 use fumehood_agent::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::native::NativeDriver;
@@ -24,12 +24,12 @@ fn add() -> Response {
     Response::calls(vec![intent("c1", "add", r#"{"a": 3, "b": 5}"#)])
 }
 
-fn saying(text: &str, response: Response) -> Response {
+fn with_text(text: &str, response: Response) -> Response {
     let calls = response.reply.calls().to_vec();
     Response { reply: Reply::ToolCalls { text: text.to_owned(), calls }, ..response }
 }
 
-fn said(decision: Decision) -> String {
+fn call_text(decision: Decision) -> String {
     match decision {
         Decision::Call { text, .. } => text,
         other => panic!("{other:?}"),
@@ -127,10 +127,10 @@ fn i12_none_is_text_only() {
     let mut driver = bound(NativeDriver::new().tool_choice(ToolChoice::None));
     let request = driver.request(&[Message::user("hi")], &[]);
     assert_eq!((request.tools.len(), request.tool_choice), (0, ToolChoice::None));
-    assert_eq!(driver.decide(&saying("eight", add())), Decision::Answer("eight".to_owned()));
+    assert_eq!(driver.decide(&with_text("eight", add())), Decision::Answer("eight".to_owned()));
     assert!(matches!(driver.decide(&add()), Decision::Again { .. }));
     assert!(matches!(driver.decide(&add()), Decision::Failed(_)));
-    // A conversation with calls in it is refused by some providers unless they are told of the tools.
+    // Some providers reject a conversation with calls in it if the request has no tools.
     let replayed = driver.replay(&execution(intent("c", "add", "{}"), Ok(Vec::new())));
     let request = driver.request(&replayed, &[]);
     assert_eq!((request.tools.len(), request.tool_choice), (3, ToolChoice::None));
@@ -155,8 +155,8 @@ fn i13_specific_wants_that_tool() {
 fn i14_leaked_arguments_are_dropped_and_prose_is_kept() {
     let mut driver = bound(NativeDriver::new());
     let mut check = |text: &str, expected: &str| {
-        let response = saying(text, add());
-        assert_eq!(said(driver.decide(&response)), expected);
+        let response = with_text(text, add());
+        assert_eq!(call_text(driver.decide(&response)), expected);
         let done = execution(intent("c1", "add", "{}"), Ok(vec![Content::text("8")]));
         assert_eq!(driver.trace(&response, &[done])[0].content, expected);
     };
@@ -171,7 +171,7 @@ fn i14_leaked_arguments_are_dropped_and_prose_is_kept() {
 fn i15_each_execution_is_two_messages_with_one_id() {
     let driver = bound(NativeDriver::new());
     let calls = [intent("c1", "add", r#"{"a":1}"#), intent("c2", "divide", "{}")];
-    let response = saying("Let me see.", Response::calls(calls.to_vec()));
+    let response = with_text("Let me see.", Response::calls(calls.to_vec()));
     let failed = CallError::new(ErrorKind::ToolFailed, "Division by zero").with_hint("pick another b");
     let done = [execution(calls[0].clone(), Ok(vec![Content::text("8")])), execution(calls[1].clone(), Err(failed))];
     let messages = driver.trace(&response, &done);
@@ -188,7 +188,7 @@ fn i15_each_execution_is_two_messages_with_one_id() {
 }
 
 #[test]
-fn thoughts_go_back_with_every_call_of_their_reply() {
+fn repeats_thoughts_with_every_call_of_a_reply() {
     let thought = Thought::Signed { text: "Sum first.".to_owned(), signature: "c2ln".to_owned() };
     let calls = ["c1", "c2"].map(|id| intent(id, "add", r#"{"a": 3, "b": 5}"#)).to_vec();
     let response = Response { thoughts: vec![thought.clone()], ..Response::calls(calls.clone()) };
@@ -229,7 +229,7 @@ fn l13_a_provider_without_tools_is_told_of_none_and_its_calls_are_not_looked_at(
         bound(NativeDriver::new().supports_tools(false).tool_choice(ToolChoice::Required).inline_calls(true));
     let request = driver.request(&[Message::user("hi")], &[]);
     assert_eq!((request.tools.len(), request.tool_choice), (0, ToolChoice::Auto));
-    assert_eq!(driver.decide(&saying("eight", add())), Decision::Answer("eight".to_owned()));
+    assert_eq!(driver.decide(&with_text("eight", add())), Decision::Answer("eight".to_owned()));
     let inline = r#"{"tool": "add", "arguments": {}}"#;
     assert_eq!(driver.decide(&Response::text(inline)), Decision::Answer(inline.to_owned()));
     let replayed = driver.replay(&execution(intent("c", "add", "{}"), Ok(vec![Content::text("8")])));
@@ -263,7 +263,7 @@ fn k25_inline_calls_are_taken_only_where_that_is_asked_for() {
 }
 
 #[test]
-fn takes_an_answer_that_consists_of_calls_for_calls() {
+fn treats_an_answer_of_calls_as_calls() {
     let text = "```json\n{\n  \"name\": \"add\",\n  \"arguments\": {\"a\": 3}\n}\n```";
     let decide = |text: &str| bound(NativeDriver::new()).decide(&Response::text(text));
     let calls = vec![intent("", "add", r#"{"a": 3}"#)];
@@ -274,7 +274,7 @@ fn takes_an_answer_that_consists_of_calls_for_calls() {
 }
 
 #[test]
-fn an_empty_reply_is_asked_for_again_once() {
+fn retries_an_empty_reply_once() {
     let mut driver = bound(NativeDriver::new());
     let again = Decision::Again { messages: vec![Message::user("The answer is empty. Answer in words.")] };
     assert_eq!(driver.decide(&Response::text(" \n")), again);
@@ -297,7 +297,7 @@ fn response() -> impl Strategy<Value = Response> {
 
 proptest! {
     #[test]
-    fn any_replies_are_survived(replies in prop::collection::vec(response(), 0..8), choice in 0..4, inline: bool) {
+    fn survives_any_replies(replies in prop::collection::vec(response(), 0..8), choice in 0..4, inline: bool) {
         let choice = match choice {
             0 => ToolChoice::Auto,
             1 => ToolChoice::Required,

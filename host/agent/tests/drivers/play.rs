@@ -1,4 +1,4 @@
-//! The smallest loop there can be: a driver, replies from a list, and a calculator.
+//! A minimal loop: a driver, scripted replies, and a calculator.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(crate) struct Played {
     pub(crate) executions: Vec<ToolExecution>,
 }
 
-/// One execution of the loop: from a user's message to an answer or a failure, or to the last reply.
+/// Runs one execution of the loop, from a user's message to an answer, a failure or the last reply.
 pub(crate) fn play(driver: &mut dyn Driver, user: &str, replies: Vec<Response>) -> Played {
     driver.bind(ToolRuntime { tools: tools() });
     let conversation = [Message::user(user)];
@@ -94,7 +94,8 @@ pub(crate) fn texts(request: &Request) -> Vec<&str> {
     request.messages.iter().map(|message| message.content.as_str()).collect()
 }
 
-/// Every decision ends the loop or moves it on, whatever is replied. Used by the property tests of the drivers.
+/// Runs one execution with any replies. The property tests of the drivers use it: every decision must end the loop or
+/// continue it.
 pub(crate) fn survive(driver: &mut dyn Driver, replies: Vec<Response>) {
     let started = std::time::Instant::now();
     let played = play(driver, "go", replies);

@@ -1,4 +1,4 @@
-//! ReAct: a JSON decision in every step.
+//! Tests of the ReAct driver, with a JSON decision in every step.
 
 use fumehood_agent::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::react::ReactDriver;
@@ -109,23 +109,23 @@ fn i21_the_final_answer_can_be_a_request_of_its_own() {
 
 #[test]
 fn i21_only_the_final_answer_is_shown_while_it_is_written() {
-    let shown = |driver: &ReactDriver| {
+    let passed_deltas = |driver: &ReactDriver| {
         let mut seen = Vec::new();
         let mut sink = |delta: Delta| seen.push(delta);
-        let mut through = driver.filter_deltas(&mut sink);
-        through.delta(Delta::Thought("hm".to_owned()));
-        through.delta(Delta::Text("words".to_owned()));
-        drop(through);
+        let mut filter = driver.filter_deltas(&mut sink);
+        filter.delta(Delta::Thought("hm".to_owned()));
+        filter.delta(Delta::Text("words".to_owned()));
+        drop(filter);
         seen
     };
     let thought = Delta::Thought("hm".to_owned());
     let mut driver = bound(ReactDriver::new().final_via_inference(true));
     driver.request(&[Message::user("3 + 5")], &[]);
-    assert_eq!(shown(&driver), std::slice::from_ref(&thought));
+    assert_eq!(passed_deltas(&driver), std::slice::from_ref(&thought));
     assert!(matches!(driver.decide(&Response::text(ANSWER)), Decision::Infer(_)));
-    assert_eq!(shown(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
+    assert_eq!(passed_deltas(&driver), [thought.clone(), Delta::Text("words".to_owned())]);
     assert_eq!(driver.decide(&Response::text("It is sixteen.")), Decision::Answer("It is sixteen.".to_owned()));
-    assert_eq!(shown(&driver), [thought]);
+    assert_eq!(passed_deltas(&driver), [thought]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn i25_a_step_is_thought_action_and_observation() {
 }
 
 #[test]
-fn a_reply_of_two_megabytes_is_not_sent_back() {
+fn truncates_a_huge_reply_in_the_retry() {
     let mut driver = bound(ReactDriver::new());
     let Decision::Again { messages } = driver.decide(&Response::text("x".repeat(2 << 20))) else { panic!("taken") };
     assert!(messages.iter().all(|message| message.content.len() < 5000));
@@ -201,7 +201,7 @@ const NEAR: &str = r#"(.*|\{"type": ?"(call_tool|final_answer)", ?"(tool|answer)
 
 proptest! {
     #[test]
-    fn any_replies_are_survived(texts in prop::collection::vec(NEAR, 0..8), separate: bool) {
+    fn survives_any_replies(texts in prop::collection::vec(NEAR, 0..8), separate: bool) {
         let all = texts.iter().map(|text| Response::text(text.as_str())).collect();
         survive(&mut ReactDriver::new().final_via_inference(separate), all);
     }
@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn i22_never_more_than_the_retries(retries in 0_u32..5, text in "[^{]*") {
         let mut driver = bound(ReactDriver::new().max_retries(retries));
-        // A reply that is JSON of another sort is no decision either.
+        // Other JSON is no decision either.
         let again = |_: &i32| matches!(driver.decide(&Response::text(text.as_str())), Decision::Again { .. });
         prop_assert_eq!((0..10).take_while(again).count(), retries as usize);
     }

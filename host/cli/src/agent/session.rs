@@ -74,14 +74,14 @@ impl AgentSession {
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
         let driver = settings::driver(&config, typed.driver);
-        let mut builder = with_driver(host.agent(model), driver, &config)
-            .with_recorder(recorder)
-            .with_built_ins(Arc::new(knowledge))
-            .with_config(session)
+        let mut builder = set_driver(host.agent(model), driver, &config)
+            .recorder(recorder)
+            .built_ins(Arc::new(knowledge))
+            .config(session)
             .actor_arguments(servers::actor_arguments(&config))
             .allowlists(access::allowlists(&config, typed, channel))
-            .with_durability(modes.durability)
-            .with_family(Arc::clone(&remotes) as _)
+            .durability(modes.durability)
+            .provider(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
             })
@@ -96,16 +96,16 @@ impl AgentSession {
         }
         builder = with_context(builder, typed, skill, channel);
         if let Some(state) = state {
-            builder = builder.with_state(state);
+            builder = builder.state(state);
         }
         if let Some(notes) = notes {
-            builder = builder.with_memory(Arc::new(notes));
+            builder = builder.memory(Arc::new(notes));
         }
         if config.log.texts {
             builder = builder.keep_texts();
         }
         let approver = TerminalApprover::from_terminal(progress.clone()).filter(|_| !arguments.json);
-        let agent = with_approver(builder, &config, approver).build()?;
+        let agent = set_approver(builder, &config, approver).build()?;
         let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(progress, limits.deadline)) };
         let interrupts = Interrupts::watch(agent.cancel_handle());
         let retention = log_file::retention(&config, moment::now());
@@ -296,28 +296,26 @@ fn with_context(
         builder = builder.use_channel(channel);
     }
     match &typed.actor {
-        Some(actor) => builder.with_actor(actor.as_str()),
+        Some(actor) => builder.actor(actor.as_str()),
         None => builder,
     }
 }
 
 /// Adds the approver of calls, and of more turns unless that is switched off.
-fn with_approver(builder: AgentBuilder, config: &Config, approver: Option<TerminalApprover>) -> AgentBuilder {
+fn set_approver(builder: AgentBuilder, config: &Config, approver: Option<TerminalApprover>) -> AgentBuilder {
     match approver.map(Arc::new) {
         Some(approver) if config.agent.ask_for_turns == Some(false) => {
             builder.pipeline(move |pipeline| pipeline.approver(approver))
         }
-        Some(approver) => builder.with_approver(approver),
+        Some(approver) => builder.approver(approver),
         None => builder,
     }
 }
 
-fn with_driver(builder: AgentBuilder, driver: DriverName, config: &Config) -> AgentBuilder {
+fn set_driver(builder: AgentBuilder, driver: DriverName, config: &Config) -> AgentBuilder {
     match driver {
-        DriverName::Native => builder.with_driver(NativeDriver::default()),
-        DriverName::React => {
-            builder.with_driver(ReactDriver::default().final_via_inference(config.agent.separate_answer))
-        }
-        DriverName::Batch => builder.with_driver(BatchDriver::new()),
+        DriverName::Native => builder.driver(NativeDriver::default()),
+        DriverName::React => builder.driver(ReactDriver::default().final_via_inference(config.agent.separate_answer)),
+        DriverName::Batch => builder.driver(BatchDriver::new()),
     }
 }

@@ -15,7 +15,6 @@ const UNSAFE: &[&str] = &["host/runtime/src/cache/map.rs"];
 /// JSON that programs read.
 const RAW: &[&str] = &[
     "host/agent/src/native/inline.rs",
-    "host/agent/src/native/leak.rs",
     "host/agent/src/react/decision.rs",
     "host/cli/src/commands/mcp/client.rs",
     "host/core/src/approval.rs",

@@ -1,4 +1,4 @@
-//! Limits on time: of a model that writes, and of a whole run.
+//! Tests of time limits: on the writing of a model, and on a whole run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ async fn l16_a_runaway_stream_is_cut_and_a_slow_tool_is_not() {
     let answers = vec![calls(1, 1), Response::text("done")];
     let mut patient = agent(script(minute / 3, answers.clone()), &slow, &memory).build().unwrap();
     assert_eq!(patient.run("one").await.unwrap().text(), "done");
-    // 40 s and 40 s are 80 s; the second answer is cut after 20 s, and what came of it is kept.
+    // 40 s and 40 s are 80 s, so the second answer is cut off after 20 s, and its text is kept.
     let mut cut = agent(script(minute * 2 / 3, answers), &slow, &memory).build().unwrap();
     let began = Instant::now();
     let outcome = cut.run("one").await.unwrap();
@@ -31,7 +31,7 @@ async fn l16_a_runaway_stream_is_cut_and_a_slow_tool_is_not() {
     assert_eq!(outcome.run.steps.len(), 2);
 }
 
-/// Reads for a while, waits for its provider between two tries, and writes a call or two words for a while.
+/// A model with delays: for reading, for the wait between two tries, and for writing a call or two words.
 struct Slow {
     reads: Duration,
     waits: Duration,
@@ -62,7 +62,7 @@ impl Model for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_a_model_spends_writing_is_time_of_the_stream() {
+async fn counts_only_writing_as_stream_time() {
     let (memory, second) = (Arc::new(Memory::default()), Duration::from_secs(1));
     let tools = Arc::new(Tools::default());
     let slow = |writes: u32| Slow {
@@ -73,7 +73,7 @@ async fn only_what_a_model_spends_writing_is_time_of_the_stream() {
     };
     let mut patient = agent(Arc::new(slow(29)), &tools, &memory).build().unwrap();
     assert_eq!(patient.run("one").await.unwrap().text(), "done");
-    assert_eq!(patient.session().spent().streamed, 58 * second);
+    assert_eq!(patient.session().budget_usage().streamed, 58 * second);
     let answered = memory.records.lock().unwrap().iter().rfind(|it| it.kind == RecordKind::ModelAnswered).cloned();
     assert_eq!(answered.unwrap().body["duration_ms"], 179_000.0, "the record has all of it");
 

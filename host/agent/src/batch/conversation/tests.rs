@@ -1,10 +1,10 @@
-//! Rebuilding: what was parsed is told again in the same words, and parses to the same.
+//! Tests of rebuilding: a rebuilt reply is equal to the parsed one, and parses to the same events.
 
 use fumehood_core::chat::Role;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::event::whole;
+use super::super::event::merge_pieces;
 use super::super::parser::{Parser, ParserLimits, parse};
 use super::super::report::ReportStatus;
 use super::*;
@@ -32,7 +32,7 @@ fn check(entries: &[Entry], expected: &[(Role, &str)]) {
     assert_eq!(found, expected, "{entries:?}");
 }
 
-/// Parse → rebuild → parse.
+/// Parses, rebuilds and parses again.
 fn roundtrip(reply: &str) {
     let events = parse(reply, ParserLimits::default());
     let rebuilt = rebuild(&events);
@@ -162,7 +162,7 @@ fn g23_arguments_of_another_protocol_do_not_break_the_array() {
 fn g24_entries_are_what_was_said() {
     let reply = r#"<think>t</think>Hi <results>[]</results><execute>[{"name": "a", "args": {}}]</execute>"#;
     let expected = [Entry::Think("t".to_owned()), Entry::Respond("Hi ".to_owned()), call("a", "{}")];
-    assert_eq!(entries(parse(reply, ParserLimits::default())), expected);
+    assert_eq!(to_entries(parse(reply, ParserLimits::default())), expected);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn g24_in_pieces_or_whole_the_same_is_kept_once() {
     let mut pieces: Vec<Event> = reply.split_inclusive(' ').flat_map(|chunk| parser.push(chunk)).collect();
     pieces.extend(parser.finish());
     assert_eq!(pieces.iter().filter(|event| matches!(event, Event::Respond(_))).count(), 2, "{pieces:?}");
-    assert_eq!(entries(whole(pieces)), entries(parse(reply, ParserLimits::default())));
+    assert_eq!(to_entries(merge_pieces(pieces)), to_entries(parse(reply, ParserLimits::default())));
 }
 
 fn any_text() -> impl Strategy<Value = String> {
@@ -247,7 +247,7 @@ proptest! {
     ) {
         let reply = tokens.concat();
         let mut events = parse(&reply, ParserLimits::default());
-        // What could not be read is told to the model in other ways, and so is not rebuilt.
+        // Malformed blocks are reported to the model in other ways, so they are not rebuilt.
         let dropped = events.iter().any(|event| matches!(event, Event::Malformed(_)));
         events.retain(|event| !matches!(event, Event::Malformed(_) | Event::End));
         let rebuilt = rebuild(&events);

@@ -1,4 +1,4 @@
-//! The driver: what it asks, what it makes of replies, and how it tells of calls.
+//! Tests of the driver: its requests, its decisions, and its messages for calls.
 
 use fumehood_core::chat::{Delta, Role, ToolSpec};
 use fumehood_core::content::Content;
@@ -73,7 +73,7 @@ fn g3_an_empty_batch_is_a_decision() {
     assert_eq!(trace[1].content, "<results>\n[]\n</results>");
 }
 
-/// Nothing is looked up here: the element goes to the executor as it is, and its own result says what was wrong.
+/// Asserts that the driver passes the call to the executor unchanged, and reports the error of the executor's result.
 fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: ErrorKind, message: &str) {
     let Decision::Call { calls, refused, .. } = decide(reply) else { panic!("{reply}") };
     assert!(refused.is_empty() && calls.contains(&call(name, args)), "{calls:?}");
@@ -81,14 +81,17 @@ fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: Erro
         execution("1", "read", Status::Ok, Ok("fine")),
         execution("2", name, status, Err(CallError::new(kind, message))),
     ];
-    let told = &bound().trace(&Response::text(reply), &executions)[1].content;
-    assert!(told.contains(r#"{"tool": "read", "status": "success", "content": "fine"},"#), "{told}");
+    let report = &bound().trace(&Response::text(reply), &executions)[1].content;
+    assert!(report.contains(r#"{"tool": "read", "status": "success", "content": "fine"},"#), "{report}");
     let failure = json!(message);
-    assert!(told.contains(&format!(r#"{{"tool": "{name}", "status": "failure", "content": {failure}}}"#)), "{told}");
+    assert!(
+        report.contains(&format!(r#"{{"tool": "{name}", "status": "failure", "content": {failure}}}"#)),
+        "{report}"
+    );
 }
 
 #[test]
-fn a_name_may_be_the_last_part_of_one_tool() {
+fn resolves_the_last_part_of_a_unique_name() {
     let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
     let mut driver = BatchDriver::new();
     driver.bind(ToolRuntime { tools: ["files__read", "notes__read", "calculator__evaluate"].map(spec).to_vec() });
@@ -143,7 +146,7 @@ fn g4_a_good_reply_and_a_new_execution_give_the_retries_back() {
     }
     driver.bind(ToolRuntime::default());
     assert!(matches!(driver.decide(&bad), Decision::Again { .. }));
-    assert!(matches!(BatchDriver::new().with_retries(0).decide(&bad), Decision::Failed(_)));
+    assert!(matches!(BatchDriver::new().max_retries(0).decide(&bad), Decision::Failed(_)));
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn g1_results_that_the_model_made_up_are_never_an_answer() {
     let made_up = r#"<results>[{"tool": "read", "status": "success", "content": "x"}]</results> It says x."#;
     let Decision::Again { messages } = decide(made_up) else { panic!() };
     assert!(messages[1].content.contains("Only the system writes <results>"), "{messages:?}");
-    // Beside calls they change nothing.
+    // Results beside calls are ignored.
     assert!(matches!(decide(&format!("{made_up}{BATCH}")), Decision::Call { .. }));
 }
 
@@ -226,10 +229,10 @@ fn g2_what_is_shown_while_a_reply_is_written_is_its_answer() {
         }
     };
     let driver = bound();
-    let mut shown = driver.filter_deltas(&mut sink);
+    let mut filter = driver.filter_deltas(&mut sink);
     for piece in ["<think>sec", "ret</think>Hi", "!", BATCH] {
-        shown.delta(Delta::Text(piece.to_owned()));
+        filter.delta(Delta::Text(piece.to_owned()));
     }
-    drop(shown);
+    drop(filter);
     assert_eq!(seen, "Hi!");
 }

@@ -1,10 +1,10 @@
-//! The parser against the cases of the protocol, in every chunking, and against whatever else may come.
+//! Tests of the parser: the cases of the protocol in every chunking, and arbitrary text.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The events in short: `T:` think, `A:` text, `name{args}` call, `!` execute, `R:` results, `E:` malformed, `.` end.
+/// Abbreviates events: `T:` think, `A:` text, `name{args}` call, `!` execute, `R:` results, `E:` malformed, `.` end.
 fn short(events: &[Event]) -> Vec<String> {
     let one = |event: &Event| match event {
         Event::Think(text) => format!("T:{text}"),
@@ -26,14 +26,14 @@ fn in_chunks<'a>(chunks: impl IntoIterator<Item = &'a str>) -> Vec<Event> {
     let mut parser = Parser::new(ParserLimits::default());
     let mut events: Vec<Event> = chunks.into_iter().flat_map(|chunk| parser.push(chunk)).collect();
     events.extend(parser.finish());
-    whole(events)
+    merge_pieces(events)
 }
 
 fn by_character(reply: &str) -> Vec<Event> {
     in_chunks(reply.split_inclusive(|_| true))
 }
 
-/// Whole, character by character, and cut in two at every place.
+/// Asserts the events of a reply: as a whole, character by character, and cut in two at every place.
 fn check(reply: &str, expected: &[&str]) {
     assert_eq!(short(&parse(reply, ParserLimits::default())), expected, "{reply}");
     assert_eq!(short(&by_character(reply)), expected, "by character: {reply}");
@@ -43,14 +43,14 @@ fn check(reply: &str, expected: &[&str]) {
     }
 }
 
-/// A call whose only argument is this text survives byte for byte, whatever the text.
+/// Asserts that a call with this text as its only argument is parsed byte for byte.
 fn check_argument(argument: &str) {
     let args = serde_json::json!({ "content": argument }).to_string();
     let reply = format!("<execute>\n[{{\"name\": \"write\", \"args\": {args}}}]\n</execute>");
     check(&reply, &[&format!("write{args}"), "!"]);
 }
 
-/// Malformed, with these words, and not one call.
+/// Asserts that a reply is malformed, with these words, and has no calls.
 fn check_error(reply: &str, words: &str) {
     for events in [parse(reply, ParserLimits::default()), by_character(reply)] {
         let found = short(&events);
@@ -199,7 +199,7 @@ fn g19_one_event_for_each_call_then_execute_and_nothing_after() {
     let mut parser = Parser::new(ParserLimits::default());
     parser.push(&format!("ä {batch} more"));
     assert!(parser.is_done() && parser.is_closed());
-    assert_eq!(parser.taken(), "ä ".len() + batch.len());
+    assert_eq!(parser.consumed_bytes(), "ä ".len() + batch.len());
     assert_eq!(parser.push("still more"), []);
     assert_eq!(parser.finish(), []);
 }
@@ -240,7 +240,7 @@ fn g20_text_streams_as_it_comes() {
     let mut parser = Parser::new(ParserLimits::default());
     let pieces: Vec<_> = ["On", "e ", "two", " \n"].iter().flat_map(|chunk| parser.push(chunk)).collect();
     assert_eq!(short(&pieces), ["A:On", "A:e ", "A:two", "A: \n"]);
-    assert_eq!(short(&whole(pieces)), ["A:One two \n"]);
+    assert_eq!(short(&merge_pieces(pieces)), ["A:One two \n"]);
     assert_eq!(short(&parser.finish()), ["|", "."]);
 }
 
@@ -260,7 +260,7 @@ fn g16_results_that_cannot_be_read_are_no_danger() {
     check("<results>[]", &["R:", "."]);
 }
 
-/// The examples of the specification, each with the calls or results that it has.
+/// Parses each example of the specification, and compares its calls or results.
 #[test]
 fn g26_every_example_of_the_specification_parses() {
     for (reply, expected) in [
@@ -334,7 +334,7 @@ fn g26_the_old_format_with_delimiters_is_only_text() {
     check_error("<execute><read><file>a</file></read></execute>", "is not JSON");
 }
 
-/// Text that is likely to be taken for something else.
+/// Generates text with many parts of tags and JSON.
 fn nasty_text() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         4 => prop::sample::select(vec![

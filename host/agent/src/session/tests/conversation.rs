@@ -1,4 +1,4 @@
-//! What the model is told, and what is kept of a run.
+//! Tests of the messages of requests, and of the transcript.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fumehood_core::chat::{Message, Response, Role};
 
 use super::world::{NOW, Plain, answers, call, calls, go_on, outcome, run, says, session, spec};
 use crate::execution::Status;
-use crate::session::{Action, Input, Prompt, Recorded, Session, SessionConfig, StepError, replay};
+use crate::session::{Action, Input, Prompt, RecordedInput, Session, SessionConfig, StepError, replay};
 use crate::transcript::{Ending, PhaseKind, StepKind};
 
 fn texts(action: &Action) -> Vec<String> {
@@ -48,7 +48,7 @@ fn i3_tools_are_bound_once_for_each_execution() {
 fn i4_a_step_adds_to_the_transcript_and_changes_nothing_of_it() {
     let mut session = session(SessionConfig::default());
     let action = run(&mut session, "one", vec![calls(1, 2)], Status::Ok);
-    let before = session.current().unwrap().clone();
+    let before = session.current_run().unwrap().clone();
     let written = serde_json::to_string(&before.steps).unwrap();
     let done = go_on(&mut session, action, vec![Response::text("done")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
@@ -61,7 +61,7 @@ fn i4_a_step_adds_to_the_transcript_and_changes_nothing_of_it() {
     assert_eq!((first.input.messages.len(), first.output.len()), (1, 4));
     assert_eq!(first.response, Some(calls(1, 2)));
     assert_eq!((last.number, &last.kind, last.text.as_str()), (2, &StepKind::FinalResponse, "done"));
-    // What the request before had said is not kept a second time.
+    // Messages of the previous request are not stored a second time.
     assert_eq!((last.input.repeated, last.input.messages.len()), (1, 4));
     assert_eq!(last.input.messages, first.output);
 }
@@ -71,7 +71,7 @@ fn i5_executions_are_in_the_order_of_the_calls() {
     let mut session = session(SessionConfig::default());
     let reply = Response::calls(vec![call("a", "add", "1"), call("b", "odd", "2"), call("c", "add", "3")]);
     run(&mut session, "one", vec![reply], Status::Ok);
-    let step = &session.current().unwrap().steps[0];
+    let step = &session.current_run().unwrap().steps[0];
     let found: Vec<_> =
         step.executions.iter().map(|execution| (execution.call.id.as_str(), execution.status)).collect();
     assert_eq!(found, [("a", Status::Ok), ("b", Status::RejectedSchema), ("c", Status::Ok)]);
@@ -107,11 +107,11 @@ fn c21_the_current_phase_row_gets_the_calls_appended() {
     let mut session = session(SessionConfig::default());
     run(&mut session, "one", vec![calls(1, 2), Response::text("done")], Status::Ok);
     let phases = &session.transcript().runs[0].phases;
-    let of =
+    let calls_of =
         |index: usize| phases[index].calls.iter().map(|call| (call.call.as_str(), call.status)).collect::<Vec<_>>();
-    assert_eq!(of(0), []);
-    assert_eq!(of(1), [("c1", Status::Ok), ("c2", Status::Ok)]);
-    assert_eq!(of(2), []);
+    assert_eq!(calls_of(0), []);
+    assert_eq!(calls_of(1), [("c1", Status::Ok), ("c2", Status::Ok)]);
+    assert_eq!(calls_of(2), []);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn c25_phases_take_turns_and_the_result_is_in_the_next_request() {
 }
 
 #[test]
-fn a_recorded_session_gives_the_same_actions_again() {
+fn replays_a_session_to_the_same_actions() {
     let mut first = session(SessionConfig::default());
     let reply = Response::calls(vec![call("", "add", r#"{"b":1, "a":2}"#), call("", "odd", "nonsense")]);
     let ran = Input::ToolsFinished {
@@ -137,11 +137,11 @@ fn a_recorded_session_gives_the_same_actions_again() {
     };
     let inputs = [says("one"), answers(reply), ran, answers(Response::text("AGAIN:why")), answers(Response::text("x"))];
     let more = [says("two"), answers(calls(7, 9)), Input::Cancelled, says("three")];
-    let recorded: Vec<Recorded> = inputs
+    let recorded: Vec<RecordedInput> = inputs
         .into_iter()
         .chain(more)
         .zip(0..)
-        .map(|(input, n)| Recorded { at: NOW.saturating_add(Duration::from_secs(n)), input })
+        .map(|(input, n)| RecordedInput { at: NOW.saturating_add(Duration::from_secs(n)), input })
         .collect();
     let written = serde_json::to_string(&recorded).unwrap();
     let actions = replay(&mut first, recorded).unwrap();
@@ -149,12 +149,12 @@ fn a_recorded_session_gives_the_same_actions_again() {
 
     let mut second = session(SessionConfig::default());
     assert_eq!(replay(&mut second, serde_json::from_str(&written).unwrap()).unwrap(), actions);
-    let kept = |session: &Session| serde_json::to_string(session.transcript()).unwrap();
-    assert_eq!(kept(&second), kept(&first));
+    let json_of = |session: &Session| serde_json::to_string(session.transcript()).unwrap();
+    assert_eq!(json_of(&second), json_of(&first));
 }
 
 #[test]
-fn an_input_out_of_turn_changes_nothing() {
+fn rejects_an_unexpected_input() {
     let mut session = session(SessionConfig::default());
     let error = session.step(Input::Cancelled, NOW).unwrap_err();
     assert_eq!(error, StepError::Unexpected { expected: "a user message", found: "a cancellation" });

@@ -1,4 +1,4 @@
-//! What becomes of each sort of decision, and of none.
+//! Tests of each kind of decision, and of failures of the model.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn l14_a_provider_without_tools_is_asked_once_more_without_them() {
         let Action::AskModel(request) = action else { return };
         assert!(request.tools.is_empty());
         assert_eq!(request.tool_choice, ToolChoice::None);
-        assert!(session.current().unwrap().warnings[0].contains(message));
+        assert!(session.current_run().unwrap().warnings[0].contains(message));
         let second = session.step(fails(failure, status, message), NOW).unwrap();
         assert!(matches!(second, Action::Finish(Ending::ModelFailed { .. })), "{second:?}");
         assert_eq!(session.transcript().runs[0].warnings.len(), 1);
@@ -53,7 +53,7 @@ fn l14_the_retry_can_answer_and_later_runs_leave_tools_out_at_once() {
 }
 
 #[test]
-fn what_a_client_notices_is_a_warning_of_the_run() {
+fn turns_notices_of_the_client_into_warnings() {
     let mut session = session(SessionConfig::default());
     session.step(says("one"), NOW).unwrap();
     let notices = vec!["the model was asked again without `temperature`".to_owned()];
@@ -71,7 +71,7 @@ fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
     assert_eq!(step.executions[0].name(), name);
     assert!(step.executions[0].has_error());
     assert_eq!(step.calls().count(), 0, "it is no call");
-    // It is no call, so it is not told again.
+    // It is no call, so it is not replayed.
     let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
     assert_eq!(request.messages.len(), 2);
 }
@@ -104,13 +104,13 @@ fn i21_the_final_answer_can_take_a_request_of_its_own() {
     let action = run(&mut session, "one", vec![Response::text("INFER:now answer")], Status::Ok);
     let Action::AskModel(request) = &action else { panic!() };
     assert_eq!((request.messages[0].content.as_str(), request.tools.len()), ("now answer", 0));
-    // Whatever it looks like: it is the answer.
+    // Its form does not matter: it is the answer.
     let done = go_on(&mut session, action, vec![Response::text("AGAIN: and again")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "AGAIN: and again".to_owned() }));
 }
 
 #[test]
-fn an_empty_batch_is_a_step_and_the_model_goes_on() {
+fn continues_after_an_empty_batch() {
     let mut session = session(SessionConfig::default());
     let done = run(&mut session, "one", vec![Response::text("NONE:"), Response::text("done")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
@@ -119,7 +119,7 @@ fn an_empty_batch_is_a_step_and_the_model_goes_on() {
 }
 
 #[test]
-fn calls_without_ids_or_with_the_same_get_their_own() {
+fn assigns_ids_to_calls_without_unique_ones() {
     let mut session = session(SessionConfig::default());
     session.step(says("one"), NOW).unwrap();
     let reply = ["", "a", "a", ""].map(|id| call(id, "add", "{}"));
@@ -151,7 +151,7 @@ fn ends_early(ended: BatchEnd, expected: Option<Ending>) {
     let outcome = BatchOutcome::new(executions, Some(ended));
     let action = session.step(Input::ToolsFinished { outcome, blocked: Duration::ZERO }, NOW).unwrap();
     let last = session.transcript().runs.last().map(AsRef::as_ref);
-    let steps = last.or(session.current()).unwrap().steps.clone();
+    let steps = last.or(session.current_run()).unwrap().steps.clone();
     let statuses: Vec<_> = steps[0].executions.iter().map(|execution| execution.status).collect();
     assert_eq!(statuses, [Status::Skipped, Status::HandlerError, Status::Skipped]);
     match expected {
@@ -191,7 +191,7 @@ fn g22_the_third_failed_batch_in_a_row_ends_the_run() {
 }
 
 #[test]
-fn cancelling_ends_what_is_under_way_and_keeps_it() {
+fn keeps_interrupted_calls_of_a_cancelled_run() {
     let mut session = session(SessionConfig::default());
     session.step(says("one"), NOW).unwrap();
     assert_eq!(session.step(Input::Cancelled, NOW).unwrap(), Action::Finish(Ending::Cancelled));

@@ -1,4 +1,4 @@
-//! Where a session stops, and that it keeps what it had until then.
+//! Tests of the limits of a session, and of what it keeps when it reaches one.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn with(budget: Budget) -> Session {
     session(SessionConfig { budget, ..SessionConfig::default() })
 }
 
-/// With the five calls for a message that the systems have which this learned from.
+/// Creates a session with at most five calls for a message, the limit of the systems that this one follows.
 fn of_five_calls() -> Session {
     with(Budget { calls: 5, ..Budget::default() })
 }
@@ -30,10 +30,10 @@ fn k7_the_ninth_request_is_not_made() {
     let mut session = with(Budget { calls: 100, ..Budget::default() });
     let asked = run(&mut session, "one", (0..7).map(|n| calls(n, 1)).collect(), Status::Ok);
     assert!(matches!(asked, Action::AskModel(_)));
-    assert_eq!(session.spent().turns, 8);
+    assert_eq!(session.budget_usage().turns, 8);
     assert_eq!(go_on(&mut session, asked, vec![calls(7, 1)], Status::Ok), exhausted(BudgetKind::Turns));
     assert_eq!(session.transcript().runs[0].steps.len(), 8);
-    // A new message, a new allowance.
+    // The limit is for each message.
     let done = run(&mut session, "two", vec![Response::text("done")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
 }
@@ -50,7 +50,7 @@ fn c28_tokens_of_a_judge_count() {
     assert_eq!(serde_json::from_str::<BatchOutcome>(&recorded).unwrap().usage, usage, "a replay needs it");
     let ended = session.step(Input::ToolsFinished { outcome, blocked: Duration::ZERO }, NOW).unwrap();
     assert_eq!(ended, exhausted(BudgetKind::TokensIn));
-    assert_eq!(session.spent().usage, usage);
+    assert_eq!(session.budget_usage().usage, usage);
     assert_eq!(session.transcript().runs[0].steps[0].usage, usage);
 }
 
@@ -79,7 +79,7 @@ fn k7_a_person_may_allow_more() {
 fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
     let mut session = of_five_calls();
     session.step(says("one"), NOW).unwrap();
-    // Three of them, one refused: that counts, too.
+    // Three calls, one of them refused: refused calls count as well.
     let first = Response::calls(vec![call("a", "add", "1"), call("b", "odd", "2"), call("c", "add", "3")]);
     let action = session.step(answers(first), NOW).unwrap();
     let action = go_on(&mut session, action, vec![], Status::Ok);
@@ -88,14 +88,14 @@ fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
     assert_eq!(run.len(), 2);
     let asked = go_on(&mut session, Action::RunTools(run), vec![], Status::Ok);
     let Action::AskModel(request) = &asked else { panic!("{asked:?}") };
-    // The conversation tells of calls, and so their tools are described; they must not be called.
+    // The conversation has calls, so the request describes the tools, and forbids calls.
     assert_eq!((request.tools.len(), &request.tool_choice), (2, &ToolChoice::None));
-    let told = request.messages.iter().filter(|message| message.content == BUDGET_EXHAUSTED).count();
-    assert_eq!(told, 2);
+    let rejected = request.messages.iter().filter(|message| message.content == BUDGET_EXHAUSTED).count();
+    assert_eq!(rejected, 2);
     assert_eq!(BUDGET_EXHAUSTED, "[budget exhausted — tool call limit reached for this turn]");
     let done = go_on(&mut session, asked, vec![Response::text("prose")], Status::Ok);
     assert_eq!(done, Action::Finish(Ending::Answered { text: "prose".to_owned() }));
-    assert_eq!(session.spent().calls, 5);
+    assert_eq!(session.budget_usage().calls, 5);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
     let check = |reply: Response, expected: Action| {
         let mut session = of_five_calls();
         assert_eq!(run(&mut session, "one", vec![calls(1, 6), reply], Status::Ok), expected);
-        assert_eq!(session.spent().turns, 2);
+        assert_eq!(session.budget_usage().turns, 2);
         assert!(
             session.transcript().runs[0]
                 .executions()
@@ -112,7 +112,7 @@ fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
     };
     check(calls(9, 1), exhausted(BudgetKind::Calls));
     check(Response::text("NONE:"), exhausted(BudgetKind::Calls));
-    // In the driver's own form it may be no decision; it was asked for prose, and is taken for that.
+    // In the driver's protocol it may be no decision. The model was asked for prose, so the reply counts as prose.
     let prose = |text: &str| Action::Finish(Ending::Answered { text: text.to_owned() });
     check(Response::text("AGAIN:prose"), prose("AGAIN:prose"));
     check(Response::text("EXTRACTION:prose"), prose("EXTRACTION:prose"));
@@ -126,16 +126,16 @@ fn l7_exactly_the_cap_is_not_over_it() {
 }
 
 #[test]
-fn four_batches_of_six_calls_are_within_the_default() {
+fn default_budget_allows_four_batches_of_six_calls() {
     let mut session = session(SessionConfig::default());
     let replies = [1, 11, 21, 31].map(|first| calls(first, 6));
     let asked = run(&mut session, "one", replies.to_vec(), Status::Ok);
     assert!(matches!(&asked, Action::AskModel(request) if request.tool_choice == ToolChoice::Auto), "{asked:?}");
-    assert_eq!(session.spent().calls, 24);
+    assert_eq!(session.budget_usage().calls, 24);
 }
 
 #[test]
-fn a_request_for_prose_describes_tools_only_where_it_tells_of_calls() {
+fn omits_tools_from_a_prose_request_without_calls() {
     let mut session = with(Budget { calls: 0, ..Budget::default() });
     session.step(says("one"), NOW).unwrap();
     let action = session.step(answers(Response::text("INFER:now answer")), NOW).unwrap();
@@ -153,13 +153,13 @@ fn l16_time_in_tools_is_not_time_of_the_stream() {
     let later = NOW.saturating_add(slow);
     let asked = session.step(Input::ToolsFinished { outcome, blocked: slow }, later).unwrap();
     assert!(matches!(asked, Action::AskModel(_)), "a slow tool still yields an answer");
-    assert_eq!(session.config().budget.remaining_stream_time(session.spent()), Some(Duration::from_secs(1)));
+    assert_eq!(session.config().budget.remaining_stream_time(session.budget_usage()), Some(Duration::from_secs(1)));
     // What the model wrote until it was cut is kept.
     let cut =
         Input::RanOut { budget: BudgetKind::StreamTime, text: "half an ans".to_owned(), after: Duration::from_secs(1) };
     let ending = Ending::BudgetExhausted { budget: BudgetKind::StreamTime, text: "half an ans".to_owned() };
     assert_eq!(session.step(cut, later).unwrap(), Action::Finish(ending));
-    assert_eq!((session.spent().streamed, session.spent().blocked), (Duration::from_secs(60), slow));
+    assert_eq!((session.budget_usage().streamed, session.budget_usage().blocked), (Duration::from_secs(60), slow));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whatever the model replies and the tools do: no budget is exceeded, and the run ends in a typed state.
+//! Property tests: for any replies and results, no budget is exceeded, and the run ends in a typed state.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What the model does when it is asked.
+/// Generates an input in response to a request.
 fn any_reply() -> impl Strategy<Value = Input> {
     let usage = prop_oneof![Just(0u64), 0..10_000u64, Just(u64::MAX)];
     let time = prop_oneof![Just(Duration::ZERO), (0..70_000u64).prop_map(Duration::from_millis), Just(Duration::MAX)];
@@ -49,7 +49,7 @@ fn any_reply() -> impl Strategy<Value = Input> {
     prop_oneof![20 => answer, 2 => failure, 1 => cut, 1 => Just(Input::Cancelled)]
 }
 
-/// What the tools do: how many of the results come back, how they went, and how the batch ended.
+/// Generates the behaviour of tools: the number of results, whether they succeed, and the end of the batch.
 fn any_batch() -> impl Strategy<Value = (usize, bool, Option<BatchEnd>)> {
     let ended = prop_oneof![
         8 => Just(None),
@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn whatever_happens_a_run_ends_typed_and_within_its_budget(
+    fn every_run_ends_within_its_budget(
         replies in prop::collection::vec(any_reply(), 1..12),
         batches in prop::collection::vec(any_batch(), 1..12),
         turns in 0..10u32,
@@ -102,10 +102,10 @@ proptest! {
                 action = session.step(input, NOW).unwrap();
             }
             let run = session.transcript().runs.last().unwrap();
-            prop_assert!(run.ending.is_some() && session.current().is_none());
+            prop_assert!(run.ending.is_some() && session.current_run().is_none());
             prop_assert!(run.executions().count() >= asked_for, "no call is lost");
-            prop_assert!(session.spent().calls <= calls && session.spent().calls_in_all <= 40);
-            prop_assert!(session.spent().fuel <= 150 + 10 * 7);
+            prop_assert!(session.budget_usage().calls <= calls && session.budget_usage().calls_in_all <= 40);
+            prop_assert!(session.budget_usage().fuel <= 150 + 10 * 7);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The parts that sessions are tested with: a small driver, and executions as an executor would make them.
+//! Fixtures for tests of sessions: a small driver, and executions in the form of an executor's.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::session::{Action, Input, Session, SessionConfig};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_000_000_000);
 
-/// Calls are calls; a text beginning with a word in capitals and a colon is something else; any other is the answer.
+/// A driver for tests: calls are calls, a text with a word in capitals and a colon at its start is another decision,
+/// and any other text is the answer.
 #[derive(Default)]
 pub(crate) struct Plain {
     pub(crate) bound: Arc<Mutex<Vec<Vec<String>>>>,
@@ -81,7 +82,7 @@ pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolIntent {
     ToolIntent { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-/// So many different calls, `from` the given number on.
+/// Creates a response with `count` different calls, numbered from `from` on.
 pub(crate) fn calls(from: usize, count: usize) -> Response {
     let one = |n: usize| call(&format!("c{n}"), "add", &format!(r#"{{"n":{n}}}"#));
     Response::calls((from..from + count).map(one).collect())
@@ -114,7 +115,7 @@ pub(crate) fn answers(response: Response) -> Input {
     Input::ModelAnswered { response, streamed: Duration::from_millis(5) }
 }
 
-/// Goes on with these answers of the model, each call ending like this, until the run ends or they have run out.
+/// Continues with these responses of the model, and this status for each call, until the run or the responses end.
 pub(crate) fn go_on(session: &mut Session, mut action: Action, replies: Vec<Response>, status: Status) -> Action {
     let mut replies = replies.into_iter();
     loop {
@@ -132,7 +133,7 @@ pub(crate) fn go_on(session: &mut Session, mut action: Action, replies: Vec<Resp
     }
 }
 
-/// A whole run: a message, these answers, each call ending like this.
+/// Starts a run, with these responses of the model and this status for each call.
 pub(crate) fn run(session: &mut Session, text: &str, replies: Vec<Response>, status: Status) -> Action {
     let action = session.step(says(text), NOW).unwrap();
     go_on(session, action, replies, status)

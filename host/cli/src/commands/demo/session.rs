@@ -148,8 +148,8 @@ async fn converse(host: &Host, log: Arc<dyn Recorder>) -> Result<Outcome> {
         .agent(Arc::new(ScriptedModel::new(replies)))
         .skill("arithmetic", skill)
         .use_skill("arithmetic")
-        .with_budget(Budget { calls: 10, ..Budget::default() })
-        .with_recorder(log)
+        .budget(Budget { calls: 10, ..Budget::default() })
+        .recorder(log)
         .build()?;
     let outcome = agent.run(TASK).await?;
     agent.close().await?;

@@ -1,25 +1,25 @@
-//! What of a reply may be shown while it is written: the text outside tags. Thoughts are passed on as thoughts, calls not
-//! at all.
+//! The filter for a reply while it is written: text outside tags and thoughts pass, and calls do not.
 
 use fumehood_core::chat::{Delta, DeltaSink};
 
 use super::event::Event;
 use super::parser::{Parser, ParserLimits};
 
-/// Takes the pieces of a reply as the model writes them, and passes on what is said in them. What is held back because it
-/// may become a tag is passed on when this is dropped.
-pub struct Spoken<'a> {
+/// A sink that forwards the text outside tags and the thoughts of a reply to another sink.
+///
+/// Text that may become a tag is held back. The last of it is forwarded on drop.
+pub struct DeltaFilter<'a> {
     inner: &'a mut dyn DeltaSink,
     parser: Parser,
 }
 
-impl<'a> Spoken<'a> {
-    /// For one reply.
+impl<'a> DeltaFilter<'a> {
+    /// Creates a filter for one reply.
     pub fn new(inner: &'a mut dyn DeltaSink, limits: ParserLimits) -> Self {
         Self { inner, parser: Parser::new(limits) }
     }
 
-    fn pass(&mut self, events: Vec<Event>) {
+    fn forward(&mut self, events: Vec<Event>) {
         for event in events {
             match event {
                 Event::Respond(text) => self.inner.delta(Delta::Text(text)),
@@ -30,22 +30,22 @@ impl<'a> Spoken<'a> {
     }
 }
 
-impl DeltaSink for Spoken<'_> {
+impl DeltaSink for DeltaFilter<'_> {
     fn delta(&mut self, delta: Delta) {
         match delta {
             Delta::Text(text) => {
                 let events = self.parser.push(&text);
-                self.pass(events);
+                self.forward(events);
             }
             thought @ Delta::Thought(_) => self.inner.delta(thought),
         }
     }
 }
 
-impl Drop for Spoken<'_> {
+impl Drop for DeltaFilter<'_> {
     fn drop(&mut self) {
         let events = self.parser.finish();
-        self.pass(events);
+        self.forward(events);
     }
 }
 
@@ -56,10 +56,10 @@ mod tests {
     fn check(pieces: &[&str], expected: &[Delta]) {
         let mut seen = Vec::new();
         let mut inner = |delta| seen.push(delta);
-        let mut spoken = Spoken::new(&mut inner, ParserLimits::default());
-        spoken.delta(Delta::Thought("aloud".to_owned()));
-        pieces.iter().for_each(|piece| spoken.delta(Delta::Text((*piece).to_owned())));
-        drop(spoken);
+        let mut filter = DeltaFilter::new(&mut inner, ParserLimits::default());
+        filter.delta(Delta::Thought("aloud".to_owned()));
+        pieces.iter().for_each(|piece| filter.delta(Delta::Text((*piece).to_owned())));
+        drop(filter);
         assert_eq!(seen.first(), Some(&Delta::Thought("aloud".to_owned())));
         assert_eq!(seen.get(1..).unwrap(), expected, "{pieces:?}");
     }

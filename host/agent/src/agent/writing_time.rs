@@ -1,4 +1,4 @@
-//! The time that a model has written: from the first piece of an answer to its last, without the waits between two tries.
+//! The time that a model spends writing: from the first piece of an answer to its last, without waits between retries.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct WritingTime {
     before: Mutex<Duration>,
-    /// Since when it writes; `None` while it does not.
+    /// The start of the current writing phase; `None` while the model does not write.
     since: watch::Sender<Option<Instant>>,
 }
 
@@ -20,7 +20,7 @@ impl WritingTime {
         Self { before: Mutex::default(), since: watch::Sender::new(None) }
     }
 
-    fn note(&self, activity: Activity) {
+    fn record(&self, activity: Activity) {
         match activity {
             Activity::Writing => {
                 self.since.send_if_modified(|since| since.is_none() && since.replace(Instant::now()).is_none());
@@ -38,13 +38,13 @@ impl WritingTime {
         *self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time up to now.
+    /// Returns the time spent writing so far.
     pub(super) fn total(&self) -> Duration {
         let now = self.since.borrow().map_or(Duration::ZERO, |since| since.elapsed());
         self.before().saturating_add(now)
     }
 
-    /// Waits until that is so much, for ever if it never is.
+    /// Waits until the total reaches `limit`; forever if it never does.
     pub(super) async fn reach(&self, limit: Duration) {
         let mut changes = self.since.subscribe();
         loop {
@@ -63,20 +63,20 @@ impl WritingTime {
     }
 }
 
-/// Keeps the time of an answer while it passes its pieces on.
-pub(super) struct TimeKeeper<'a> {
+/// A sink that measures the writing time of an answer while it forwards its pieces.
+pub(super) struct TimedSink<'a> {
     pub(super) time: &'a WritingTime,
     pub(super) inner: &'a mut dyn DeltaSink,
 }
 
-impl DeltaSink for TimeKeeper<'_> {
+impl DeltaSink for TimedSink<'_> {
     fn delta(&mut self, delta: Delta) {
-        self.time.note(Activity::Writing);
+        self.time.record(Activity::Writing);
         self.inner.delta(delta);
     }
 
     fn activity(&mut self, activity: Activity) {
-        self.time.note(activity);
+        self.time.record(activity);
         self.inner.activity(activity);
     }
 }

@@ -1,0 +1,56 @@
+//! The messages at the start of a run: all earlier messages and answers, and the recent calls.
+//!
+//! Two specifications differ here. One requires that traces of earlier executions are absent from a request; the other
+//! that calls which ended within the last 300 s are replayed. Both are met: a trace is never repeated, and a recent
+//! call is replayed as a pair of messages, the call and its result, made by [`Driver::replay`]. With a freshness of
+//! zero there are none. The selection is made once, at the start of a run, so that its requests share one prefix that a
+//! provider can cache.
+
+use std::time::Duration;
+
+use fumehood_core::chat::Message;
+use fumehood_core::time::Timestamp;
+
+use crate::driver::Driver;
+use crate::execution::{Status, ToolExecution};
+use crate::transcript::{Ending, Run, Step, StepKind, Transcript};
+
+/// Builds the messages at the start of a run: the system prompt, the earlier runs, and the user message of this one.
+pub(super) fn build_conversation(
+    prompt: Option<String>,
+    transcript: &Transcript,
+    freshness: Duration,
+    run: &Run,
+    driver: &dyn Driver,
+) -> Vec<Message> {
+    let mut messages: Vec<Message> = prompt.map(Message::system).into_iter().collect();
+    for earlier in &transcript.runs {
+        messages.push(earlier.message.clone());
+        for execution in earlier.steps.iter().flat_map(|step| replayed_executions(step, freshness, run.started_at)) {
+            messages.extend(driver.replay(execution));
+        }
+        messages.extend(last_text(earlier).map(Message::assistant));
+    }
+    messages.push(run.message.clone());
+    messages
+}
+
+/// Returns the last text of a run: the answer, or the part of an answer before an interruption.
+fn last_text(run: &Run) -> Option<&str> {
+    let ending = run.ending.as_ref()?;
+    let interrupted = || {
+        let step = run.steps.last().filter(|_| *ending == Ending::Cancelled)?;
+        Some(step.text.as_str()).filter(|text| !text.trim().is_empty())
+    };
+    ending.text().or_else(interrupted)
+}
+
+/// Returns the executions of a step that are replayed: tried calls that ended no longer ago than `freshness`.
+fn replayed_executions(step: &Step, freshness: Duration, now: Timestamp) -> impl Iterator<Item = &ToolExecution> {
+    // A pseudo-execution of a failed decision is no call.
+    let is_call = move |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.has_run();
+    step.executions.iter().filter(move |execution| {
+        let tried = !matches!(execution.status, Status::RejectedBudget | Status::Skipped);
+        !freshness.is_zero() && tried && is_call(execution) && now.since(execution.completed_at) <= freshness
+    })
+}
