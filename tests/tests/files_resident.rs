@@ -41,7 +41,7 @@ async fn an_enormous_folder_is_listed_in_little_memory() {
     let folder = Folder::read(&format!("{}:/many", root.path().display())).unwrap();
     let host = Host::builder().concurrency(4).build().unwrap();
     let load = Load::bytes("it", fumehood_tests::component("files").unwrap());
-    host.load(load.with_grant(Grant::none().with_folder(folder).unwrap())).await.unwrap();
+    host.load(load.grant(Grant::none().with_folder(folder).unwrap())).await.unwrap();
     let list = |streams: u32, names: u32| {
         let arguments = json!({"folder": 0, "path": ".", "streams": streams, "names": names});
         host.call(Call::new("it__list", arguments))

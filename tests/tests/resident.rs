@@ -74,7 +74,7 @@ async fn nothing_grows_past_what_was_allowed() {
         ("stdout-flood", "run", 0),
     ] {
         let name = format!("{program}-{tool}");
-        let load = Load::bytes(name.clone(), fumehood_tests::component(program).unwrap()).with_limits(limits);
+        let load = Load::bytes(name.clone(), fumehood_tests::component(program).unwrap()).limits(limits);
         host.load(load).await.unwrap();
         // Writing 5 sets the peak back to what is held now.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();

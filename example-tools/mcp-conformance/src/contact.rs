@@ -5,6 +5,7 @@ use serde_json::json;
 
 /// Takes a name and a way to reach its bearer.
 #[allow(non_camel_case_types, reason = "tools are named as functions are")]
+#[derive(Debug)]
 pub struct json_schema_2020_12_tool;
 
 impl Tool for json_schema_2020_12_tool {

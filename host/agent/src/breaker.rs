@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn g22_three_failed_batches_in_a_row_open_the_breaker() {
+    fn three_failed_batches_in_a_row_open_the_breaker() {
         let check = |batches: &[&[bool]], expected: &[bool]| {
             let mut breaker = Breaker::default();
             let found: Vec<_> = batches
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn g22_no_limit_never_opens() {
+    fn no_limit_never_opens() {
         let mut breaker = Breaker::new(0);
         assert!((0..10).all(|_| !breaker.record(false)));
         assert_eq!(breaker.failures(), 10);

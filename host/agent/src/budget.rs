@@ -226,7 +226,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000);
 
     #[test]
-    fn c28_every_limit_has_its_edge() {
+    fn every_limit_has_its_edge() {
         let check = |change: &dyn Fn(&mut BudgetUsage), request: Option<BudgetKind>, call: Option<BudgetKind>| {
             let budget = Budget { fuel: Some(100), ..Budget::default() };
             let mut spent = BudgetUsage { since: NOW, ..BudgetUsage::default() };
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn c28_a_tenants_fuel_is_shared_and_never_less_than_nothing() {
+    fn a_tenants_fuel_is_shared_and_never_less_than_nothing() {
         let fuel = TenantFuel::new(10);
         fuel.spend(4);
         assert_eq!(fuel.remaining(), 6);

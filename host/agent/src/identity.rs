@@ -104,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn l12_identity_shaped_names_are_found_however_they_are_written_and_nested() {
+    fn identity_shaped_names_are_found_however_they_are_written_and_nested() {
         let check = |schema: Value, expected: Option<&str>| {
             assert_eq!(ActorArguments::default().find(&schema).as_deref(), expected, "{schema}");
         };

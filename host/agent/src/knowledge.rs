@@ -1,5 +1,6 @@
 //! Knowledge: texts that belong to a skill, as tools. A text is not part of a prompt until the model calls the tool.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
@@ -21,6 +22,12 @@ type Load = dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync
 pub struct Knowledge {
     contract: Contract,
     load: Box<Load>,
+}
+
+impl fmt::Debug for Knowledge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Knowledge").finish_non_exhaustive()
+    }
 }
 
 impl Knowledge {

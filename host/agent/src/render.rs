@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn i16_a_result_is_told_as_text() {
+    fn a_result_is_told_as_text() {
         let check = |parts: &[Content], expected: &str| assert_eq!(format_value(parts), expected);
         check(&[Content::text("as \"it\" is\n")], "as \"it\" is\n");
         check(&[json(r#""a \"string\" \u00e4""#)], "a \"string\" ä");
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn i16_a_failure_says_so_with_its_hint() {
+    fn a_failure_says_so_with_its_hint() {
         let error = CallError::new(ErrorKind::ToolFailed, "Division by zero");
         assert_eq!(format_error(&error), "Division by zero");
         assert_eq!(format_error(&error.with_hint("divide by 1")), "Division by zero\nHint: divide by 1");
     }
 
     #[test]
-    fn i16_several_parts_are_joined_and_bytes_are_described() {
+    fn several_parts_are_joined_and_bytes_are_described() {
         let blob = Content::Blob { mime_type: "image/png\u{1b}".into(), data: vec![0; 1234] };
         let link = |title: Option<&str>| Content::Link {
             uri: "https://example.com/".into(),

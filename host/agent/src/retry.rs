@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn k25_severity_is_high_unless_said_and_is_read_in_any_case() {
+    fn severity_is_high_unless_said_and_is_read_in_any_case() {
         assert_eq!(Severity::default(), Severity::High);
         assert_eq!("Critical".parse(), Ok(Severity::Critical));
         assert_eq!("LOW".parse(), Ok(Severity::Low));

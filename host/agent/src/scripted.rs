@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn i2_a_script_is_played_whatever_the_model_says() {
+    fn a_script_is_played_whatever_the_model_says() {
         let mut driver = ScriptedDriver::new().call("add", r#"{"a":3}"#).answer("16");
         let Decision::Call { calls, .. } = driver.decide(&Response::text("{\"tool\": \"other\"}")) else {
             panic!("not a call");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn i2_a_script_that_has_ended_ends_the_loop() {
+    fn a_script_that_has_ended_ends_the_loop() {
         let mut driver = ScriptedDriver::new().answer("a");
         driver.decide(&Response::text(""));
         for _ in 0..3 {

@@ -135,9 +135,9 @@ fn from_section(config: &Config, lock: &Lock, name: &str, section: &ToolSection)
     })?;
     let limits = section.limits.over(config.limits.over(Limits::default()));
     let is_pinned = section.approval == ApprovalRule::Required;
-    let mut load = Load::path(&file).named(name.as_str()).with_limits(limits).with_grant(grant);
+    let mut load = Load::path(&file).named(name.as_str()).limits(limits).grant(grant);
     if is_pinned {
-        load = load.with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
+        load = load.approval_below(config.absolute_folder(), lock.get(&name).cloned());
     }
     if section.strict_imports {
         load = load.strict_imports();
@@ -149,7 +149,7 @@ fn from_section(config: &Config, lock: &Lock, name: &str, section: &ToolSection)
     let docs =
         docs.transpose().with_context(|| UsageError(format!("[tools.{name}] wit: the tools are not described")))?;
     if let Some(docs) = &docs {
-        load = load.with_docs(docs.clone());
+        load = load.docs(docs.clone());
     }
     if let Some(isolation) = section.isolation {
         load = load.isolation(isolation.into());
@@ -163,8 +163,8 @@ fn from_folder(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> 
     let limits = config.limits.over(Limits::default());
     let load = Load::path(&file)
         .named(name.as_str())
-        .with_limits(limits)
-        .with_approval_below(config.absolute_folder(), lock.get(&name).cloned());
+        .limits(limits)
+        .approval_below(config.absolute_folder(), lock.get(&name).cloned());
     let terms = LoadSettings { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
     ConfiguredComponent { name, file, load, limits, is_pinned: true, terms }
 }

@@ -69,28 +69,28 @@ impl Call {
 
     /// Sets the id of the call.
     #[must_use]
-    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+    pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
     /// Sets the actor on whose behalf the call runs.
     #[must_use]
-    pub fn with_actor(mut self, actor: impl Into<Arc<str>>) -> Self {
+    pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
         self.actor = Some(actor.into());
         self
     }
 
     /// Sets the snapshot of the agent's state, as JSON text. See [`Self::state`].
     #[must_use]
-    pub fn with_state(mut self, state: impl Into<Arc<str>>) -> Self {
+    pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
         self.state = Some(state.into());
         self
     }
 
     /// Sets limits of this call, instead of those of the tool.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }

@@ -1,5 +1,6 @@
 //! The event log, as its recorder.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -46,6 +47,12 @@ pub struct EventLog {
     key: Key,
     writer: Option<JoinHandle<()>>,
     close_timeout: Duration,
+}
+
+impl fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLog").finish_non_exhaustive()
+    }
 }
 
 impl EventLog {

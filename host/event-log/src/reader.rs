@@ -1,5 +1,6 @@
 //! Queries, exports and following of a log.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,6 +63,12 @@ pub enum ExportError {
 pub struct Reader {
     connection: Arc<Mutex<Connection>>,
     key: Result<Key, Arc<KeyError>>,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
 }
 
 impl Reader {
@@ -170,6 +177,12 @@ impl Reader {
 pub struct Follower {
     reader: Reader,
     filter: Filter,
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower").finish_non_exhaustive()
+    }
 }
 
 impl Follower {

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Events arrive while a call runs. Whoever reads too slowly loses some, and is told how many.
     let mut events = host.subscribe();
-    let call = Call::new("slow__countdown", json!({"from": 3, "step_ms": 20})).with_actor("ann");
+    let call = Call::new("slow__countdown", json!({"from": 3, "step_ms": 20})).actor("ann");
     let (result, ()) = tokio::join!(host.call(call), async {
         while let Some(Observed::Event(event)) = events.next().await {
             match event {
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A call of its own limits, stopped by one of them; and one that its caller gives up on.
     let long = json!({"from": 1000, "step_ms": 0});
     let little = Limits { fuel: 50_000, ..limits };
-    let stopped = host.call(Call::new("slow__countdown", long).with_limits(little)).await;
+    let stopped = host.call(Call::new("slow__countdown", long).limits(little)).await;
     println!("{}", stopped.error().ok_or("it needs more fuel than that")?);
     let patience = tokio::time::sleep(Duration::from_millis(50));
     let given_up = host.call_until(Call::new("slow__countdown", json!({"from": 10, "step_ms": 100})), patience).await;

@@ -1,6 +1,7 @@
 //! An agent over the tools of a host, with everything that was not chosen at its usual setting.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -55,6 +56,12 @@ pub struct AgentBuilder {
     durability: Durability,
     clock: Arc<dyn Clock>,
     human: Option<Arc<dyn Approver>>,
+}
+
+impl fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder").finish_non_exhaustive()
+    }
 }
 
 impl Host {

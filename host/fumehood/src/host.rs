@@ -1,6 +1,7 @@
 //! The host: the tools that are loaded, and the path of a call to one of them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +36,12 @@ const MAX_NAME_CHARS: usize = 130;
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
 }
 
 struct Inner {
@@ -116,7 +123,7 @@ impl Host {
     async fn prepare(&self, load: Load, place: Place) -> Result<Component, LoadError> {
         let name = load.name()?;
         self.check_free(&name, place)?;
-        let limits = load.limits().unwrap_or(self.inner.limits);
+        let limits = load.own_limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
         let mut options = load.options(&name, limits);
         let (pinning, grant) = load.pinning();

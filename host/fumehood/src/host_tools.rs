@@ -1,5 +1,6 @@
 //! The tools of a host as a registry of the agent loop: what a model calls runs in the sandbox.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -25,6 +26,12 @@ pub struct HostTools {
     host: Host,
     actor_arguments: ActorArguments,
     view: ArcSwap<View>,
+}
+
+impl fmt::Debug for HostTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostTools").finish_non_exhaustive()
+    }
 }
 
 /// The loop's view of one set of tools.

@@ -24,9 +24,9 @@
 //! # }
 //! ```
 //!
-//! - Limits: for the host ([`HostBuilder::limits`]), a component ([`Load::with_limits`]) or a call
-//!   ([`Call::with_limits`]).
-//! - Pinning: [`Load::with_approval`] and [`Lock`]. A component that is not what was approved is loaded and not called.
+//! - Limits: for the host ([`HostBuilder::limits`]), a component ([`Load::limits`]) or a call
+//!   ([`Call::limits`]).
+//! - Pinning: [`Load::approval`] and [`Lock`]. A component that is not what was approved is loaded and not called.
 //! - Isolation: [`HostBuilder::workers`] runs components in processes of their own, in a jail of the kernel.
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.

@@ -124,14 +124,14 @@ impl Load {
 
     /// Gives its calls other limits than the host's own.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
     /// Grants it powers. Without this it has none.
     #[must_use]
-    pub fn with_grant(mut self, grant: Grant) -> Self {
+    pub fn grant(mut self, grant: Grant) -> Self {
         self.grant = grant;
         self
     }
@@ -151,14 +151,14 @@ impl Load {
     /// A component that is not what was approved is loaded all the same, so that it can be looked at. Then it has been
     /// asked, without any power and within the limits of a call, what its tools are; nothing else of it ever runs.
     #[must_use]
-    pub fn with_approval(mut self, approved: Option<Approval>) -> Self {
+    pub fn approval(mut self, approved: Option<Approval>) -> Self {
         self.pinning = Pinning::On { approved: approved.map(Box::new), base: None };
         self
     }
 
     /// The same, and folders below `base` are told from there, so that an approval does not depend on where that is.
     #[must_use]
-    pub fn with_approval_below(mut self, base: impl Into<PathBuf>, approved: Option<Approval>) -> Self {
+    pub fn approval_below(mut self, base: impl Into<PathBuf>, approved: Option<Approval>) -> Self {
         self.pinning = Pinning::On { approved: approved.map(Box::new), base: Some(base.into()) };
         self
     }
@@ -173,7 +173,7 @@ impl Load {
     /// Describes its tools with the doc comments of the WIT that it was made of. For components that export plain typed functions
     /// and have lost theirs; one that describes its tools itself is refused.
     #[must_use]
-    pub fn with_docs(mut self, docs: WitDocs) -> Self {
+    pub fn docs(mut self, docs: WitDocs) -> Self {
         self.docs = Some(docs);
         self
     }
@@ -202,7 +202,7 @@ impl Load {
         name.map_err(|reason| LoadError::Name { reason })
     }
 
-    pub(crate) fn limits(&self) -> Option<Limits> {
+    pub(crate) fn own_limits(&self) -> Option<Limits> {
         self.limits
     }
 
@@ -283,7 +283,7 @@ pub enum IsolationPolicy {
     /// None.
     Nothing,
     /// All whose bytes are not those of an approval, also while they describe their tools: see
-    /// [`crate::Load::with_approval`].
+    /// [`crate::Load::approval`].
     Unapproved,
     /// All, whatever [`crate::Load::isolation`] says.
     Everything,

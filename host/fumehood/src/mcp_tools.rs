@@ -1,5 +1,6 @@
 //! The tools of MCP servers as a registry of the agent loop: the third family, behind the same gate.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fumehood_agent::identity::ActorArguments;
@@ -21,6 +22,12 @@ pub struct McpTools {
     unchecked: Vec<ToolNotice>,
     servers: Vec<Remote>,
     actor_arguments: ActorArguments,
+}
+
+impl fmt::Debug for McpTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpTools").finish_non_exhaustive()
+    }
 }
 
 impl Default for McpTools {

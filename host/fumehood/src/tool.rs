@@ -1,5 +1,6 @@
 //! One tool of a host: its definition, the gates before and behind it, and the component that holds it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,6 +31,12 @@ pub struct Tool {
     limits: Limits,
     pinned: Option<Arc<ApprovalCheck>>,
     powers: Arc<[String]>,
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").finish_non_exhaustive()
+    }
 }
 
 impl Tool {

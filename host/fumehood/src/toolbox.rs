@@ -1,5 +1,6 @@
 //! The tools of a host as what an MCP server offers: what a client calls runs in the sandbox.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
@@ -39,6 +40,12 @@ impl Toolbox for Host {
 pub struct RecordedHost {
     host: Host,
     log: CallLog,
+}
+
+impl fmt::Debug for RecordedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordedHost").finish_non_exhaustive()
+    }
 }
 
 impl RecordedHost {

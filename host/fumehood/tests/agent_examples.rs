@@ -30,7 +30,7 @@ async fn a_whole_agent_calculates_and_its_log_verifies() {
 }
 
 #[tokio::test]
-async fn i41_a_custom_driver_drives() {
+async fn a_custom_driver_drives() {
     agent_driver::example().await.unwrap();
 }
 

@@ -1,5 +1,6 @@
 //! The port for the served tools.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
@@ -42,6 +43,12 @@ pub struct Request {
     pub cancelled: CancellationToken,
     /// The name and version that the client claims, `name/version`, printable and at most 128 bytes.
     pub client: Option<String>,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").finish_non_exhaustive()
+    }
 }
 
 /// A set of tools that can be listed and called, and may change. It never contains anything that grants power.

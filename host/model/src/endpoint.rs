@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn k1_ollama_is_on_this_machine_unless_told_otherwise() {
+    fn ollama_is_on_this_machine_unless_told_otherwise() {
         let none = ProviderConfig::default();
         assert_eq!(none.temperature, None);
         let check = |value: &str, expected| check(Service::Ollama, &none, &[("OLLAMA_HOST", value)], expected);

@@ -150,7 +150,7 @@ async fn bench_beside_spinners() {
     let spinning: Vec<_> = (0..SPINNERS)
         .map(|_| {
             let host = host.clone();
-            tokio::spawn(async move { host.call(Call::new("it__run", "{}").with_limits(long)).await })
+            tokio::spawn(async move { host.call(Call::new("it__run", "{}").limits(long)).await })
         })
         .collect();
     while host.running() < SPINNERS {
@@ -167,7 +167,7 @@ async fn bench_beside_spinners() {
     let mut late = Vec::new();
     while late.len() < ROUNDS / 2 && host.running() >= SPINNERS {
         let started = Instant::now();
-        host.call(Call::new("sleep__run", "{}").with_limits(limits())).await;
+        host.call(Call::new("sleep__run", "{}").limits(limits())).await;
         late.push(started.elapsed().saturating_sub(DEADLINE));
     }
     spinning.iter().for_each(tokio::task::JoinHandle::abort);
@@ -213,7 +213,7 @@ async fn bench_memory_bomb() {
     let host = host_with("memory-bomb").await;
     let before = reset_peak();
     for _ in 0..BOMBS {
-        let result = host.call(Call::new("it__run", "{}").with_limits(patient)).await;
+        let result = host.call(Call::new("it__run", "{}").limits(patient)).await;
         assert_eq!(result.error().map(|error| error.kind), Some(ErrorKind::Memory));
     }
     row("  host", before);

@@ -50,7 +50,7 @@ async fn main() {
     for (name, grant) in [("none", Grant::none()), ("folder", granted), ("scratch", scratch)] {
         for program in ["files", "look-around"] {
             let bytes = fumehood_tests::component(program).expect("a program");
-            let load = Load::bytes(format!("{name}-{program}"), bytes).with_grant(grant.clone());
+            let load = Load::bytes(format!("{name}-{program}"), bytes).grant(grant.clone());
             host.load(load).await.expect("it loads");
         }
     }

@@ -94,7 +94,7 @@ async fn call(host: &Host, tool: &str, arguments: &Value) {
 }
 
 async fn load(host: &Host, name: &str, program: Vec<u8>, grant: Grant) {
-    host.load(Load::bytes(name, program).with_grant(grant)).await.expect("it loads");
+    host.load(Load::bytes(name, program).grant(grant)).await.expect("it loads");
 }
 
 fn folder(root: &Path) -> Grant {

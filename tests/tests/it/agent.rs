@@ -25,7 +25,7 @@ async fn host() -> Host {
     let host = Host::builder().concurrency(8).memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::path(Path::new(CALCULATOR))).await.unwrap();
     let short = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
-    host.load(Load::bytes("hostile", component("spin").unwrap()).with_limits(short)).await.unwrap();
+    host.load(Load::bytes("hostile", component("spin").unwrap()).limits(short)).await.unwrap();
     host
 }
 
@@ -54,7 +54,7 @@ fn expecting(reply: ScriptedReply, what: &str) -> ScriptedReply {
 }
 
 #[tokio::test]
-async fn k23_the_sandboxed_calculator_works_it_out_with_every_driver() {
+async fn the_sandboxed_calculator_works_it_out_with_every_driver() {
     let answer = "It is 16.";
     let native = vec![
         ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#),
@@ -95,7 +95,7 @@ async fn k23_the_sandboxed_calculator_works_it_out_with_every_driver() {
 }
 
 #[tokio::test]
-async fn g2_nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
+async fn nobody_sees_thoughts_and_calls_of_a_batch_reply_while_it_streams() {
     let host = host().await;
     let calls = json!([{"name": "calculator__add", "args": {"a": 3, "b": 5}}]);
     let replies = vec![

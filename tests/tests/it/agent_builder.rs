@@ -61,7 +61,7 @@ async fn status(agent: &mut Agent) -> (Status, Outcome) {
 }
 
 #[tokio::test]
-async fn i6_the_native_driver_and_the_pipeline_are_there_unless_others_are_given() {
+async fn the_native_driver_and_the_pipeline_are_there_unless_others_are_given() {
     let host = host().await;
     let (model, offered) = calls("calculator__add", ADD);
     let mut agent = host.agent(Arc::clone(&model)).allow_everything().build().unwrap();
@@ -77,7 +77,7 @@ async fn i6_the_native_driver_and_the_pipeline_are_there_unless_others_are_given
 }
 
 #[tokio::test]
-async fn l4_nothing_may_be_called_until_it_is_allowed() {
+async fn nothing_may_be_called_until_it_is_allowed() {
     let host = host().await;
     let (model, offered) = calls("calculator__add", ADD);
     let mut agent = host.agent(Arc::clone(&model)).build().unwrap();
@@ -94,7 +94,7 @@ async fn l4_nothing_may_be_called_until_it_is_allowed() {
 }
 
 #[tokio::test]
-async fn k9_names_of_nothing_are_refused_at_once() {
+async fn names_of_nothing_are_refused_at_once() {
     let host = host().await;
     let model = || calls("x", "{}").0;
     let check = |built: Result<Agent, AgentError>, expected: &str| {
@@ -174,7 +174,7 @@ async fn rules_people_memory_and_functions_are_a_line_each() {
 }
 
 #[tokio::test]
-async fn l5_a_whole_set_of_lists_replaces_what_was_allowed() {
+async fn a_whole_set_of_lists_replaces_what_was_allowed() {
     let host = host().await;
     let (model, _) = calls("calculator__add", ADD);
     let agent = host.agent(model).allow_everything().allowlists(Allowlists::default());
@@ -197,7 +197,7 @@ impl ToolExecutor for RunsNothing {
 }
 
 #[tokio::test]
-async fn c2_there_is_no_way_to_a_tool_but_through_the_executor() {
+async fn there_is_no_way_to_a_tool_but_through_the_executor() {
     let host = host().await;
     let mut events = host.subscribe();
     let executor = Arc::new(RunsNothing::default());
@@ -209,7 +209,7 @@ async fn c2_there_is_no_way_to_a_tool_but_through_the_executor() {
 }
 
 #[tokio::test]
-async fn k5_each_call_of_an_answer_gets_one_message_and_a_text_ends_the_loop() {
+async fn each_call_of_an_answer_gets_one_message_and_a_text_ends_the_loop() {
     let requests = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&requests);
     let model = move |request: &Request| -> Result<Response, ModelError> {
@@ -235,7 +235,7 @@ async fn k5_each_call_of_an_answer_gets_one_message_and_a_text_ends_the_loop() {
 }
 
 #[tokio::test]
-async fn k24_the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
+async fn the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
     let said = "  What is (3 + 5) * 2? <system>\n";
     let capture = async |with: fn(AgentBuilder) -> AgentBuilder, answer: &'static str| {
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -263,7 +263,7 @@ async fn k24_the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
 }
 
 #[tokio::test]
-async fn i28_what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
+async fn what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
     let tools = BuiltIns::default();
     let see = |_: BTreeMap<String, String>, call: Arc<Invocation>| async move {
         Ok::<_, BuiltInError>(call.state.as_deref().unwrap_or("none").to_owned())
@@ -283,7 +283,7 @@ async fn i28_what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
 }
 
 #[tokio::test]
-async fn l4_a_channel_in_use_is_all_that_there_is() {
+async fn a_channel_in_use_is_all_that_there_is() {
     let host = host().await;
     let (model, offered) = calls("calculator__add", ADD);
     let on = |channel: &str| {

@@ -31,7 +31,7 @@ async fn limits_that_are_not_valid_are_the_callers_fault() {
     let host = builder().memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::bytes("it", contract("echo").unwrap())).await.unwrap();
     for limits in [Limits { fuel: 0, ..Limits::default() }, Limits { memory: 65 << 20, ..Limits::default() }] {
-        let result = host.call(Call::new("it__echo", "{}").with_limits(limits)).await;
+        let result = host.call(Call::new("it__echo", "{}").limits(limits)).await;
         assert_eq!(kind(&result), Some(ErrorKind::InvalidLimits), "{result:?}");
         assert_eq!(result.metadata.fuel_used, 0);
     }
@@ -131,7 +131,7 @@ async fn a_call_that_waits_for_a_place_can_be_cancelled() {
     host.load(Load::bytes("it", component("sleep").unwrap())).await.unwrap();
     let limits = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
     let soon = || tokio::time::sleep(Duration::from_millis(50));
-    let call = || host.call_until(Call::new("it__run", "{}").with_limits(limits), soon());
+    let call = || host.call_until(Call::new("it__run", "{}").limits(limits), soon());
     let started = Instant::now();
     let (first, second) = tokio::join!(call(), call());
     assert!(started.elapsed() < PATIENCE);
@@ -177,14 +177,12 @@ async fn every_ending_is_an_event() {
     let host = host_with("spin").await;
     let mut events = host.subscribe();
     let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
-    host.call(Call::new("it__run", "{}").with_id("stopped").with_limits(limits)).await;
-    host.call(Call::new("it__run", r#"{"x": 1}"#).with_id("refused")).await;
-    host.call(Call::new("it__nothing", "{}").with_id("unknown")).await;
-    drop(
-        tokio::time::timeout(Duration::from_millis(20), host.call(Call::new("it__run", "{}").with_id("dropped"))).await,
-    );
+    host.call(Call::new("it__run", "{}").id("stopped").limits(limits)).await;
+    host.call(Call::new("it__run", r#"{"x": 1}"#).id("refused")).await;
+    host.call(Call::new("it__nothing", "{}").id("unknown")).await;
+    drop(tokio::time::timeout(Duration::from_millis(20), host.call(Call::new("it__run", "{}").id("dropped"))).await);
     host.load(Load::bytes("other", contract("echo").unwrap())).await.unwrap();
-    host.call(Call::new("other__echo", "{}").with_id("good")).await;
+    host.call(Call::new("other__echo", "{}").id("good")).await;
     let mut seen = Vec::new();
     while let Some(Observed::Event(event)) = events.try_next() {
         seen.push(match event {
@@ -245,7 +243,7 @@ async fn spinning_guests_do_not_hold_up_others() {
     let spinning: Vec<_> = (0..8)
         .map(|_| {
             let host = host.clone();
-            tokio::spawn(async move { host.call(Call::new("it__run", "{}").with_limits(limits)).await })
+            tokio::spawn(async move { host.call(Call::new("it__run", "{}").limits(limits)).await })
         })
         .collect();
     for _ in 0..50 {
@@ -264,7 +262,7 @@ async fn calls_wait_for_a_place_and_their_deadline_starts_after_that() {
     let host = Host::builder().concurrency(1).queue(1).build().unwrap();
     host.load(Load::bytes("it", component("sleep").unwrap())).await.unwrap();
     let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
-    let call = || host.call(Call::new("it__run", "{}").with_limits(limits));
+    let call = || host.call(Call::new("it__run", "{}").limits(limits));
     let (first, second, third) = tokio::join!(call(), call(), call());
     assert_eq!(kind(&first), Some(ErrorKind::Deadline));
     assert_eq!(kind(&second), Some(ErrorKind::Deadline), "it waited and then had its whole deadline");
@@ -303,7 +301,7 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
         let host = builder().build().unwrap();
         block_on(host.load(Load::bytes("it", component("sleep").unwrap()))).unwrap();
         let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
-        let late = block_on(host.call(Call::new("it__run", "{}").with_limits(limits)));
+        let late = block_on(host.call(Call::new("it__run", "{}").limits(limits)));
         // Waiting for calls that run takes a timer, and there is none here but the host's own.
         let caller = host.clone();
         let running = std::thread::spawn(move || block_on(caller.call(Call::new("it__run", "{}"))));
@@ -354,7 +352,7 @@ async fn an_observer_hears_its_own_call_and_no_other() {
     let countdown = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/countdown.wasm");
     let host = builder().build().unwrap();
     host.load(Load::path(countdown)).await.unwrap();
-    let call = |id: &str| Call::new("countdown__countdown", r#"{"from": 2, "step_ms": 1}"#).with_id(id);
+    let call = |id: &str| Call::new("countdown__countdown", r#"{"from": 2, "step_ms": 1}"#).id(id);
     let (one, other) = (std::sync::Arc::new(Heard::default()), std::sync::Arc::new(Heard::default()));
     let options = |heard: &std::sync::Arc<Heard>| fumehood::CallOptions::new().observer(heard.clone());
     let calls =
@@ -372,7 +370,7 @@ async fn a_cancelled_token_stops_the_call() {
     let token = fumehood::CancellationToken::new();
     let options = fumehood::CallOptions::new().cancelled_by(token.clone());
     let patient = Limits { deadline: Duration::from_secs(60), fuel: u64::MAX / 2, ..Limits::default() };
-    let running = host.call_with(Call::new("it__run", "{}").with_limits(patient), options);
+    let running = host.call_with(Call::new("it__run", "{}").limits(patient), options);
     let (result, ()) = tokio::join!(running, async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         token.cancel();

@@ -192,13 +192,13 @@ async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() 
     let limits = Limits { deadline: DEADLINE, memory: MEMORY, ..Limits::default() };
     let host = Arc::new(Host::builder().limits(limits).concurrency(64).build().unwrap());
     let calm = Limits { deadline: PATIENCE, ..limits };
-    host.load(Load::bytes("honest", calculator()).with_limits(calm)).await.unwrap();
+    host.load(Load::bytes("honest", calculator()).limits(calm)).await.unwrap();
     let programs: BTreeSet<&str> = attacks().iter().map(|(program, ..)| *program).collect();
     for program in programs {
         let quota = Quota::new(256 << 10, 50).unwrap();
         let folder = || Folder::new(root.path().join("granted"), "/w", Access::Write(quota)).unwrap();
         let grant = if program == "files" { Grant::none().with_folder(folder()).unwrap() } else { Grant::none() };
-        host.load(Load::bytes(named(program), bytes(program)).with_grant(grant)).await.unwrap();
+        host.load(Load::bytes(named(program), bytes(program)).grant(grant)).await.unwrap();
     }
     let stop = Arc::<AtomicBool>::default();
     let neighbour = tokio::spawn(honest(Arc::clone(&host), Arc::clone(&stop)));
@@ -218,7 +218,7 @@ async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() 
     let after = host.call(Call::new("honest__add", json!({"a": 3, "b": 5}))).await;
     assert_eq!(after.text().as_deref(), Some(r#"{"result":8}"#), "the host answers still");
     let in_the_way = Arc::clone(&host);
-    let spinning = tokio::spawn(async move { in_the_way.call(Call::new("spin__run", "{}").with_limits(calm)).await });
+    let spinning = tokio::spawn(async move { in_the_way.call(Call::new("spin__run", "{}").limits(calm)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let ending = Instant::now();
     host.shut_down(Duration::from_millis(100)).await;

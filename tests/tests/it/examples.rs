@@ -94,7 +94,7 @@ async fn the_countdown_reports_progress_and_gives_up_in_time() {
     assert!(fractions.is_sorted(), "{fractions:?}");
     let limits = Limits { deadline: Duration::from_millis(200), ..Limits::default() };
     let long = json!({"from": 100, "step_ms": 1000});
-    let hopeless = host.call(Call::new("countdown__countdown", long).with_limits(limits)).await;
+    let hopeless = host.call(Call::new("countdown__countdown", long).limits(limits)).await;
     assert_ne!(error_of(&hopeless).0, ErrorKind::Deadline, "it sees that the time will not do");
 }
 
@@ -102,7 +102,7 @@ async fn the_countdown_reports_progress_and_gives_up_in_time() {
 async fn notes_outlive_a_call_where_a_store_was_granted() {
     let host = Host::builder().concurrency(4).build().unwrap();
     let grant = Grant::none().with_key_value(KeyValueQuota::parse("64KiB").unwrap());
-    host.load(Load::path(built("notes")).with_grant(grant)).await.unwrap();
+    host.load(Load::path(built("notes")).grant(grant)).await.unwrap();
     let call = async |tool: &str, arguments: Value| host.call(Call::new(format!("notes__{tool}"), arguments)).await;
     let written = call("write", json!({"title": "shopping", "text": "milk"})).await;
     assert_eq!(json_of(&written), json!({"title": "shopping", "bytes": 4, "replaced": false}));
@@ -148,7 +148,7 @@ async fn files_are_reached_where_folders_were_granted_and_nowhere_else() {
         .and_then(|grant| grant.with_folder(folder(&out, "/out", Access::Write(Quota::new(64, 8).unwrap()))))
         .unwrap();
     let host = Host::builder().concurrency(4).build().unwrap();
-    host.load(Load::path(built("files")).with_grant(grant)).await.unwrap();
+    host.load(Load::path(built("files")).grant(grant)).await.unwrap();
     let call = async |tool: &str, arguments: Value| host.call(Call::new(format!("files__{tool}"), arguments)).await;
 
     let roots = json_of(&call("list", json!({})).await);

@@ -79,7 +79,7 @@ impl Shop {
 
     async fn call_within(&self, tool: &str, arguments: &Value, limits: Limits) -> CallResult {
         let name = format!("{}__{tool}", self.language);
-        self.host.call(Call::new(name, arguments.to_string()).with_limits(limits)).await
+        self.host.call(Call::new(name, arguments.to_string()).limits(limits)).await
     }
 
     async fn fails(&self, tool: &str, arguments: &Value, kind: ErrorKind, says: &str) -> CallResult {

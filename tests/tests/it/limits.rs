@@ -79,7 +79,7 @@ async fn fuel_ends_a_call_and_is_the_same_every_time() {
     let host = load("count").await;
     let counting = |to: u64, fuel| {
         let limits = Limits { fuel, deadline: Duration::from_secs(60), ..limits() };
-        host.call(Call::new("it__run", json!({"to": to})).with_limits(limits))
+        host.call(Call::new("it__run", json!({"to": to})).limits(limits))
     };
     let stopped = counting(1 << 50, 1_000_000).await;
     check(&stopped, ErrorKind::Fuel, "1000000 units of fuel");
@@ -98,7 +98,7 @@ async fn memory_stays_under_its_ceiling() {
     assert_eq!(grown.metadata.peak_memory, 64 << 20);
     let bomb = load("memory-bomb").await;
     let limits = Limits { deadline: PATIENCE, ..limits() };
-    let bombed = bomb.call(Call::new("it__run", json!({})).with_limits(limits)).await;
+    let bombed = bomb.call(Call::new("it__run", json!({})).limits(limits)).await;
     check(&bombed, ErrorKind::Memory, "more memory than the 64.0 MiB");
     check(&run("many-memories", "run", json!({})).await, ErrorKind::Memory, "more memory");
     let table = run("table-grow", "run", json!({})).await;
@@ -109,7 +109,7 @@ async fn memory_stays_under_its_ceiling() {
 async fn a_result_that_comes_too_late_is_no_result() {
     let host = load("late").await;
     let limits = Limits { deadline: Duration::from_millis(5), memory: 256 << 20, ..limits() };
-    let result = host.call(Call::new("it__run", json!({})).with_limits(limits)).await;
+    let result = host.call(Call::new("it__run", json!({})).limits(limits)).await;
     check(&result, ErrorKind::Deadline, "did not finish within 5 ms");
 }
 
@@ -185,7 +185,7 @@ async fn recursion_never_ends_the_process() {
     let host = load("recurse").await;
     for _ in 0..1000 {
         let limits = Limits { deadline: PATIENCE, ..limits() };
-        let result = host.call(Call::new("it__run", json!({})).with_limits(limits)).await;
+        let result = host.call(Call::new("it__run", json!({})).limits(limits)).await;
         check(&result, ErrorKind::Trap, "call stack overflowed");
     }
 }
@@ -202,10 +202,10 @@ async fn handles_are_counted() {
 async fn results_are_capped_and_checked() {
     let huge = load("huge-result").await;
     let patient = Limits { deadline: PATIENCE, ..limits() };
-    let result = huge.call(Call::new("it__run", json!({})).with_limits(patient)).await;
+    let result = huge.call(Call::new("it__run", json!({})).limits(patient)).await;
     check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
     let aliased = load("aliased-result").await;
-    let result = aliased.call(Call::new("it__run", json!({})).with_limits(patient)).await;
+    let result = aliased.call(Call::new("it__run", json!({})).limits(patient)).await;
     check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
     let result = run("bad-text", "run", json!({})).await;
     check(&result, ErrorKind::BadResult, "utf-8");

@@ -111,9 +111,9 @@ async fn agent_state_is_shown_only_where_it_was_granted() {
     let host = Host::builder().concurrency(4).build().unwrap();
     let bytes = fumehood_tests::contract("tell-context").unwrap();
     host.load(Load::bytes("denied", bytes.clone())).await.unwrap();
-    host.load(Load::bytes("granted", bytes).with_grant(Grant::none().with_state())).await.unwrap();
+    host.load(Load::bytes("granted", bytes).grant(Grant::none().with_state())).await.unwrap();
     let call = |tool: &str| {
-        let mut call = Call::new(format!("{tool}__state"), "{}").with_id("call-x").with_actor("ann");
+        let mut call = Call::new(format!("{tool}__state"), "{}").id("call-x").actor("ann");
         call.state = Some(r#"{"step":1}"#.into());
         host.call(call)
     };

@@ -15,7 +15,7 @@ struct Started(Host);
 impl Started {
     async fn new(program: &str, grant: Grant) -> Self {
         let host = Host::builder().concurrency(4).build().unwrap();
-        host.load(Load::bytes("it", component(program).unwrap()).with_grant(grant)).await.unwrap();
+        host.load(Load::bytes("it", component(program).unwrap()).grant(grant)).await.unwrap();
         Self(host)
     }
 

@@ -1,5 +1,6 @@
 //! The builder of an agent.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::chat::Model;
@@ -35,6 +36,12 @@ pub struct LoopBuilder {
     tenant: Option<Arc<TenantFuel>>,
     keep_inputs: bool,
     keep_texts: bool,
+}
+
+impl fmt::Debug for LoopBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopBuilder").finish_non_exhaustive()
+    }
 }
 
 /// Errors of [`LoopBuilder::build`].

@@ -1,5 +1,6 @@
 //! Live events of a loop: its records on their way to the log, and events that are not recorded.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -123,6 +124,12 @@ pub struct Tap {
     inner: Arc<dyn Recorder>,
     has_any: AtomicBool,
     subscribers: RwLock<Vec<Subscriber>>,
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap").finish_non_exhaustive()
+    }
 }
 
 impl Tap {

@@ -3,6 +3,7 @@
 //! It needs a tokio runtime with timers. Dropping the future of a run, or an iteration, drops the current work (the
 //! request or the calls) and ends the run as cancelled; a [`CancelHandle`] does the same from elsewhere.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,12 @@ pub struct Agent {
     pub(super) texts: Option<RequestTexts>,
     pub(super) inputs: Option<Vec<RecordedInput>>,
     pub(super) is_closed: bool,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").finish_non_exhaustive()
+    }
 }
 
 impl Agent {
@@ -283,6 +290,12 @@ pub struct Iteration<'a> {
     action: Option<Action>,
     seen: usize,
     outcome: Option<Outcome>,
+}
+
+impl fmt::Debug for Iteration<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iteration").finish_non_exhaustive()
+    }
 }
 
 impl Iteration<'_> {

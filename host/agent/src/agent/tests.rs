@@ -106,7 +106,7 @@ fn agent(model: Arc<dyn Model>, tools: &Arc<Tools>, memory: &Arc<Memory>) -> Loo
 const SOON: Duration = Duration::from_millis(1);
 
 #[test]
-fn i1_neither_driver_nor_executor_can_be_left_out() {
+fn neither_driver_nor_executor_can_be_left_out() {
     let model = || script(SOON, vec![]);
     assert_eq!(Agent::builder(model()).build().err(), Some(BuildError::NoDriver));
     let half = Agent::builder(model()).driver(Plain::default());
@@ -114,7 +114,7 @@ fn i1_neither_driver_nor_executor_can_be_left_out() {
 }
 
 #[test]
-fn i6_parts_replace_each_other_and_a_session_gets_a_name() {
+fn parts_replace_each_other_and_a_session_gets_a_name() {
     let tools = Arc::new(Tools::default());
     let build = || {
         let builder = Agent::builder(script(SOON, vec![])).driver(Plain::default()).driver(Plain::default());
@@ -126,7 +126,7 @@ fn i6_parts_replace_each_other_and_a_session_gets_a_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i3_the_executors_tools_are_bound_once_for_each_run_and_records_follow_from_each_other() {
+async fn the_executors_tools_are_bound_once_for_each_run_and_records_follow_from_each_other() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let answers = vec![calls(1, 1), Response::text("first"), Response::text("second")];
     let mut agent = agent(script(SOON, answers), &tools, &memory).build().unwrap();
@@ -160,7 +160,7 @@ fn makes_records_for_a_recorder_or_a_subscriber() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i39_a_wiretap_sees_every_event_and_on_event_only_its_own() {
+async fn a_wiretap_sees_every_event_and_on_event_only_its_own() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let mut agent = agent(script(SOON, vec![Response::text("VALIDATION:")]), &tools, &memory).build().unwrap();
     let (all, some) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
@@ -182,7 +182,7 @@ async fn i39_a_wiretap_sees_every_event_and_on_event_only_its_own() {
 }
 
 #[tokio::test]
-async fn i38_what_the_executor_records_through_the_tap_is_an_event() {
+async fn what_the_executor_records_through_the_tap_is_an_event() {
     let memory = Arc::new(Memory::default());
     let tap = Tap::new(memory.clone());
     let mut events = tap.subscribe(10);
@@ -198,7 +198,7 @@ async fn i38_what_the_executor_records_through_the_tap_is_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c28_a_tenants_fuel_stops_the_next_batch() {
+async fn a_tenants_fuel_stops_the_next_batch() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let fuel = Arc::new(TenantFuel::new(10));
     let answers = vec![calls(1, 1), calls(2, 1)];
@@ -211,7 +211,7 @@ async fn c28_a_tenants_fuel_stops_the_next_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l14_a_warning_says_that_tools_were_left_out() {
+async fn a_warning_says_that_tools_were_left_out() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let answers = vec![Err(ModelError::new(ModelFailure::ToolsUnsupported, "no tools")), Ok(Response::text("done"))];
     let model = Arc::new(Script { takes: SOON, answers: Mutex::new(answers) });
@@ -303,7 +303,7 @@ async fn records_a_dropped_run_as_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g24_a_record_that_cannot_be_kept_ends_the_run() {
+async fn a_record_that_cannot_be_kept_ends_the_run() {
     let memory = Arc::new(Memory { fail_from: Some(3), ..Memory::default() });
     let mut agent =
         agent(script(SOON, vec![Response::text("done")]), &Arc::new(Tools::default()), &memory).build().unwrap();
@@ -332,7 +332,7 @@ async fn runs_step_by_step_and_replays_its_inputs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c2_every_call_reaches_the_executor_with_its_session_run_and_step() {
+async fn every_call_reaches_the_executor_with_its_session_run_and_step() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let answers = vec![calls(1, 2), calls(3, 1), Response::text("done")];
     let mut agent = agent(script(SOON, answers), &tools, &memory).build().unwrap();

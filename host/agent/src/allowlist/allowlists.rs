@@ -193,20 +193,20 @@ mod tests {
     }
 
     #[test]
-    fn k15_a_skill_has_its_tools_those_of_the_agent_and_its_knowledge() {
+    fn a_skill_has_its_tools_those_of_the_agent_and_its_knowledge() {
         let allowed = resolve(&lists(), Some("read"), None).allowed.unwrap();
         assert_eq!(allowed, Allowed::Only(names(&["faq", "fs__read", "memory_read"])));
         assert_eq!(resolve(&lists(), Some("none"), None).allowed.unwrap(), Allowed::Only(names(&[])));
     }
 
     #[test]
-    fn k16_the_refusal_names_the_skill_and_what_is_allowed() {
+    fn the_refusal_names_the_skill_and_what_is_allowed() {
         let text = resolve(&lists(), Some("read"), None).refusal_message("fs__write");
         assert_eq!(text, "Tool 'fs__write' is not allowed for skill 'read'. Allowed: [faq, fs__read, memory_read]");
     }
 
     #[test]
-    fn l4_a_channel_has_what_its_list_says_and_the_list_of_the_moment_goes_before_the_settings() {
+    fn a_channel_has_what_its_list_says_and_the_list_of_the_moment_goes_before_the_settings() {
         let lists = lists();
         let check = |tools: Option<&[&str]>, channel: &str, expected: &[&str]| {
             let envelope = lists.seal(channel, tools.map(names), None, None).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn l5_a_damaged_envelope_allows_nothing() {
+    fn a_damaged_envelope_allows_nothing() {
         let effective = resolve(&lists(), None, Some("a.b"));
         assert!(!effective.allows("fs__read"));
         assert!(effective.refusal_message("x").starts_with("[error: tool 'x' is not permitted on this channel]"));

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l5_a_changed_envelope_does_not_verify() {
+    fn a_changed_envelope_does_not_verify() {
         let key = EnvelopeKey::new([7; 32]).unwrap();
         let envelope = Envelope {
             channel: "support".to_owned(),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn g3_an_array_of_objects_with_name_and_args() {
+    fn an_array_of_objects_with_name_and_args() {
         check(r#"[{"name": "a", "args": {}}]"#, "a{}");
         check(r#"[{"args": {"x": 1}, "name": "a"}, {"name": "b", "args": {}, "id": 7}]"#, r#"a{"x": 1};b{}"#);
         check(r#"[{"name": "caf\u00e9", "args": {}}]"#, "café{}");
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn g4_what_is_not_json_is_malformed() {
+    fn what_is_not_json_is_malformed() {
         for text in ["", "read the file", r#"[{"name": "a", "args": {}]"#, "[1] [2]", "[}", "{'name': 'a'}"] {
             check(text, "is not JSON: ");
         }
     }
 
     #[test]
-    fn g5_each_fault_of_an_element_names_its_index() {
+    fn each_fault_of_an_element_names_its_index() {
         check(r#"{"name": "a", "args": {}}"#, "is an object; expected a JSON array");
         check(r#""a""#, "is a string; expected a JSON array");
         check(r#"[{"name": "a", "args": {}}, "b"]"#, "Call 1 invalid: expected an object");
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn g3_a_fence_around_the_array_is_taken_off() {
+    fn a_fence_around_the_array_is_taken_off() {
         check("```json\n[{\"name\": \"a\", \"args\": {}}]\n```", "a{}");
         check("```\n[{\"name\": \"a\", \"args\": {}}]\n```", "a{}");
         check("Here: ```json\n[]\n```", "is not JSON");
     }
 
     #[test]
-    fn g16_results_are_read_in_order() {
+    fn results_are_read_in_order() {
         let found = parse_results(
             r#"[{"tool": "a", "status": "success", "content": {"n": [1]}}, {"tool": "b", "status": "failure", "content": "no"}]"#,
         )
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn g4_deep_nesting_is_no_danger() {
+    fn deep_nesting_is_no_danger() {
         let deep = format!(r#"[{{"name": "a", "args": {{"x": {}{}}}}}]"#, "[".repeat(100_000), "]".repeat(100_000));
         check(&deep, "a{");
     }

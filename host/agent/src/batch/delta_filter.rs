@@ -1,6 +1,7 @@
 //! The filter for a reply while it is written: text outside tags and thoughts pass, and calls do not.
 
 use fumehood_core::chat::{Delta, DeltaSink};
+use std::fmt;
 
 use super::event::Event;
 use super::parser::{Parser, ParserLimits};
@@ -11,6 +12,12 @@ use super::parser::{Parser, ParserLimits};
 pub struct DeltaFilter<'a> {
     inner: &'a mut dyn DeltaSink,
     parser: Parser,
+}
+
+impl fmt::Debug for DeltaFilter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaFilter").finish_non_exhaustive()
+    }
 }
 
 impl<'a> DeltaFilter<'a> {
@@ -65,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn g2_thoughts_and_calls_are_not_shown_while_they_are_written() {
+    fn thoughts_and_calls_are_not_shown_while_they_are_written() {
         let (text, thought) = (|t: &str| Delta::Text(t.to_owned()), |t: &str| Delta::Thought(t.to_owned()));
         check(&["<thi", "nk>pl", "an</think>", "Hel", "lo"], &[thought("pl"), thought("an"), text("Hel"), text("lo")]);
         check(&["I look. <exe", "cute>[{\"name\"", ": \"a\", \"args\": {}}]</execute> made up"], &[text("I look. ")]);

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g24_only_what_is_said_persists() {
+    fn only_what_is_said_persists() {
         let call = ToolIntent { id: String::new(), name: "a".to_owned(), arguments: "{}".to_owned() };
         let text = || "x".to_owned();
         for event in [Event::Think(text()), Event::Respond(text()), Event::Call(call), Event::Results(Vec::new())] {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn g24_pieces_become_one_event_and_blocks_stay_apart() {
+    fn pieces_become_one_event_and_blocks_stay_apart() {
         let think = |text: &str| Event::Think(text.to_owned());
         let pieces = [think("a"), think("b"), Event::Close, think("c"), Event::Close, Event::End];
         assert_eq!(merge_pieces(pieces), [think("ab"), think("c"), Event::End]);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn g25_the_prompt_teaches_single_batch_success_and_failure() {
+    fn the_prompt_teaches_single_batch_success_and_failure() {
         let sizes = |tag| -> Vec<usize> {
             blocks(tag)
                 .iter()
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn g25_the_prompt_lists_every_tool_with_its_schema() {
+    fn the_prompt_lists_every_tool_with_its_schema() {
         let prompt = system_prompt(&[tool()]);
         assert!(prompt.contains("calculator__add: Adds.\nSchema of \"args\": {"), "{prompt}");
         assert!(prompt.contains(r#""required":["x"]"#), "{prompt}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn g17_the_prompt_says_that_one_batch_has_no_order() {
+    fn the_prompt_says_that_one_batch_has_no_order() {
         let prompt = system_prompt(&[tool()]);
         assert!(prompt.contains("their effects have no order"));
         assert!(prompt.contains("belongs in a later <execute> block"));

@@ -1,5 +1,6 @@
 //! A judge that asks a model. The call is presented as data; without a valid verdict it does not run.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,12 @@ pub struct ModelJudge {
     timeout: Duration,
     may_modify: bool,
     ask_in_doubt: bool,
+}
+
+impl fmt::Debug for ModelJudge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelJudge").finish_non_exhaustive()
+    }
 }
 
 impl ModelJudge {
@@ -224,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c8_a_model_allows_denies_or_has_a_person_asked() {
+    async fn a_model_allows_denies_or_has_a_person_asked() {
         let check = async |said: &str, expected: Verdict| {
             assert_eq!(judge_answering(said).judge(&proposed(json!({"a": 1}))).await.verdict, expected, "{said}");
         };
@@ -242,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c8_what_is_no_verdict_denies() {
+    async fn what_is_no_verdict_denies() {
         let many = [
             "",
             "allow",
@@ -283,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c28_what_a_verdict_cost_is_told_whatever_it_is() {
+    async fn what_a_verdict_cost_is_told_whatever_it_is() {
         for said in [r#"{"verdict": "allow"}"#, "no verdict at all"] {
             let usage = fumehood_core::chat::Usage { input: 70, output: 9 };
             let model = move |_: &Request| Ok::<_, ModelError>(Response { usage, ..Response::text(said) });
@@ -293,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c10_a_model_changes_arguments_only_where_it_may() {
+    async fn a_model_changes_arguments_only_where_it_may() {
         let said = r#"{"verdict": "modify", "reason": "only src", "arguments": {"glob": "src/**"}}"#;
         let verdict = judge_answering(said).may_modify().judge(&proposed(json!({"glob": "**"}))).await.verdict;
         let expected = Verdict::Modify { arguments: json!({"glob": "src/**"}), note: "only src".to_owned() };
@@ -315,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn c8_a_judge_that_does_not_answer_in_time_denies() {
+    async fn a_judge_that_does_not_answer_in_time_denies() {
         let judge = ModelJudge::new(Arc::new(Hangs), "").timeout(Duration::from_secs(3));
         let began = tokio::time::Instant::now();
         assert_eq!(judge.judge(&proposed(json!({}))).await.verdict, doubt("did not answer in time"));
@@ -323,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c8_the_call_is_shown_as_data_and_nobody_is_named() {
+    async fn the_call_is_shown_as_data_and_nobody_is_named() {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let requests = Arc::clone(&asked);
         let model = move |request: &Request| {

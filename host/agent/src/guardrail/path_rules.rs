@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn c7_paths_outside_the_workspace_are_denied() {
+    fn paths_outside_the_workspace_are_denied() {
         let rule = Workspace::new(vec!["/home/me/project".to_owned()]);
         for path in ["src/a.rs", "./src", "/home/me/project", "/home/me/project/a/b", "a..b", "...a", ""] {
             assert!(!is_denied(&rule, json!({"path": path})), "{path}");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn c7_paths_on_the_ignore_list_are_denied() {
+    fn paths_on_the_ignore_list_are_denied() {
         let workspace = Workspace::new(vec!["/w".to_owned()]);
         let rule = IgnoreList::new(workspace, "node_modules\n*.key\n/build/\n# a comment\n!ok.key\n").unwrap();
         let check =
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn c7_arguments_over_the_size_cap_are_denied() {
+    fn arguments_over_the_size_cap_are_denied() {
         let rule = crate::guardrail::rule::ArgumentBytes(10);
         assert!(!is_denied(&rule, json!({"a": "bc"})));
         assert!(is_denied(&rule, json!({"a": "bcd"})));

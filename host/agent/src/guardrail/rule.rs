@@ -1,5 +1,6 @@
 //! Rules about calls, and verdicts. Rules are pure: no clock, no file, no waiting.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::definition::Annotations;
@@ -72,6 +73,12 @@ pub trait Rule: Send + Sync {
 pub struct RuleFn<F> {
     name: String,
     evaluate: F,
+}
+
+impl<F> fmt::Debug for RuleFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleFn").finish_non_exhaustive()
+    }
 }
 
 impl<F: Fn(&ProposedCall) -> Verdict + Send + Sync> RuleFn<F> {

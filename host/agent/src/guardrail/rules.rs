@@ -1,5 +1,6 @@
 //! The rules of a pipeline, in order, and their verdicts.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -51,6 +52,12 @@ pub struct RulesOutcome {
 /// Rules in the order in which they are evaluated. Each sees the arguments as those before it left them.
 #[derive(Clone, Default)]
 pub struct Rules(Vec<Arc<dyn Rule>>);
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").finish_non_exhaustive()
+    }
+}
 
 impl Rules {
     /// Adds a rule after the others.

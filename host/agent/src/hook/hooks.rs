@@ -1,5 +1,6 @@
 //! Properties that all hooks have, hooks made of functions, lists of hooks, and undeclared changes.
 
+use std::fmt;
 use std::sync::Arc;
 
 /// Properties of a hook before or after calls.
@@ -30,6 +31,12 @@ pub struct HookFn<F> {
     pub(super) run: F,
 }
 
+impl<F> fmt::Debug for HookFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HookFn").finish_non_exhaustive()
+    }
+}
+
 impl<F> HookFn<F> {
     /// Creates a hook that may change the given fields.
     pub fn new(name: impl Into<String>, priority: i32, changes: &[Field], run: F) -> Self {
@@ -53,6 +60,12 @@ impl<F: Send + Sync> Hook for HookFn<F> {
 
 /// A list of hooks, in order of priority.
 pub struct Hooks<H: ?Sized>(pub(super) Vec<Arc<H>>);
+
+impl<H: ?Sized> fmt::Debug for Hooks<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
 
 impl<H: ?Sized> Default for Hooks<H> {
     fn default() -> Self {

@@ -1,6 +1,7 @@
 //! Summaries of the latest calls of each session, for prompts of later steps.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
@@ -52,6 +53,12 @@ struct Sessions {
 /// The summaries of the latest calls of all sessions.
 #[derive(Default)]
 pub struct Episodes(Mutex<Sessions>);
+
+impl fmt::Debug for Episodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Episodes").finish_non_exhaustive()
+    }
+}
 
 impl Episodes {
     /// Adds a call. The oldest call of the session, or the oldest session, is removed if there are too many.

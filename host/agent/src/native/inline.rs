@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn k25_inline_calls_are_found_in_text() {
+    fn inline_calls_are_found_in_text() {
         check(r#"{"tool": "add", "arguments": {"a": 1, "b": 2}}"#, Some(("add", r#"{"a": 1, "b": 2}"#)));
         check("Let me:\n```json\n{\"tool\": \"add\", \"arguments\": {\"a\":1}}\n```", Some(("add", r#"{"a":1}"#)));
         check(r#"{"tool": "now"}"#, Some(("now", "{}")));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn k25_inline_calls_that_lack_brackets_are_recovered_where_that_is_safe() {
+    fn inline_calls_that_lack_brackets_are_recovered_where_that_is_safe() {
         check(r#"{"tool": "say", "arguments": {"text": "hi"}"#, Some(("say", r#"{"text": "hi"}"#)));
         check(r#"{"tool": "say", "arguments": {"text": "hi""#, Some(("say", r#"{"text": "hi"}"#)));
         check(r#"{"tool": "say", "arguments": {"text": "h"#, None);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn k25_inline_calls_of_something_else_than_a_string_are_none() {
+    fn inline_calls_of_something_else_than_a_string_are_none() {
         for text in [r#"{"tool": 42}"#, r#"{"tool": null}"#, r#"{"tool": ["a"]}"#, r#"{"arguments": {}}"#] {
             check(text, None);
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn i14_text_that_repeats_arguments_is_a_leak() {
+    fn text_that_repeats_arguments_is_a_leak() {
         let calls = [call(r#"{"a": 3, "b": {"c": [1], "d": null}}"#), call("{}"), call("not JSON")];
         let check = |text: &str, expected: bool| assert_eq!(is_argument_echo(text, &calls), expected, "{text}");
         check(r#"{"a": 3, "b": {"c": [1], "d": null}}"#, true);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn i14_without_calls_nothing_is_a_leak() {
+    fn without_calls_nothing_is_a_leak() {
         assert!(!is_argument_echo(r#"{"a": 3}"#, &[]));
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn k25_inline_calls_survive_any_text(text in any::<String>(), near in NEAR) {
+        fn inline_calls_survive_any_text(text in any::<String>(), near in NEAR) {
             let _ = find_inline_call(&text, Closing::Allowed);
             let _ = find_inline_call(&near, Closing::Allowed);
             let _ = parse_calls(&text, StopReason::Done);

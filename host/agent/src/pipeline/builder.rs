@@ -1,6 +1,7 @@
 //! Builder of a pipeline. Configuration that cannot work is refused before the first call.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::record::{NullRecorder, Recorder};
@@ -67,6 +68,12 @@ pub struct PipelineBuilder {
     state_sink: Option<Arc<dyn StateSink>>,
     memory: bool,
     modes: Modes,
+}
+
+impl fmt::Debug for PipelineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PipelineBuilder").finish_non_exhaustive()
+    }
 }
 
 impl Default for PipelineBuilder {

@@ -1,6 +1,7 @@
 //! Configuration of a pipeline: tools, policies, hooks, and the ports that it uses.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,6 +76,12 @@ pub struct Observers {
     pub on_tool_use: Option<Arc<OnToolUse>>,
     /// Called with name and text of every entry of knowledge that was read.
     pub on_knowledge_used: Option<Arc<OnKnowledgeUsed>>,
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observers").finish_non_exhaustive()
+    }
 }
 
 /// The parts that a [`PipelineBuilder`](super::PipelineBuilder) puts together.

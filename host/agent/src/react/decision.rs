@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn i17_a_decision_has_five_fields() {
+    fn a_decision_has_five_fields() {
         let call =
             decide(r#"{"thought": "sum", "type": "call_tool", "tool": "add", "args": {"a": 1, "b": 2.50}}"#).unwrap();
         assert_eq!(call.thought, "sum");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn i22_a_decision_is_found_in_fences_and_prose_and_completed_where_that_is_safe() {
+    fn a_decision_is_found_in_fences_and_prose_and_completed_where_that_is_safe() {
         let expected = || call("add", r#"{"a":1,"b":"{"}"#);
         let json = r#"{"type":"call_tool","tool":"add","args":{"a":1,"b":"{"}}"#;
         check(json, expected());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn i22_what_is_no_decision_is_said() {
+    fn what_is_no_decision_is_said() {
         for reply in ["", " \n", "The answer is 16.", "{", "null", "[]", r#"["a", "final_answer", null, null, "x"]"#] {
             assert!(decide(reply).unwrap_err().starts_with("No decision found: "), "{reply}");
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn i24_each_rule_has_its_text() {
+    fn each_rule_has_its_text() {
         let err = |text: &str| Err(text.to_owned());
         for tool in ["", r#", "tool": """#, r#", "tool": null"#, r#", "tool": 42"#] {
             let reply = format!(r#"{{"type": "call_tool"{tool}, "args": {{"a": 1}}}}"#);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn i24_a_tool_without_required_parameters_may_be_called_with_nothing() {
+    fn a_tool_without_required_parameters_may_be_called_with_nothing() {
         for args in [r#", "args": {}"#, r#", "args": { }"#, "", r#", "args": null"#, r#", "args": []"#] {
             check(&format!(r#"{{"type": "call_tool", "tool": "now"{args}}}"#), call("now", "{}"));
             check(&format!(r#"{{"type": "call_tool", "tool": "list"{args}}}"#), call("list", "{}"));

@@ -52,7 +52,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn i17_the_prompt_describes_the_tools_and_the_decision() {
+    fn the_prompt_describes_the_tools_and_the_decision() {
         let tool = ToolSpec {
             name: "calculator__add".to_owned(),
             description: "Adds two numbers.".to_owned(),

@@ -58,6 +58,12 @@ pub struct BuiltIn<A, O> {
     types: PhantomData<fn(A) -> O>,
 }
 
+impl<A, O> fmt::Debug for BuiltIn<A, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuiltIn").finish_non_exhaustive()
+    }
+}
+
 impl<A, O> BuiltIn<A, O>
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,

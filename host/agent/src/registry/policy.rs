@@ -54,7 +54,7 @@ mod tests {
     use crate::retry::RetryPolicy;
 
     #[test]
-    fn k25_the_tool_goes_before_the_agent_and_the_agent_before_the_default() {
+    fn the_tool_goes_before_the_agent_and_the_agent_before_the_default() {
         let policy = |invalid_arguments, execution| Policy {
             recovery: Recovery { invalid_arguments, execution, ..Recovery::default() },
             ..Policy::default()

@@ -1,6 +1,7 @@
 //! Providers of tools, and the registry that searches them in order.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 use super::tool::Tool;
@@ -43,6 +44,12 @@ pub trait ToolProvider: Send + Sync {
 /// All providers of tools, in the order in which they are searched.
 #[derive(Clone, Default)]
 pub struct ToolRegistry(Vec<Arc<dyn ToolProvider>>);
+
+impl fmt::Debug for ToolRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolRegistry").finish_non_exhaustive()
+    }
+}
 
 impl ToolRegistry {
     /// Adds a provider, after those of the same kind.

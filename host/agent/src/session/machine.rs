@@ -1,5 +1,6 @@
 //! The session itself: its state, the inputs that it waits for, and its requests.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -38,6 +39,12 @@ pub struct Session {
     transcript: Transcript,
     conversation: Vec<Message>,
     own_executions: u64,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
 }
 
 /// The input that a session waits for.

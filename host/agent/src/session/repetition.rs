@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn c28_a_streak_is_the_same_tool_with_the_same_arguments_in_replies_in_a_row() {
+    fn a_streak_is_the_same_tool_with_the_same_arguments_in_replies_in_a_row() {
         let mut streaks = RepetitionCounter::default();
         assert_eq!(streaks.record(&[call("a", r#"{"x":1,"y":2}"#)]), [1]);
         assert_eq!(streaks.record(&[call("b", "{}"), call("a", r#"{"y": 2, "x": 1}"#)]), [1, 2]);

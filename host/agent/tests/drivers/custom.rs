@@ -74,13 +74,13 @@ impl Driver for EchoDriver {
 }
 
 #[test]
-fn i41_a_driver_that_needs_no_tools_need_not_take_them() {
+fn a_driver_that_needs_no_tools_need_not_take_them() {
     let played = play(&mut EchoDriver, "hi", vec![Response::text("hello")]);
     assert_eq!(played.end, Decision::Answer("hello".to_owned()));
 }
 
 #[test]
-fn i41_a_driver_that_takes_the_runtime_is_given_it() {
+fn a_driver_that_takes_the_runtime_is_given_it() {
     let mut driver = LineDriver::default();
     let replies = vec![Response::text(r#"add {"a": 3, "b": 5}"#), Response::text("It is 8.")];
     let played = play(&mut driver, "3 + 5", replies);
@@ -90,7 +90,7 @@ fn i41_a_driver_that_takes_the_runtime_is_given_it() {
 }
 
 #[test]
-fn i2_the_scripted_driver_calculates() {
+fn the_scripted_driver_calculates() {
     let mut driver = ScriptedDriver::new()
         .calls([("add", r#"{"a": 3, "b": 5}"#), ("divide", r#"{"a": 1, "b": 0}"#)])
         .call("multiply", r#"{"a": 8, "b": 2}"#)

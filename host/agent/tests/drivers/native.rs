@@ -37,7 +37,7 @@ fn call_text(decision: Decision) -> String {
 }
 
 #[test]
-fn i2_the_native_driver_calculates() {
+fn the_native_driver_calculates() {
     let replies = vec![
         add(),
         Response::calls(vec![intent("c2", "multiply", r#"{"a": 8, "b": 2}"#)]),
@@ -49,7 +49,7 @@ fn i2_the_native_driver_calculates() {
 }
 
 #[test]
-fn i6_the_default_driver_is_native_and_auto() {
+fn the_default_driver_is_native_and_auto() {
     let request = first_request(NativeDriver::default());
     assert_eq!(
         request,
@@ -58,7 +58,7 @@ fn i6_the_default_driver_is_native_and_auto() {
 }
 
 #[test]
-fn i8_a_request_carries_all_that_the_driver_knows() {
+fn a_request_carries_all_that_the_driver_knows() {
     let options = json!({"seed": 7}).as_object().unwrap().clone();
     let mut driver = bound(
         NativeDriver::new()
@@ -86,21 +86,21 @@ fn i8_a_request_carries_all_that_the_driver_knows() {
 }
 
 #[test]
-fn i9_a_driver_without_a_model_leaves_the_choice_to_the_client() {
+fn a_driver_without_a_model_leaves_the_choice_to_the_client() {
     assert_eq!(first_request(NativeDriver::new()).model, None);
     assert!(first_request(NativeDriver::new()).options.is_empty());
     assert_eq!(first_request(NativeDriver::new().model("m")).model.as_deref(), Some("m"));
 }
 
 #[test]
-fn i10_auto_may_call_or_answer() {
+fn auto_may_call_or_answer() {
     let mut driver = bound(NativeDriver::new());
     assert!(matches!(driver.decide(&add()), Decision::Call { calls, .. } if calls == add().reply.calls()));
     assert_eq!(driver.decide(&Response::text("8")), Decision::Answer("8".to_owned()));
 }
 
 #[test]
-fn i11_required_asks_again_once_and_then_fails() {
+fn required_asks_again_once_and_then_fails() {
     let mut driver = bound(NativeDriver::new().tool_choice(ToolChoice::Required));
     let demand = "You must call at least one of the tools.";
     let again = Decision::Again { messages: vec![Message::assistant("8"), Message::user(demand)] };
@@ -110,7 +110,7 @@ fn i11_required_asks_again_once_and_then_fails() {
 }
 
 #[test]
-fn i11_required_holds_until_the_first_call_of_each_execution() {
+fn required_holds_until_the_first_call_of_each_execution() {
     let mut driver = bound(NativeDriver::new().tool_choice(ToolChoice::Required));
     assert_eq!(driver.request(&[], &[]).tool_choice, ToolChoice::Required);
     driver.decide(&add());
@@ -123,7 +123,7 @@ fn i11_required_holds_until_the_first_call_of_each_execution() {
 }
 
 #[test]
-fn i12_none_is_text_only() {
+fn none_is_text_only() {
     let mut driver = bound(NativeDriver::new().tool_choice(ToolChoice::None));
     let request = driver.request(&[Message::user("hi")], &[]);
     assert_eq!((request.tools.len(), request.tool_choice), (0, ToolChoice::None));
@@ -137,7 +137,7 @@ fn i12_none_is_text_only() {
 }
 
 #[test]
-fn i13_specific_wants_that_tool() {
+fn specific_wants_that_tool() {
     let choice = ToolChoice::Specific("multiply".to_owned());
     let mut driver = bound(NativeDriver::new().tool_choice(choice.clone()));
     assert_eq!(driver.request(&[], &[]).tool_choice, choice);
@@ -152,7 +152,7 @@ fn i13_specific_wants_that_tool() {
 }
 
 #[test]
-fn i14_leaked_arguments_are_dropped_and_prose_is_kept() {
+fn leaked_arguments_are_dropped_and_prose_is_kept() {
     let mut driver = bound(NativeDriver::new());
     let mut check = |text: &str, expected: &str| {
         let response = with_text(text, add());
@@ -168,7 +168,7 @@ fn i14_leaked_arguments_are_dropped_and_prose_is_kept() {
 }
 
 #[test]
-fn i15_each_execution_is_two_messages_with_one_id() {
+fn each_execution_is_two_messages_with_one_id() {
     let driver = bound(NativeDriver::new());
     let calls = [intent("c1", "add", r#"{"a":1}"#), intent("c2", "divide", "{}")];
     let response = with_text("Let me see.", Response::calls(calls.to_vec()));
@@ -200,7 +200,7 @@ fn repeats_thoughts_with_every_call_of_a_reply() {
 }
 
 #[test]
-fn i15_a_history_is_one_that_providers_take() {
+fn a_history_is_one_that_providers_take() {
     let driver = bound(NativeDriver::new());
     let check = |name: &str, arguments: &str, expected: (&str, &str)| {
         let messages = driver.replay(&execution(intent("c", name, arguments), Ok(Vec::new())));
@@ -216,7 +216,7 @@ fn i15_a_history_is_one_that_providers_take() {
 }
 
 #[test]
-fn i16_a_changed_call_is_told_to_the_model() {
+fn a_changed_call_is_told_to_the_model() {
     let mut done = execution(intent("c", "add", "{}"), Ok(vec![Content::text("8")]));
     done.modified = Some("`a` was cut to 3".to_owned());
     let messages = NativeDriver::new().replay(&done);
@@ -224,7 +224,7 @@ fn i16_a_changed_call_is_told_to_the_model() {
 }
 
 #[test]
-fn l13_a_provider_without_tools_is_told_of_none_and_its_calls_are_not_looked_at() {
+fn a_provider_without_tools_is_told_of_none_and_its_calls_are_not_looked_at() {
     let mut driver =
         bound(NativeDriver::new().supports_tools(false).tool_choice(ToolChoice::Required).inline_calls(true));
     let request = driver.request(&[Message::user("hi")], &[]);
@@ -239,7 +239,7 @@ fn l13_a_provider_without_tools_is_told_of_none_and_its_calls_are_not_looked_at(
 }
 
 #[test]
-fn l11_an_earlier_call_is_replayed_as_a_pair() {
+fn an_earlier_call_is_replayed_as_a_pair() {
     let done = execution(intent("c", "add", r#"{"a":1}"#), Ok(vec![Content::text("8")]));
     let messages = NativeDriver::new().replay(&done);
     assert_eq!((messages[0].role, messages[1].role), (Role::Assistant, Role::Tool));
@@ -247,7 +247,7 @@ fn l11_an_earlier_call_is_replayed_as_a_pair() {
 }
 
 #[test]
-fn k25_inline_calls_are_taken_only_where_that_is_asked_for() {
+fn inline_calls_are_taken_only_where_that_is_asked_for() {
     let text = r#"{"tool": "add", "arguments": {"a": 3, "b": 5}"#;
     assert_eq!(bound(NativeDriver::new()).decide(&Response::text(text)), Decision::Answer(text.to_owned()));
     let mut driver = bound(NativeDriver::new().inline_calls(true));

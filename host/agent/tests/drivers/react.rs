@@ -27,7 +27,7 @@ fn replies(texts: &[&str]) -> Vec<Response> {
 }
 
 #[test]
-fn i2_the_react_driver_calculates() {
+fn the_react_driver_calculates() {
     let played = play(&mut ReactDriver::new(), "(3 + 5) * 2", replies(&[ADD, MULTIPLY, ANSWER]));
     assert_eq!(played.end, Decision::Answer("16".to_owned()));
     let expected = [
@@ -41,7 +41,7 @@ fn i2_the_react_driver_calculates() {
 }
 
 #[test]
-fn i17_the_system_prompt_describes_the_tools() {
+fn the_system_prompt_describes_the_tools() {
     let mut driver = bound(ReactDriver::new().system_prompt("Be brief."));
     let request = driver.request(&[Message::user("hi")], &[]);
     let rules = &request.messages[0];
@@ -53,7 +53,7 @@ fn i17_the_system_prompt_describes_the_tools() {
 }
 
 #[test]
-fn i18_the_defaults_are_json_two_retries_and_no_separate_answer() {
+fn the_defaults_are_json_two_retries_and_no_separate_answer() {
     let mut driver = bound(ReactDriver::default());
     let request = driver.request(&[Message::user("hi")], &[]);
     assert!(request.json_schema.as_ref().is_some_and(|schema| schema.to_string().contains("\"add\"")));
@@ -68,7 +68,7 @@ fn i18_the_defaults_are_json_two_retries_and_no_separate_answer() {
 }
 
 #[test]
-fn i19_call_tool_is_a_call() {
+fn call_tool_is_a_call() {
     let mut driver = bound(ReactDriver::new());
     let call = intent("", "add", r#"{"a": 3, "b": 5}"#);
     let expected = Decision::Call { text: "sum first".to_owned(), calls: vec![call], refused: Vec::new() };
@@ -76,13 +76,13 @@ fn i19_call_tool_is_a_call() {
 }
 
 #[test]
-fn i20_final_answer_is_the_answer() {
+fn final_answer_is_the_answer() {
     let mut driver = bound(ReactDriver::new());
     assert_eq!(driver.decide(&Response::text(ANSWER)), Decision::Answer("16".to_owned()));
 }
 
 #[test]
-fn i21_the_final_answer_can_be_a_request_of_its_own() {
+fn the_final_answer_can_be_a_request_of_its_own() {
     let options = json!({"seed": 7}).as_object().unwrap().clone();
     let mut driver = ReactDriver::new()
         .system_prompt("Be kind.")
@@ -108,7 +108,7 @@ fn i21_the_final_answer_can_be_a_request_of_its_own() {
 }
 
 #[test]
-fn i21_only_the_final_answer_is_shown_while_it_is_written() {
+fn only_the_final_answer_is_shown_while_it_is_written() {
     let passed_deltas = |driver: &ReactDriver| {
         let mut seen = Vec::new();
         let mut sink = |delta: Delta| seen.push(delta);
@@ -129,7 +129,7 @@ fn i21_only_the_final_answer_is_shown_while_it_is_written() {
 }
 
 #[test]
-fn i21_an_empty_final_reply_loses_nothing() {
+fn an_empty_final_reply_loses_nothing() {
     let mut driver = ReactDriver::new().model("small").final_via_inference(true);
     let played = play(&mut driver, "3 + 5", replies(&[ANSWER, " "]));
     assert_eq!(played.end, Decision::Answer("16".to_owned()));
@@ -139,7 +139,7 @@ fn i21_an_empty_final_reply_loses_nothing() {
 }
 
 #[test]
-fn i22_a_reply_without_a_decision_fails_after_the_retries() {
+fn a_reply_without_a_decision_fails_after_the_retries() {
     let played = play(&mut ReactDriver::new(), "hi", replies(&["no idea", "", "still none", "never asked for"]));
     let message = "No decision found: there is no JSON object in it.".to_owned();
     assert_eq!(
@@ -153,7 +153,7 @@ fn i22_a_reply_without_a_decision_fails_after_the_retries() {
 }
 
 #[test]
-fn i22_a_good_decision_starts_the_count_of_retries_again() {
+fn a_good_decision_starts_the_count_of_retries_again() {
     let played = play(&mut ReactDriver::new(), "hi", replies(&["?", "?", ADD, "?", "?", ANSWER]));
     assert_eq!(played.end, Decision::Answer("16".to_owned()));
     let played = play(&mut ReactDriver::new().max_retries(0), "hi", replies(&["?"]));
@@ -161,7 +161,7 @@ fn i22_a_good_decision_starts_the_count_of_retries_again() {
 }
 
 #[test]
-fn i23_an_invalid_decision_fails_after_the_retries_and_runs_nothing() {
+fn an_invalid_decision_fails_after_the_retries_and_runs_nothing() {
     let played = play(&mut ReactDriver::new(), "hi", replies(&[UNKNOWN, UNKNOWN, UNKNOWN]));
     let message = "Requested tool is not available.".to_owned();
     assert_eq!(played.end, Decision::Failed(DecisionError { fault: DecisionFault::Validation, message }));
@@ -170,7 +170,7 @@ fn i23_an_invalid_decision_fails_after_the_retries_and_runs_nothing() {
 }
 
 #[test]
-fn i25_a_step_is_thought_action_and_observation() {
+fn a_step_is_thought_action_and_observation() {
     let driver = bound(ReactDriver::new());
     let call = || ToolIntent { id: "c".to_owned(), ..intent("", "divide", r#"{"a": 1, "b": 0}"#) };
     let check = |outcome: Result<Vec<Content>, CallError>, expected: &str| {
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn i22_never_more_than_the_retries(retries in 0_u32..5, text in "[^{]*") {
+    fn never_more_than_the_retries(retries in 0_u32..5, text in "[^{]*") {
         let mut driver = bound(ReactDriver::new().max_retries(retries));
         // Other JSON is no decision either.
         let again = |_: &i32| matches!(driver.decide(&Response::text(text.as_str())), Decision::Again { .. });

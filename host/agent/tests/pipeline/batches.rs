@@ -15,7 +15,7 @@ use crate::stage::{intent, stage, stage_of};
 const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
 
 #[tokio::test]
-async fn i5_one_execution_for_each_call_in_call_order() {
+async fn one_execution_for_each_call_in_call_order() {
     let stage = stage(|builder| builder);
     let outcome = stage.batch(&[("fail", "{}"), ADD, ("nope", "{}")]).await;
     let names: Vec<_> = outcome.executions.iter().map(|execution| execution.name()).collect();
@@ -23,7 +23,7 @@ async fn i5_one_execution_for_each_call_in_call_order() {
 }
 
 #[tokio::test]
-async fn g15_a_failed_call_never_blocks_its_siblings() {
+async fn a_failed_call_never_blocks_its_siblings() {
     let stage = stage(|builder| builder);
     let outcome = stage.batch(&[("panic", "{}"), ADD, ("echo", "not json"), ADD]).await;
     let ok: Vec<_> = outcome.executions.iter().map(|execution| !execution.has_error()).collect();
@@ -45,7 +45,7 @@ fn sleeper() -> Arc<BuiltIns> {
 }
 
 #[tokio::test]
-async fn g13_the_calls_of_a_batch_run_at_the_same_time() {
+async fn the_calls_of_a_batch_run_at_the_same_time() {
     let stage = stage_of(sleeper(), |builder| builder);
     let began = Instant::now();
     stage.batch(&[("sleep", r#"{"millis": 100}"#); 3]).await;
@@ -53,7 +53,7 @@ async fn g13_the_calls_of_a_batch_run_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn g14_results_keep_the_order_of_calls_whatever_ends_first() {
+async fn results_keep_the_order_of_calls_whatever_ends_first() {
     let stage = stage_of(sleeper(), |builder| builder);
     let calls = [("sleep", r#"{"millis": 60}"#), ("sleep", r#"{"millis": 30}"#), ("sleep", r#"{"millis": 1}"#)];
     let outcome = stage.batch(&calls).await;
@@ -62,7 +62,7 @@ async fn g14_results_keep_the_order_of_calls_whatever_ends_first() {
 }
 
 #[tokio::test]
-async fn i30_an_empty_call_id_is_replaced_by_one_that_all_records_share() {
+async fn an_empty_call_id_is_replaced_by_one_that_all_records_share() {
     let stage = stage(|builder| builder);
     let outcome = stage.pipeline.execute(vec![intent("", ADD.0, ADD.1)], &stage.scope).await;
     let id = &outcome.executions[0].call.id;
@@ -74,7 +74,7 @@ async fn i30_an_empty_call_id_is_replaced_by_one_that_all_records_share() {
 }
 
 #[tokio::test]
-async fn i33_a_stop_ends_the_run_and_is_no_result() {
+async fn a_stop_ends_the_run_and_is_no_result() {
     let stage = stage(|builder| builder);
     let outcome = stage.batch(&[ADD, ("stop", "{}")]).await;
     assert_eq!(outcome.ended, Some(BatchEnd::Stop { reason: "enough".to_owned() }));
@@ -89,7 +89,7 @@ async fn i33_a_stop_ends_the_run_and_is_no_result() {
 }
 
 #[tokio::test]
-async fn i34_the_first_failure_ends_the_batch_if_asked_to() {
+async fn the_first_failure_ends_the_batch_if_asked_to() {
     let calls = [ADD, ("fail", "{}"), ADD];
     let modes = Modes { throw_on_tool_failure: true, ..Modes::default() };
     let strict = stage(|builder| builder.modes(modes));
@@ -107,7 +107,7 @@ fn block_echo() -> Arc<HookFn<impl Fn(&mut ToolUse) -> BeforeAction + Send + Syn
 }
 
 #[tokio::test]
-async fn i35_the_first_block_ends_the_batch_if_asked_to() {
+async fn the_first_block_ends_the_batch_if_asked_to() {
     let calls = [ADD, ("echo", r#"{"text": "x"}"#), ADD];
     let modes = Modes { stop_on_tool_block: true, ..Modes::default() };
     let outcome = stage(|builder| builder.before(block_echo()).modes(modes)).batch(&calls).await;
@@ -116,7 +116,7 @@ async fn i35_the_first_block_ends_the_batch_if_asked_to() {
 }
 
 #[tokio::test]
-async fn i36_without_flags_everything_is_collected() {
+async fn without_flags_everything_is_collected() {
     let outcome = stage(|builder| builder.before(block_echo()))
         .batch(&[ADD, ("echo", r#"{"text": "x"}"#), ("fail", "{}"), ADD])
         .await;
@@ -125,7 +125,7 @@ async fn i36_without_flags_everything_is_collected() {
 }
 
 #[tokio::test]
-async fn i42_a_batch_costs_in_proportion_to_its_calls() {
+async fn a_batch_costs_in_proportion_to_its_calls() {
     let stage = stage(|builder| builder);
     let time = async |count: usize| {
         let began = Instant::now();
@@ -149,7 +149,7 @@ async fn records_the_end_of_a_dropped_call() {
 }
 
 #[tokio::test]
-async fn k22_onlookers_see_successful_actions() {
+async fn onlookers_see_successful_actions() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let calls = Arc::clone(&seen);
     let observers = Observers {

@@ -41,7 +41,7 @@ fn tool_answering(name: &str, text: &'static str) -> Arc<BuiltIns> {
 }
 
 #[tokio::test]
-async fn c3_registries_are_asked_in_order_and_the_first_hit_wins() {
+async fn registries_are_asked_in_order_and_the_first_hit_wins() {
     let add = |builder: PipelineBuilder| {
         builder
             .provider(Arc::new(Other(ProviderKind::Mcp, tool_answering("where", "mcp"))))
@@ -56,7 +56,7 @@ async fn c3_registries_are_asked_in_order_and_the_first_hit_wins() {
 }
 
 #[tokio::test]
-async fn c4_a_miss_is_a_structured_failure() {
+async fn a_miss_is_a_structured_failure() {
     let stage = stage(|builder| builder);
     let execution = stage.call("nope", "{}").await;
     assert_eq!(execution.status, Status::RejectedNotFound);
@@ -66,21 +66,21 @@ async fn c4_a_miss_is_a_structured_failure() {
 }
 
 #[tokio::test]
-async fn c5_arguments_that_do_not_fit_are_a_structured_failure() {
+async fn arguments_that_do_not_fit_are_a_structured_failure() {
     let execution = stage(|builder| builder).call("add", r#"{"a": "1", "b": 2}"#).await;
     assert_eq!(execution.status, Status::RejectedSchema);
     assert!(execution.error_message().contains("/a: expected an integer"), "{}", execution.error_message());
 }
 
 #[tokio::test]
-async fn i31_all_missing_parameters_are_listed() {
+async fn all_missing_parameters_are_listed() {
     let execution = stage(|builder| builder).call("add", "{}").await;
     assert!(execution.error_message().contains("Missing required parameters: a, b"), "{}", execution.error_message());
     assert!(execution.error_message().contains("arguments did not match schema"));
 }
 
 #[tokio::test]
-async fn l10_nothing_is_coerced_and_nothing_undeclared_passes() {
+async fn nothing_is_coerced_and_nothing_undeclared_passes() {
     let stage = stage(|builder| builder);
     for arguments in [r#"{"a": "1", "b": 2}"#, r#"{"a": 1.5, "b": 2}"#, r#"{"a": 1, "b": 2, "c": 3}"#] {
         assert_eq!(stage.call("add", arguments).await.status, Status::RejectedSchema, "{arguments}");
@@ -93,7 +93,7 @@ async fn l10_nothing_is_coerced_and_nothing_undeclared_passes() {
 }
 
 #[tokio::test]
-async fn l9_a_string_is_at_most_10240_bytes_wherever_it_stands() {
+async fn a_string_is_at_most_10240_bytes_wherever_it_stands() {
     let stage = stage(|builder| builder);
     let check = async |text: String, status: Status| {
         let execution = stage.call("echo", &json!({"text": text}).to_string()).await;
@@ -105,7 +105,7 @@ async fn l9_a_string_is_at_most_10240_bytes_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn l23_arguments_that_are_not_json_are_rejected_even_if_nothing_is_required() {
+async fn arguments_that_are_not_json_are_rejected_even_if_nothing_is_required() {
     let stage = stage(|builder| builder);
     for arguments in ["", " ", "{", "nonsense", "[]", "null", "{} {}"] {
         assert_eq!(stage.call("fail", arguments).await.status, Status::RejectedSchema, "{arguments:?}");
@@ -113,7 +113,7 @@ async fn l23_arguments_that_are_not_json_are_rejected_even_if_nothing_is_require
 }
 
 #[tokio::test]
-async fn l6_the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
+async fn the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
     let tools = BuiltIns::default();
     let run =
         |_: Text, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
@@ -130,7 +130,7 @@ async fn l6_the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
 }
 
 #[tokio::test]
-async fn l20_the_actor_comes_from_the_host_and_is_not_shown_to_the_model() {
+async fn the_actor_comes_from_the_host_and_is_not_shown_to_the_model() {
     let tools = BuiltIns::default();
     let run =
         |_: Text, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
@@ -159,7 +159,7 @@ fn skilled() -> Stage {
 }
 
 #[tokio::test]
-async fn k18_a_tool_of_another_skill_is_refused_and_invisible() {
+async fn a_tool_of_another_skill_is_refused_and_invisible() {
     let stage = skilled();
     let execution = stage.call("echo", r#"{"text": "x"}"#).await;
     assert_eq!(execution.status, Status::RejectedAllowlist);
@@ -169,7 +169,7 @@ async fn k18_a_tool_of_another_skill_is_refused_and_invisible() {
 }
 
 #[tokio::test]
-async fn k17_no_other_name_is_in_the_refusal_or_the_records() {
+async fn no_other_name_is_in_the_refusal_or_the_records() {
     let stage = skilled();
     let execution = stage.call("echo", "{}").await;
     for hidden in ["panic", "stop", "fail"] {
@@ -179,7 +179,7 @@ async fn k17_no_other_name_is_in_the_refusal_or_the_records() {
 }
 
 #[tokio::test]
-async fn k19_nothing_in_the_call_can_widen_the_list() {
+async fn nothing_in_the_call_can_widen_the_list() {
     let stage = skilled();
     for name in ["echo", "ECHO", "echo ", "add\u{200b}", "math/echo", "\u{0435}cho"] {
         assert!(stage.call(name, r#"{"text": "allowed: [echo]", "skill": "talk"}"#).await.has_error(), "{name}");
@@ -187,7 +187,7 @@ async fn k19_nothing_in_the_call_can_widen_the_list() {
 }
 
 #[tokio::test]
-async fn l5_the_envelope_is_enforced_when_the_call_is_made() {
+async fn the_envelope_is_enforced_when_the_call_is_made() {
     let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
     let envelope = lists.seal("support", Some(["add".to_owned()].into()), None, None).unwrap();
     let mut stage = stage(|builder| builder.allowlists(lists));
@@ -203,7 +203,7 @@ async fn l5_the_envelope_is_enforced_when_the_call_is_made() {
 }
 
 #[tokio::test]
-async fn l18_refusals_that_nobody_else_needs_to_know_are_not_streamed() {
+async fn refusals_that_nobody_else_needs_to_know_are_not_streamed() {
     let stage = skilled();
     stage.call("echo", "{}").await;
     stage.call("nope", "{}").await;
@@ -220,7 +220,7 @@ async fn l18_refusals_that_nobody_else_needs_to_know_are_not_streamed() {
 }
 
 #[test]
-fn k9_a_skill_that_names_what_is_not_there_is_refused() {
+fn a_skill_that_names_what_is_not_there_is_refused() {
     let lists =
         Allowlists { skills: [("s".to_owned(), Skill::new().component_tool("ad"))].into(), ..Allowlists::default() };
     let error = PipelineBuilder::default().provider(tools()).allowlists(lists).build().unwrap_err();
@@ -228,7 +228,7 @@ fn k9_a_skill_that_names_what_is_not_there_is_refused() {
 }
 
 #[tokio::test]
-async fn c13_records_say_where_a_call_ran() {
+async fn records_say_where_a_call_ran() {
     let add = |builder: PipelineBuilder| {
         builder.provider(Arc::new(Other(ProviderKind::Component, tool_answering("where", "there"))))
     };
@@ -241,7 +241,7 @@ async fn c13_records_say_where_a_call_ran() {
 }
 
 #[tokio::test]
-async fn l19_a_channel_is_told_in_its_own_words() {
+async fn a_channel_is_told_in_its_own_words() {
     let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
     let envelope = lists.seal("support", Some(["panic".to_owned()].into()), None, None).unwrap();
     let mut stage = stage(|builder| builder.allowlists(lists));
@@ -307,7 +307,7 @@ async fn suggests_names_that_may_be_called() {
 }
 
 #[tokio::test]
-async fn i37_an_execution_tells_what_was_asked_and_what_became_of_it() {
+async fn an_execution_tells_what_was_asked_and_what_became_of_it() {
     let stage = stage(|builder| builder);
     let (good, bad) = (stage.call("add", ADD).await, stage.call("fail", "{}").await);
     assert_ne!(good.id, bad.id);

@@ -30,7 +30,7 @@ fn counted() -> (Arc<BuiltIns>, Arc<Mutex<u32>>) {
 }
 
 #[tokio::test]
-async fn c1_a_call_is_intent_only_until_the_pipeline_runs_it() {
+async fn a_call_is_intent_only_until_the_pipeline_runs_it() {
     let (tools, runs) = counted();
     let stage = stage_of(tools, |builder| builder);
     let call = intent("c", "act", "{}");
@@ -43,7 +43,7 @@ async fn c1_a_call_is_intent_only_until_the_pipeline_runs_it() {
 }
 
 #[tokio::test]
-async fn l1_a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_function() {
+async fn a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_function() {
     let tools = BuiltIns::default();
     assert!(tools.tools().is_empty(), "the host brings all tools");
     let run = |pair: Pair, call: Arc<Invocation>| async move {
@@ -66,7 +66,7 @@ async fn l1_a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_f
 }
 
 #[tokio::test]
-async fn c24_a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
+async fn a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
     let tools = BuiltIns::default();
     let run = |text: Text, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text.text) };
     tools.register(BuiltIn::new("read", "Reads.", run).unwrap().with_annotations(read_only())).unwrap();
@@ -95,7 +95,7 @@ impl StateSink for States {
 }
 
 #[tokio::test]
-async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
+async fn a_hook_changes_the_result_and_the_state_after_the_call() {
     let states = Arc::new(States::default());
     let hook = HookFn::new("count", 0, &[Field::Result, Field::State], |used: &mut CompletedToolUse| {
         used.outcome = Ok(vec![Content::text("changed")]);
@@ -118,7 +118,7 @@ async fn i28_a_hook_changes_the_result_and_the_state_after_the_call() {
 }
 
 #[tokio::test]
-async fn i38_events_of_a_call_say_who_where_what_and_when() {
+async fn events_of_a_call_say_who_where_what_and_when() {
     let mut stage = stage_of(tools(), |builder| builder);
     stage.scope = Scope {
         actor: Some(Arc::from("ann")),
@@ -164,7 +164,7 @@ impl Recorder for LimitedRecorder {
 }
 
 #[tokio::test]
-async fn g24_a_call_whose_start_is_not_kept_does_not_run_and_one_that_ran_keeps_its_result() {
+async fn a_call_whose_start_is_not_kept_does_not_run_and_one_that_ran_keeps_its_result() {
     for (room, ran) in [(0, 0), (1, 1), (2, 1)] {
         let (tools, runs) = counted();
         let stage = stage_of(tools, |builder| builder.recorder(Arc::new(LimitedRecorder(Mutex::new(room)))));

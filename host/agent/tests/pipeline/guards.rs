@@ -24,7 +24,7 @@ fn statuses(stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn c10_a_rule_changes_the_arguments_and_the_agent_is_told() {
+async fn a_rule_changes_the_arguments_and_the_agent_is_told() {
     let rule = RuleFn::new("cap", |_: &ProposedCall| Verdict::Modify {
         arguments: json!({"a": 1, "b": 1}),
         note: "b was capped at 1".to_owned(),
@@ -45,7 +45,7 @@ async fn checks_arguments_that_a_rule_changed() {
 }
 
 #[tokio::test]
-async fn c11_a_denied_call_never_runs_and_says_why() {
+async fn a_denied_call_never_runs_and_says_why() {
     let rule = RuleFn::new("no", |_: &ProposedCall| Verdict::Deny { reason: "not on Sundays".to_owned() });
     let stage = stage(|builder| builder.rule(Arc::new(rule)));
     let execution = stage.call("add", ADD).await;
@@ -55,7 +55,7 @@ async fn c11_a_denied_call_never_runs_and_says_why() {
 }
 
 #[tokio::test]
-async fn c12_every_verdict_is_recorded_with_its_call() {
+async fn every_verdict_is_recorded_with_its_call() {
     let allow = RuleFn::new("yes", |_: &ProposedCall| Verdict::Allow);
     let stage = stage(|builder| builder.rule(Arc::new(allow)));
     stage.call("add", ADD).await;
@@ -76,7 +76,7 @@ impl Judge for DenyingJudge {
 }
 
 #[tokio::test]
-async fn c28_what_a_judge_used_is_told_with_the_batch() {
+async fn what_a_judge_used_is_told_with_the_batch() {
     let policy = JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() };
     let stage = stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy));
     let outcome = stage.batch(&[("add", ADD), ("add", ADD)]).await;
@@ -87,7 +87,7 @@ async fn c28_what_a_judge_used_is_told_with_the_batch() {
 }
 
 #[tokio::test]
-async fn c8_reads_are_not_judged_unless_the_policy_asks_for_it() {
+async fn reads_are_not_judged_unless_the_policy_asks_for_it() {
     let judged = |policy: JudgePolicy| stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy));
     let default = judged(JudgePolicy::default());
     assert_eq!(default.call("add", ADD).await.status, Status::Ok);
@@ -109,7 +109,7 @@ impl Approver for FixedAnswer {
 }
 
 #[tokio::test]
-async fn c11_a_person_is_asked_and_nobody_means_no() {
+async fn a_person_is_asked_and_nobody_means_no() {
     let ask = || Arc::new(RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "really?".to_owned() }));
     let nobody = stage(|builder| builder.rule(ask()));
     assert_eq!(nobody.call("add", ADD).await.error().unwrap().kind, ErrorKind::NeedsApproval);
@@ -123,7 +123,7 @@ async fn c11_a_person_is_asked_and_nobody_means_no() {
 }
 
 #[tokio::test]
-async fn i27_a_hook_changes_or_blocks_a_call() {
+async fn a_hook_changes_or_blocks_a_call() {
     let hook = |before: BeforeAction| {
         HookFn::new("hook", 0, &[Field::Arguments], move |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
@@ -150,7 +150,7 @@ async fn checks_arguments_that_a_hook_changed() {
 }
 
 #[tokio::test]
-async fn i40_undeclared_changes_are_undone_and_fail_in_strict_mode() {
+async fn undeclared_changes_are_undone_and_fail_in_strict_mode() {
     let hook = || {
         Arc::new(HookFn::new("sly", 0, &[] as &[Field], |call: &mut ToolUse| {
             call.arguments = json!({"a": 10, "b": 10});
@@ -166,7 +166,7 @@ async fn i40_undeclared_changes_are_undone_and_fail_in_strict_mode() {
 }
 
 #[tokio::test]
-async fn i40_hooks_run_in_descending_priority() {
+async fn hooks_run_in_descending_priority() {
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let hook = |name: &'static str, priority| {
         let order = Arc::clone(&order);
@@ -181,7 +181,7 @@ async fn i40_hooks_run_in_descending_priority() {
 }
 
 #[tokio::test]
-async fn i29_a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
+async fn a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
     let tools = BuiltIns::default();
     let run =
         |_: Pair, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.state.as_deref().map(str::to_owned)) };
@@ -199,7 +199,7 @@ async fn i29_a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
 }
 
 #[tokio::test]
-async fn c6_rules_are_asked_after_the_schema_and_before_the_tool() {
+async fn rules_are_asked_after_the_schema_and_before_the_tool() {
     let allow = RuleFn::new("yes", |_: &ProposedCall| Verdict::Allow);
     let stage = stage(|builder| builder.rule(Arc::new(allow)));
     stage.call("add", "{}").await;
@@ -209,14 +209,14 @@ async fn c6_rules_are_asked_after_the_schema_and_before_the_tool() {
 }
 
 #[tokio::test]
-async fn c9_an_allowed_call_goes_on_unchanged() {
+async fn an_allowed_call_goes_on_unchanged() {
     let allow = RuleFn::new("yes", |_: &ProposedCall| Verdict::Allow);
     let execution = stage(|builder| builder.rule(Arc::new(allow))).call("add", ADD).await;
     assert_eq!((execution.result.text().as_deref(), execution.modified), (Some("3"), None));
 }
 
 #[tokio::test]
-async fn c27_a_rate_limit_needs_no_change_of_the_agent() {
+async fn a_rate_limit_needs_no_change_of_the_agent() {
     let left = std::sync::atomic::AtomicU32::new(2);
     let limit = RuleFn::new("rate", move |_: &ProposedCall| {
         let free = left.fetch_update(std::sync::atomic::Ordering::Relaxed, std::sync::atomic::Ordering::Relaxed, |n| {

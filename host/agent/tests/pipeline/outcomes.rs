@@ -21,7 +21,7 @@ const ADD: &str = r#"{"a": 1, "b": 2}"#;
 const SECRET: &str = r#"{"text": "hunter2"}"#;
 
 #[tokio::test]
-async fn c18_a_success_has_the_id_of_its_call_and_says_what_it_is() {
+async fn a_success_has_the_id_of_its_call_and_says_what_it_is() {
     let execution = stage(|builder| builder).call("echo", r#"{"text": "hällo"}"#).await;
     let shape = serde_json::to_value(&execution.result).unwrap();
     assert_eq!((&shape["id"], &shape["status"]), (&json!("c0"), &json!("ok")));
@@ -31,7 +31,7 @@ async fn c18_a_success_has_the_id_of_its_call_and_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn c19_a_failure_has_the_same_shape() {
+async fn a_failure_has_the_same_shape() {
     let execution = stage(|builder| builder).call("divide", r#"{"a": 1, "b": 0}"#).await;
     let shape = serde_json::to_value(&execution.result).unwrap();
     assert_eq!((&shape["id"], &shape["status"]), (&json!("c0"), &json!("error")));
@@ -39,7 +39,7 @@ async fn c19_a_failure_has_the_same_shape() {
 }
 
 #[tokio::test]
-async fn i32_a_panic_is_a_failure_with_the_name_of_the_tool() {
+async fn a_panic_is_a_failure_with_the_name_of_the_tool() {
     let execution = stage(|builder| builder).call("panic", "{}").await;
     assert_eq!((execution.status, execution.error().unwrap().kind), (Status::HandlerError, ErrorKind::Trap));
     let message = execution.error_message();
@@ -48,7 +48,7 @@ async fn i32_a_panic_is_a_failure_with_the_name_of_the_tool() {
 }
 
 #[tokio::test]
-async fn i26_the_order_of_a_call() {
+async fn the_order_of_a_call() {
     let after = HookFn::new("after", 0, &[], |_: &mut CompletedToolUse| AfterAction::Continue);
     let stage = stage(|builder| builder.after(Arc::new(after)));
     stage.call("add", ADD).await;
@@ -57,7 +57,7 @@ async fn i26_the_order_of_a_call() {
 }
 
 #[tokio::test]
-async fn c16_a_hook_transforms_a_result_before_anybody_sees_it() {
+async fn a_hook_transforms_a_result_before_anybody_sees_it() {
     let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut CompletedToolUse| {
         used.outcome = Ok(vec![Content::text("[redacted]")]);
         AfterAction::Continue
@@ -69,7 +69,7 @@ async fn c16_a_hook_transforms_a_result_before_anybody_sees_it() {
 }
 
 #[tokio::test]
-async fn c17_a_hook_rejects_a_result_and_the_model_never_sees_it() {
+async fn a_hook_rejects_a_result_and_the_model_never_sees_it() {
     let reject = HookFn::new("secrets", 0, &[], |used: &mut CompletedToolUse| {
         assert!(used.outcome.is_ok());
         AfterAction::Reject { reason: "contains secrets".to_owned() }
@@ -81,7 +81,7 @@ async fn c17_a_hook_rejects_a_result_and_the_model_never_sees_it() {
 }
 
 #[tokio::test]
-async fn c15_a_hook_that_panics_lets_nothing_through() {
+async fn a_hook_that_panics_lets_nothing_through() {
     let broken = HookFn::new("broken", 0, &[], |used: &mut CompletedToolUse| {
         assert!(used.outcome.is_err(), "broken on purpose");
         AfterAction::Continue
@@ -115,7 +115,7 @@ fn on_execution(remedy: Remedy) -> Policy {
 }
 
 #[tokio::test]
-async fn k25_only_idempotent_tools_are_tried_again() {
+async fn only_idempotent_tools_are_tried_again() {
     let check = async |annotations: Annotations, expected: u32| {
         let (tools, calls) = flaky(2, annotations, on_execution(Remedy::Retry(RetryPolicy::new(2))));
         let execution = stage_of(tools, |builder| builder).call("flaky", "{}").await;
@@ -127,7 +127,7 @@ async fn k25_only_idempotent_tools_are_tried_again() {
 }
 
 #[tokio::test]
-async fn k25_arguments_are_fixed_escalated_or_end_the_run() {
+async fn arguments_are_fixed_escalated_or_end_the_run() {
     let stage_with = |remedy: Remedy| {
         let recovery = Recovery { invalid_arguments: Some(remedy), ..Recovery::default() };
         stage(|builder| builder.agent_policy(Policy { recovery, ..Policy::default() }))
@@ -143,7 +143,7 @@ async fn k25_arguments_are_fixed_escalated_or_end_the_run() {
 }
 
 #[tokio::test]
-async fn k25_the_host_goes_before_the_tool() {
+async fn the_host_goes_before_the_tool() {
     let (tools, calls) = flaky(9, Annotations::default(), on_execution(Remedy::Stop));
     let stage = stage_of(tools, |builder| builder.tool_policy("flaky", on_execution(Remedy::Tell)));
     assert!(stage.call("flaky", "{}").await.has_error());
@@ -151,7 +151,7 @@ async fn k25_the_host_goes_before_the_tool() {
 }
 
 #[tokio::test]
-async fn c26_failures_of_every_sort_come_back_as_results() {
+async fn failures_of_every_sort_come_back_as_results() {
     let (flaky, _) = flaky(9, Annotations::default(), Policy::default());
     let stage = stage_of(tools(), |builder| builder);
     let down = stage_of(flaky, |builder| builder).call("flaky", "{}").await;
@@ -163,7 +163,7 @@ async fn c26_failures_of_every_sort_come_back_as_results() {
 }
 
 #[tokio::test]
-async fn l22_the_model_sees_4096_bytes() {
+async fn the_model_sees_4096_bytes() {
     let text = "x".repeat(5_000);
     let execution = stage(|builder| builder).call("echo", &json!({"text": text}).to_string()).await;
     let shown = execution.result.text().unwrap();
@@ -173,7 +173,7 @@ async fn l22_the_model_sees_4096_bytes() {
 }
 
 #[tokio::test]
-async fn l8_a_call_that_overruns_is_marked_and_its_result_used() {
+async fn a_call_that_overruns_is_marked_and_its_result_used() {
     let policy = Policy { expected_duration: Some(std::time::Duration::ZERO), ..Policy::default() };
     let stage = stage(|builder| builder.tool_policy("add", policy));
     assert_eq!(stage.call("add", ADD).await.result.text().as_deref(), Some("3"));

@@ -33,7 +33,7 @@ fn twice() -> u8 {
 }
 
 #[tokio::test]
-async fn k14_a_field_with_a_default_need_not_be_given() {
+async fn a_field_with_a_default_need_not_be_given() {
     let tools = BuiltIns::default();
     let run =
         |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(args.name.repeat(args.times.into())) };
@@ -45,7 +45,7 @@ async fn k14_a_field_with_a_default_need_not_be_given() {
 }
 
 #[test]
-fn k11_the_schema_comes_from_the_type() {
+fn the_schema_comes_from_the_type() {
     let run = |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(args.name) };
     let tool = BuiltIn::new("greet", "Greets.", run).unwrap();
     let name = json!({"type": "string", "description": "Whom to greet."});
@@ -53,7 +53,7 @@ fn k11_the_schema_comes_from_the_type() {
 }
 
 #[tokio::test]
-async fn k12_the_function_gets_and_gives_typed_values() {
+async fn the_function_gets_and_gives_typed_values() {
     #[derive(serde::Serialize)]
     struct Sum {
         sum: i64,
@@ -84,7 +84,7 @@ struct Pairs {
 }
 
 #[tokio::test]
-async fn k13_arguments_that_the_type_does_not_take_never_reach_the_function() {
+async fn arguments_that_the_type_does_not_take_never_reach_the_function() {
     let tools = BuiltIns::default();
     let run = |_: Pairs, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>("ran") };
     tools.register(BuiltIn::new("pairs", "Takes even numbers.", run).unwrap()).unwrap();
@@ -97,7 +97,7 @@ async fn k13_arguments_that_the_type_does_not_take_never_reach_the_function() {
 }
 
 #[test]
-fn l3_a_name_is_registered_once_and_replaced_on_purpose() {
+fn a_name_is_registered_once_and_replaced_on_purpose() {
     let tools = tools();
     let echo = || BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap();
     assert!(tools.register(echo()).unwrap_err().to_string().contains("'echo' is registered already"));
@@ -108,7 +108,7 @@ fn l3_a_name_is_registered_once_and_replaced_on_purpose() {
 }
 
 #[test]
-fn l12_a_tool_that_asks_who_is_calling_is_not_made() {
+fn a_tool_that_asks_who_is_calling_is_not_made() {
     #[derive(Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     #[allow(dead_code, reason = "only its schema matters")]
@@ -121,7 +121,7 @@ fn l12_a_tool_that_asks_who_is_calling_is_not_made() {
 
 #[allow(deprecated, reason = "that it works is what is tested")]
 #[test]
-fn k8_skills_take_handles_and_names_still_work() {
+fn skills_take_handles_and_names_still_work() {
     let tools = BuiltIns::default();
     let handle =
         tools.register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap()).unwrap();
@@ -129,7 +129,7 @@ fn k8_skills_take_handles_and_names_still_work() {
 }
 
 #[test]
-fn k10_a_skill_with_tools_is_for_a_model_and_one_without_is_not() {
+fn a_skill_with_tools_is_for_a_model_and_one_without_is_not() {
     let handle = BuiltIns::default()
         .register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap());
     let handle = handle.unwrap();
@@ -138,7 +138,7 @@ fn k10_a_skill_with_tools_is_for_a_model_and_one_without_is_not() {
 }
 
 #[tokio::test]
-async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
+async fn what_a_tool_keeps_to_itself_is_in_no_record() {
     let check = async |persist: Persistence| {
         let stage = stage(|builder| {
             let policy = Policy { persist: Some(persist), ..Policy::default() };
@@ -161,7 +161,7 @@ async fn l15_what_a_tool_keeps_to_itself_is_in_no_record() {
 }
 
 #[tokio::test]
-async fn k20_knowledge_is_loaded_when_it_is_called_for() {
+async fn knowledge_is_loaded_when_it_is_called_for() {
     let (stage, loads, _) = library();
     let specs = serde_json::to_string(&stage.pipeline.specs(&stage.scope)).unwrap();
     assert!(specs.contains("faq") && !specs.contains("the answer"));
@@ -171,7 +171,7 @@ async fn k20_knowledge_is_loaded_when_it_is_called_for() {
 }
 
 #[tokio::test]
-async fn k21_the_hook_for_knowledge_fires_and_the_one_for_actions_does_not() {
+async fn the_hook_for_knowledge_fires_and_the_one_for_actions_does_not() {
     let (stage, _, seen) = library();
     stage.call("faq", "{}").await;
     assert_eq!(*seen.lock().unwrap(), ["faq: the answer"]);
@@ -200,7 +200,7 @@ fn library() -> (Stage, Arc<Mutex<u32>>, Lines) {
 }
 
 #[tokio::test]
-async fn k15_memory_is_there_for_every_skill_once_it_is_configured() {
+async fn memory_is_there_for_every_skill_once_it_is_configured() {
     let tools = tools();
     let notes: Arc<dyn Memory> = Arc::new(InMemoryStore::default());
     memory::register(&tools, &notes).unwrap();
@@ -217,7 +217,7 @@ async fn k15_memory_is_there_for_every_skill_once_it_is_configured() {
 }
 
 #[tokio::test]
-async fn c22_a_short_account_of_calls_is_there_for_later_steps() {
+async fn a_short_account_of_calls_is_there_for_later_steps() {
     let episodes = Arc::new(Episodes::default());
     let stage = stage(|builder| builder.episodes(Arc::clone(&episodes)));
     stage.call("add", r#"{"a": 1, "b": 2}"#).await;
@@ -227,7 +227,7 @@ async fn c22_a_short_account_of_calls_is_there_for_later_steps() {
 }
 
 #[tokio::test]
-async fn c14_parts_of_a_result_are_told_while_the_call_runs() {
+async fn parts_of_a_result_are_told_while_the_call_runs() {
     let tools = BuiltIns::default();
     let run = |text: Text, call: Arc<Invocation>| async move {
         call.partials.send(Progress { fraction: Some(0.5), message: Some(text.text.into()), partial: Vec::new() });
@@ -246,7 +246,7 @@ async fn c14_parts_of_a_result_are_told_while_the_call_runs() {
 }
 
 #[tokio::test]
-async fn c20_a_record_has_arguments_result_and_cause() {
+async fn a_record_has_arguments_result_and_cause() {
     let mut stage = stage(|builder| builder);
     stage.scope.cause = Some("asked".to_owned());
     stage.call("add", r#"{ "b": 2, "a": 1 }"#).await;
@@ -262,7 +262,7 @@ async fn c20_a_record_has_arguments_result_and_cause() {
 }
 
 #[tokio::test]
-async fn l17_every_refusal_is_recorded_with_its_status() {
+async fn every_refusal_is_recorded_with_its_status() {
     let stage = stage(|builder| builder);
     stage.call("nope", "{}").await;
     stage.call("add", "{}").await;
@@ -272,7 +272,7 @@ async fn l17_every_refusal_is_recorded_with_its_status() {
 }
 
 #[tokio::test]
-async fn c21_the_calls_of_a_step_are_found_in_order() {
+async fn the_calls_of_a_step_are_found_in_order() {
     let mut stage = stage(|builder| builder);
     stage.call("add", r#"{"a": 1, "b": 2}"#).await;
     stage.scope.step = 2;
@@ -287,7 +287,7 @@ async fn c21_the_calls_of_a_step_are_found_in_order() {
 }
 
 #[tokio::test]
-async fn c23_every_completion_is_told_to_whoever_listens() {
+async fn every_completion_is_told_to_whoever_listens() {
     let stage = stage(|builder| builder);
     stage.batch(&[("add", r#"{"a": 1, "b": 2}"#), ("panic", "{}")]).await;
     let told: Vec<_> =
@@ -296,7 +296,7 @@ async fn c23_every_completion_is_told_to_whoever_listens() {
 }
 
 #[test]
-fn l4_nothing_is_reachable_unless_somebody_says_so() {
+fn nothing_is_reachable_unless_somebody_says_so() {
     let pipeline = PipelineBuilder::default().provider(tools()).build().unwrap();
     assert!(pipeline.specs(&Default::default()).is_empty());
     let pipeline = PipelineBuilder::default().provider(tools()).allowlists(everything()).build().unwrap();

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn l21_a_clock_counts_while_a_call_runs_and_is_gone_when_it_has_ended() {
+    fn a_clock_counts_while_a_call_runs_and_is_gone_when_it_has_ended() {
         let term = RecordingTerm::default();
         let drawn = || term.0.lock().unwrap().clone();
         let progress = CallProgress::with_target(ProgressDrawTarget::term_like(Box::new(term.clone())), true);

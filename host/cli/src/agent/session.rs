@@ -223,7 +223,7 @@ async fn load(
     let host = builder.limits(limits).memory_ceiling(memory_ceiling).build()?;
     for file in &typed.tool {
         let (load, _) = host::prepare_load(file, typed.allow_slow_compile);
-        let load = load.with_grant(grant.clone());
+        let load = load.grant(grant.clone());
         let load = if typed.powers.strict_imports { load.strict_imports() } else { load };
         host::load(&host, &host::file_name(file), load).await.map_err(host::with_option_hints)?;
     }

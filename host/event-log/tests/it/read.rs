@@ -29,7 +29,7 @@ fn record_round_trips() {
 }
 
 #[test]
-fn c20_records_are_found_by_every_part_of_a_filter() {
+fn records_are_found_by_every_part_of_a_filter() {
     let (_folder, path) = temporary_path();
     let log = EventLog::open(&path, &Options::default()).unwrap();
     for number in 1..=9 {
@@ -71,7 +71,7 @@ fn pages_continue_after_the_previous_one() {
 }
 
 #[test]
-fn c20_a_call_is_shown_with_what_led_to_it_and_what_followed() {
+fn a_call_is_shown_with_what_led_to_it_and_what_followed() {
     let log = EventLog::in_memory(&Options::default()).unwrap();
     let chain = [("start", None, None), ("asked", Some("start"), None), ("other", Some("asked"), Some("b"))];
     let call = [("verdict", Some("asked"), Some("a")), ("ran", Some("verdict"), Some("a"))];

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn l14_a_refusal_of_tools_is_told_from_a_refusal_of_one_tool() {
+    fn a_refusal_of_tools_is_told_from_a_refusal_of_one_tool() {
         let check = |body: &str, expected: bool| assert_eq!(is_tools_unsupported(body), expected, "{body}");
         check("registry/library/gemma:2b does not support tools", true);
         check("Unrecognized request argument supplied: tools", true);

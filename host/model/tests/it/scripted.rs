@@ -82,7 +82,7 @@ fn reads_a_script_from_a_file() {
 }
 
 #[tokio::test]
-async fn k2_any_closure_is_a_model_and_the_name_does_not_matter() {
+async fn any_closure_is_a_model_and_the_name_does_not_matter() {
     let model = |request: &Request| -> Result<Response, ModelError> {
         Ok(Response::text(format!("you said {}", request.messages.last().unwrap().content)))
     };
@@ -97,7 +97,7 @@ async fn k2_any_closure_is_a_model_and_the_name_does_not_matter() {
 }
 
 #[test]
-fn k4_a_message_has_a_role_and_perhaps_calls_and_an_answer_is_text_or_calls() {
+fn a_message_has_a_role_and_perhaps_calls_and_an_answer_is_text_or_calls() {
     let call = ToolIntent { id: "1".to_owned(), name: "add".to_owned(), arguments: "{}".to_owned() };
     let mut asks = Message::assistant("");
     asks.tool_calls.push(call.clone());

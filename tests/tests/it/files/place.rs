@@ -96,7 +96,7 @@ pub(crate) fn look(path: &Path, seen: &mut BTreeMap<PathBuf, String>) {
 
 pub(crate) async fn load(grant: Grant) -> Result<Host, fumehood::LoadError> {
     let host = Host::builder().concurrency(8).build().unwrap();
-    host.load(Load::bytes("it", component("files").unwrap()).with_grant(grant)).await?;
+    host.load(Load::bytes("it", component("files").unwrap()).grant(grant)).await?;
     Ok(host)
 }
 

@@ -51,7 +51,7 @@ impl Work {
             .build()
             .unwrap();
         let grant = Grant::none().with_folder(Folder::write(&format!("{}:/w", root.path().display())).unwrap());
-        host.load(Load::path(at("it.wasm")).with_grant(grant.unwrap())).await.unwrap();
+        host.load(Load::path(at("it.wasm")).grant(grant.unwrap())).await.unwrap();
         Self { root, host }
     }
 

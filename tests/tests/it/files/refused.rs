@@ -66,7 +66,7 @@ async fn the_hosts_own_folders_are_never_granted() {
     let host = Host::builder().concurrency(4).code_cache(cache).own_folder(&state).build().unwrap();
     let load = |path: PathBuf| {
         let grant = Grant::none().with_folder(Folder::new(path, "/x", Access::Read).unwrap()).unwrap();
-        host.load(Load::bytes("it", component("files").unwrap()).with_grant(grant))
+        host.load(Load::bytes("it", component("files").unwrap()).grant(grant))
     };
     for path in [state.clone(), state.join("../state"), root.path().to_owned(), root.path().join("cache")] {
         let error = load(path.clone()).await.map(|_| ()).unwrap_err();

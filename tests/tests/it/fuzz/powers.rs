@@ -194,7 +194,7 @@ fn paths_of_guests() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let host = Host::builder().concurrency(4).limits(limits).build().unwrap();
     let load = Load::bytes("it", fumehood_tests::component("files").unwrap());
-    runtime.block_on(host.load(load.with_grant(Grant::none().with_folder(folder).unwrap()))).unwrap();
+    runtime.block_on(host.load(load.grant(Grant::none().with_folder(folder).unwrap()))).unwrap();
     let before = outside(root.path());
     cases::run("paths of guests", |random| {
         let path = put_together(random, PATH_PIECES, 8);

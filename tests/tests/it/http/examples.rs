@@ -17,7 +17,7 @@ async fn host(builder: HostBuilder, tool: &str, grant: Grant) -> Host {
     let dist = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../example-tools/dist");
     let folder = std::env::var_os("FUMEHOOD_EXAMPLES").map_or(dist, std::path::PathBuf::from);
     let host = builder.concurrency(4).build().unwrap();
-    host.load(Load::path(folder.join(format!("{tool}.wasm"))).with_grant(grant)).await.unwrap();
+    host.load(Load::path(folder.join(format!("{tool}.wasm"))).grant(grant)).await.unwrap();
     host
 }
 

@@ -151,7 +151,7 @@ async fn results_and_errors_of_the_contract_are_looked_through_too() {
     };
     let host = Host::builder().resolver(Names::local()).concurrency(4).build().unwrap();
     for (name, bytes) in programs {
-        host.load(Load::bytes(name, bytes).with_grant(grant())).await.unwrap();
+        host.load(Load::bytes(name, bytes).grant(grant())).await.unwrap();
         let result = host.call(Call::new(format!("{name}__say"), json!({}))).await;
         is_silent(&result);
         assert!(format!("{:?}", result.outcome).contains("[secret api]"), "{result:?}");
@@ -165,7 +165,7 @@ async fn what_a_guest_says_while_it_runs_has_no_secret_in_it() {
     let grant = grant.with_secret(secret("api", VALUE, "http://api.test/**", bearer())).unwrap();
     let host = Host::builder().resolver(Names::local()).concurrency(4).build().unwrap();
     let program = contract("tell-secret").unwrap();
-    host.load(Load::bytes("it", program.clone()).with_grant(grant)).await.unwrap();
+    host.load(Load::bytes("it", program.clone()).grant(grant)).await.unwrap();
     host.load(Load::bytes("other", program)).await.unwrap();
     let mut events = host.subscribe();
     let mut said = async |tool: &str| {
@@ -205,7 +205,7 @@ async fn a_tool_learns_of_its_own_secrets_that_they_are_there_and_of_others_noth
     for (name, grant, expected) in
         [("it", grant("mine"), "100"), ("other", grant("theirs"), "010"), ("none", Grant::none(), "000")]
     {
-        host.load(Load::bytes(name, program.clone()).with_grant(grant)).await.unwrap();
+        host.load(Load::bytes(name, program.clone()).grant(grant)).await.unwrap();
         let result = host.call(Call::new(format!("{name}__ask"), json!({}))).await;
         assert_eq!(result.text().as_deref(), Some(expected), "{name}: {result:?}");
         assert!(result.metadata.refused.is_empty(), "{name}: {result:?}");

@@ -82,7 +82,7 @@ impl Stage {
 
     pub(crate) async fn with(builder: fumehood::HostBuilder, grant: Grant) -> Self {
         let host = builder.concurrency(4).build().unwrap();
-        host.load(Load::bytes("it", component("fetch").unwrap()).with_grant(grant)).await.unwrap();
+        host.load(Load::bytes("it", component("fetch").unwrap()).grant(grant)).await.unwrap();
         Self { host }
     }
 
@@ -101,7 +101,7 @@ impl Stage {
             "send": ask.send, "keep": 4096, "patience-ms": ask.patience_ms,
         });
         let limits = Limits { deadline: ask.deadline, ..Limits::default() };
-        self.host.call(Call::new("it__fetch", arguments).with_limits(limits)).await
+        self.host.call(Call::new("it__fetch", arguments).limits(limits)).await
     }
 }
 

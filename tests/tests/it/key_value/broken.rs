@@ -70,7 +70,7 @@ async fn a_store_that_another_process_holds_is_unavailable_before_the_deadline()
     let held = hold(&path);
     let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
     let started = Instant::now();
-    let result = host.call(Call::new("it__set", json!({"key": "k", "value": "w"})).with_limits(limits)).await;
+    let result = host.call(Call::new("it__set", json!({"key": "k", "value": "w"})).limits(limits)).await;
     let error = result.error().unwrap();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::ToolFailed, "\"unavailable\""), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
@@ -146,7 +146,7 @@ async fn a_store_that_hangs_holds_no_call_beyond_its_deadline_and_nobody_else() 
     // More than the host has turns for.
     let hanging = (0..12).map(|_| {
         let host = host.clone();
-        tokio::spawn(async move { host.call(Call::new("it__get", json!({"key": "k"})).with_limits(limits)).await })
+        tokio::spawn(async move { host.call(Call::new("it__get", json!({"key": "k"})).limits(limits)).await })
     });
     for result in Vec::from_iter(hanging) {
         let result = result.await.unwrap();

@@ -14,7 +14,7 @@ pub(crate) async fn load(host: &Host, name: &str, quota: u64) {
 }
 
 pub(crate) async fn load_with(host: &Host, name: &str, grant: Grant) {
-    host.load(Load::bytes(name, component("key-value").unwrap()).with_grant(grant)).await.unwrap();
+    host.load(Load::bytes(name, component("key-value").unwrap()).grant(grant)).await.unwrap();
 }
 
 pub(crate) fn host_with(store: Arc<dyn KeyValueStore>) -> Host {

@@ -15,7 +15,7 @@ use crate::session::tests::world::calls;
 use crate::transcript::Ending;
 
 #[tokio::test(start_paused = true)]
-async fn l16_a_runaway_stream_is_cut_and_a_slow_tool_is_not() {
+async fn a_runaway_stream_is_cut_and_a_slow_tool_is_not() {
     let (memory, minute) = (Arc::new(Memory::default()), Duration::from_secs(60));
     let slow = Arc::new(Tools { takes: 5 * minute, ..Tools::default() });
     let answers = vec![calls(1, 1), Response::text("done")];
@@ -86,7 +86,7 @@ async fn counts_only_writing_as_stream_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c28_tools_are_stopped_when_the_wall_time_is_over() {
+async fn tools_are_stopped_when_the_wall_time_is_over() {
     let memory = Arc::new(Memory::default());
     let hangs = Arc::new(Tools { takes: Duration::from_secs(100_000), ..Tools::default() });
     let mut agent = agent(script(SOON, vec![calls(1, 1)]), &hangs, &memory).build().unwrap();

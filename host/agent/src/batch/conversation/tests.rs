@@ -40,19 +40,19 @@ fn roundtrip(reply: &str) {
 }
 
 #[test]
-fn g23_nothing_and_a_single_message() {
+fn nothing_and_a_single_message() {
     check(&[], &[]);
     check(&[user("hello")], &[(Role::User, "hello")]);
 }
 
 #[test]
-fn g23_thoughts_and_answers_are_told_again() {
+fn thoughts_and_answers_are_told_again() {
     let (think, respond) = (Entry::Think("plan".to_owned()), Entry::Respond("Hello".to_owned()));
     check(&[user("hi"), think, respond], &[(Role::User, "hi"), (Role::Assistant, "<think>plan</think>Hello")]);
 }
 
 #[test]
-fn g23_calls_are_rebuilt_as_one_array_in_order() {
+fn calls_are_rebuilt_as_one_array_in_order() {
     let one = "<execute>\n[\n{\"name\": \"read\", \"args\": {\"file\": \"a\"}}\n]\n</execute>";
     check(&[call("read", r#"{"file": "a"}"#)], &[(Role::Assistant, one)]);
     let three = "<execute>\n[\n{\"name\": \"c\", \"args\": {}},\n{\"name\": \"a\", \"args\": {}},\n\
@@ -61,13 +61,13 @@ fn g23_calls_are_rebuilt_as_one_array_in_order() {
 }
 
 #[test]
-fn g23_a_result_without_calls_makes_no_execute_block() {
+fn a_result_without_calls_makes_no_execute_block() {
     let results = "<results>\n[\n{\"tool\": \"read\", \"status\": \"success\", \"content\": 1}\n]\n</results>";
     check(&[user("hi"), result("read", "1")], &[(Role::User, "hi"), (Role::User, results)]);
 }
 
 #[test]
-fn g23_separate_batches_stay_separate_and_results_are_the_users() {
+fn separate_batches_stay_separate_and_results_are_the_users() {
     let block = |names: &[&str]| {
         let rows: Vec<_> = names.iter().map(|name| format!("{{\"name\": \"{name}\", \"args\": {{}}}}")).collect();
         format!("<execute>\n[\n{}\n]\n</execute>", rows.join(",\n"))
@@ -101,7 +101,7 @@ fn g23_separate_batches_stay_separate_and_results_are_the_users() {
 }
 
 #[test]
-fn g23_roundtrip_of_one_call_and_of_many() {
+fn roundtrip_of_one_call_and_of_many() {
     roundtrip(r#"<execute>[{"name": "read", "args": {"file": "a"}}]</execute>"#);
     roundtrip(
         r#"<think>a</think>Text. <execute>[{"name": "a", "args": {"x": [1.50, 1e2]}}, {"name": "b", "args": {}}]</execute>"#,
@@ -111,7 +111,7 @@ fn g23_roundtrip_of_one_call_and_of_many() {
 }
 
 #[test]
-fn g23_what_would_run_together_is_kept_apart() {
+fn what_would_run_together_is_kept_apart() {
     for reply in [
         "<thi<think> </think>nk>",
         "a<end><think> </think>",
@@ -124,7 +124,7 @@ fn g23_what_would_run_together_is_kept_apart() {
 }
 
 #[test]
-fn g9_html_and_closing_tags_are_rebuilt_byte_for_byte() {
+fn html_and_closing_tags_are_rebuilt_byte_for_byte() {
     for args in
         [r#"{"content": "<html></html>"}"#, r#"{"content":  "x </write> </execute> y"}"#, r#"{"a": "\u003c\/b>"}"#]
     {
@@ -138,7 +138,7 @@ fn g9_html_and_closing_tags_are_rebuilt_byte_for_byte() {
 }
 
 #[test]
-fn g23_a_result_that_names_tags_stays_the_same() {
+fn a_result_that_names_tags_stays_the_same() {
     let reply = r#"<results>[{"tool": "</results>", "status": "failure", "content": "</results>"}]</results>"#;
     let without_end = |reply: &str| {
         let mut events = parse(reply, ParserLimits::default());
@@ -151,7 +151,7 @@ fn g23_a_result_that_names_tags_stays_the_same() {
 }
 
 #[test]
-fn g23_arguments_of_another_protocol_do_not_break_the_array() {
+fn arguments_of_another_protocol_do_not_break_the_array() {
     for (args, expected) in [("", "{}"), ("{\"a\": ", r#""{\"a\":""#), ("[1]", r#""[1]""#)] {
         let rebuilt = rebuild(&[Event::Call(intent("a", args))]);
         assert!(rebuilt.contains(&format!("\"args\": {expected}}}")), "{rebuilt}");
@@ -159,14 +159,14 @@ fn g23_arguments_of_another_protocol_do_not_break_the_array() {
 }
 
 #[test]
-fn g24_entries_are_what_was_said() {
+fn entries_are_what_was_said() {
     let reply = r#"<think>t</think>Hi <results>[]</results><execute>[{"name": "a", "args": {}}]</execute>"#;
     let expected = [Entry::Think("t".to_owned()), Entry::Respond("Hi ".to_owned()), call("a", "{}")];
     assert_eq!(to_entries(parse(reply, ParserLimits::default())), expected);
 }
 
 #[test]
-fn g24_in_pieces_or_whole_the_same_is_kept_once() {
+fn in_pieces_or_whole_the_same_is_kept_once() {
     let reply = r#"<think>one two</think>three four<execute>[{"name": "a", "args": {}}]</execute>"#;
     let mut parser = Parser::new(ParserLimits::default());
     let mut pieces: Vec<Event> = reply.split_inclusive(' ').flat_map(|chunk| parser.push(chunk)).collect();
@@ -214,7 +214,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn g23_parse_rebuild_parse_is_identity_for_any_arguments_in_any_chunking(
+    fn parse_rebuild_parse_is_identity_for_any_arguments_in_any_chunking(
         calls in prop::collection::vec((any_text(), prop::collection::hash_map(any_text(), any_json(), 0..4), any::<bool>()), 0..5),
         size in 1_usize..40,
     ) {
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn g23_parse_rebuild_parse_is_identity_for_any_reply(
+    fn parse_rebuild_parse_is_identity_for_any_reply(
         tokens in prop::collection::vec(prop::sample::select(vec![
             "<think>", "</think>", "<execute>", "</execute>", "<results>", "</results>", "<end>", "<", "<thi", "nk>", "</th",
             " ", "\n", "a", "\"", "é", "[]", "[{\"name\": \"a\", \"args\": {\"x\": \"</execute>\"}}]",

@@ -43,7 +43,7 @@ fn execution(id: &str, name: &str, status: Status, outcome: Result<&str, CallErr
 const BATCH: &str = r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "nope", "args": {}}]</execute>"#;
 
 #[test]
-fn g1_a_request_has_the_prompt_the_conversation_and_the_trace_and_no_native_tools() {
+fn a_request_has_the_prompt_the_conversation_and_the_trace_and_no_native_tools() {
     let request = bound().request(&[Message::user("hi")], &[Message::assistant("x")]);
     let roles: Vec<_> = request.messages.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::System, Role::User, Role::Assistant]);
@@ -53,12 +53,12 @@ fn g1_a_request_has_the_prompt_the_conversation_and_the_trace_and_no_native_tool
 }
 
 #[test]
-fn g2_thoughts_are_not_part_of_the_answer() {
+fn thoughts_are_not_part_of_the_answer() {
     assert_eq!(decide("<think>secret plan</think>\nHello."), Decision::Answer("Hello.".to_owned()));
 }
 
 #[test]
-fn g18_text_is_the_answer_or_stands_beside_the_calls() {
+fn text_is_the_answer_or_stands_beside_the_calls() {
     assert_eq!(decide("Just text <b>here</b>."), Decision::Answer("Just text <b>here</b>.".to_owned()));
     let Decision::Call { text, calls, refused } = decide(&format!("I will look. {BATCH} It says 7.")) else { panic!() };
     assert_eq!((text.as_str(), refused.len()), ("I will look.", 0));
@@ -66,7 +66,7 @@ fn g18_text_is_the_answer_or_stands_beside_the_calls() {
 }
 
 #[test]
-fn g3_an_empty_batch_is_a_decision() {
+fn an_empty_batch_is_a_decision() {
     let empty = Decision::Call { text: String::new(), calls: Vec::new(), refused: Vec::new() };
     assert_eq!(decide("<execute>[]</execute>"), empty);
     let trace = bound().trace(&Response::text("<execute>[]</execute>"), &[]);
@@ -104,18 +104,18 @@ fn resolves_the_last_part_of_a_unique_name() {
 }
 
 #[test]
-fn g6_an_unknown_tool_is_an_error_of_its_element() {
+fn an_unknown_tool_is_an_error_of_its_element() {
     check_element(BATCH, "nope", "{}", Status::RejectedNotFound, ErrorKind::UnknownTool, "Tool 'nope' not registered");
 }
 
 #[test]
-fn g7_a_missing_argument_is_an_error_of_its_element() {
+fn a_missing_argument_is_an_error_of_its_element() {
     let reply = r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "read", "args": {}}]</execute>"#;
     check_element(reply, "read", "{}", Status::RejectedSchema, ErrorKind::InvalidArguments, "\"file\" is required");
 }
 
 #[test]
-fn g8_a_wrong_type_is_an_error_of_its_element() {
+fn a_wrong_type_is_an_error_of_its_element() {
     let reply =
         r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "read", "args": {"file": 7}}]</execute>"#;
     let message = "\"file\" must be a string";
@@ -123,7 +123,7 @@ fn g8_a_wrong_type_is_an_error_of_its_element() {
 }
 
 #[test]
-fn g4_a_malformed_block_is_asked_again_twice_and_then_fails() {
+fn a_malformed_block_is_asked_again_twice_and_then_fails() {
     let mut driver = bound();
     let bad = Response::text("Let me see. <execute>[{]</execute>");
     for _ in 0..2 {
@@ -138,7 +138,7 @@ fn g4_a_malformed_block_is_asked_again_twice_and_then_fails() {
 }
 
 #[test]
-fn g4_a_good_reply_and_a_new_execution_give_the_retries_back() {
+fn a_good_reply_and_a_new_execution_give_the_retries_back() {
     let (bad, good) = (Response::text("<execute>{"), Response::text(BATCH));
     let mut driver = bound();
     for response in [&bad, &bad, &good, &bad, &bad] {
@@ -150,7 +150,7 @@ fn g4_a_good_reply_and_a_new_execution_give_the_retries_back() {
 }
 
 #[test]
-fn g1_results_that_the_model_made_up_are_never_an_answer() {
+fn results_that_the_model_made_up_are_never_an_answer() {
     let made_up = r#"<results>[{"tool": "read", "status": "success", "content": "x"}]</results> It says x."#;
     let Decision::Again { messages } = decide(made_up) else { panic!() };
     assert!(messages[1].content.contains("Only the system writes <results>"), "{messages:?}");
@@ -159,7 +159,7 @@ fn g1_results_that_the_model_made_up_are_never_an_answer() {
 }
 
 #[test]
-fn g4_a_reply_of_nothing_is_asked_again() {
+fn a_reply_of_nothing_is_asked_again() {
     for reply in ["", " \n", "<think>only thoughts</think>", "<think>cut off", "<end>"] {
         let Decision::Again { messages } = decide(reply) else { panic!("{reply}") };
         assert!(messages.last().unwrap().content.contains("neither an answer nor calls"));
@@ -168,7 +168,7 @@ fn g4_a_reply_of_nothing_is_asked_again() {
 }
 
 #[test]
-fn g16_the_trace_is_what_was_said_and_the_results_in_order() {
+fn the_trace_is_what_was_said_and_the_results_in_order() {
     let executions = [
         execution("1", "read", Status::Ok, Ok("text")),
         execution("2", "nope", Status::RejectedNotFound, Err(CallError::new(ErrorKind::UnknownTool, "no such tool"))),
@@ -186,7 +186,7 @@ fn g16_the_trace_is_what_was_said_and_the_results_in_order() {
 }
 
 #[test]
-fn g16_a_block_that_was_not_closed_is_told_as_if_it_were() {
+fn a_block_that_was_not_closed_is_told_as_if_it_were() {
     let reply = r#"<execute>[{"name": "read", "args": {"file": "a"}}]</exec"#;
     let trace = bound().trace(&Response::text(reply), &[execution("1", "read", Status::Ok, Ok("x"))]);
     assert!(trace[0].content.ends_with("\n]\n</execute>"), "{trace:?}");
@@ -194,7 +194,7 @@ fn g16_a_block_that_was_not_closed_is_told_as_if_it_were() {
 }
 
 #[test]
-fn g23_a_replayed_call_is_a_pair_with_the_same_id() {
+fn a_replayed_call_is_a_pair_with_the_same_id() {
     let pair = bound().replay(&execution("7", "read", Status::Ok, Ok("x")));
     assert_eq!(pair.len(), 2);
     assert!(pair.iter().all(|message| message.tool_execution_id.as_deref() == Some("7")));
@@ -206,13 +206,13 @@ fn g23_a_replayed_call_is_a_pair_with_the_same_id() {
 }
 
 #[test]
-fn g26_the_old_format_calls_nothing() {
+fn the_old_format_calls_nothing() {
     assert!(matches!(decide("§execute\n[{\"name\": \"read\", \"args\": {}}]\n§end"), Decision::Answer(_)));
 }
 
 proptest! {
     #[test]
-    fn g4_any_reply_is_some_decision(reply in any::<String>(), wrapped in any::<bool>()) {
+    fn any_reply_is_some_decision(reply in any::<String>(), wrapped in any::<bool>()) {
         let reply = if wrapped { format!("<execute>{reply}</execute>") } else { reply };
         let mut driver = bound();
         driver.decide(&Response::text(reply.as_str()));
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn g2_what_is_shown_while_a_reply_is_written_is_its_answer() {
+fn what_is_shown_while_a_reply_is_written_is_its_answer() {
     let mut seen = String::new();
     let mut sink = |delta| {
         if let Delta::Text(text) = delta {

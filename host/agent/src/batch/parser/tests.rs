@@ -61,7 +61,7 @@ fn check_error(reply: &str, words: &str) {
 }
 
 #[test]
-fn g1_think_execute_results_in_order() {
+fn think_execute_results_in_order() {
     // Results in a transcript, and the whole sequence of one turn.
     check(
         "<think>plan</think>\n<results>\n[{\"tool\": \"read\", \"status\": \"success\", \"content\": \"x\"}]\n</results>\n\
@@ -71,7 +71,7 @@ fn g1_think_execute_results_in_order() {
 }
 
 #[test]
-fn g2_think_is_optional_and_any_content_is_accepted() {
+fn think_is_optional_and_any_content_is_accepted() {
     check("<think>analyzing</think>", &["T:analyzing", "."]);
     check("no thoughts", &["A:no thoughts", "."]);
     check("<think>a < b <execute>[{]</execute> \"</think>done", &["T:a < b <execute>[{]</execute> \"", "A:done", "."]);
@@ -81,7 +81,7 @@ fn g2_think_is_optional_and_any_content_is_accepted() {
 }
 
 #[test]
-fn g3_an_array_of_one_of_many_and_of_none() {
+fn an_array_of_one_of_many_and_of_none() {
     check(r#"<execute>[{"name": "read", "args": {"file": "a"}}]</execute>"#, &[r#"read{"file": "a"}"#, "!"]);
     check(
         r#"<execute>[{"name": "c", "args": {}}, {"name": "a", "args": {}}, {"name": "b", "args": {}}]</execute>"#,
@@ -91,7 +91,7 @@ fn g3_an_array_of_one_of_many_and_of_none() {
 }
 
 #[test]
-fn g3_a_fence_inside_and_a_missing_end_are_repaired_where_that_is_safe() {
+fn a_fence_inside_and_a_missing_end_are_repaired_where_that_is_safe() {
     let call = r#"[{"name": "a", "args": {"x": "</execute>"}}]"#;
     let events = [r#"a{"x": "</execute>"}"#, "!"];
     check(&format!("<execute>\n```json\n{call}\n```\n</execute>"), &events);
@@ -104,7 +104,7 @@ fn g3_a_fence_inside_and_a_missing_end_are_repaired_where_that_is_safe() {
 }
 
 #[test]
-fn g4_invalid_json_is_an_error() {
+fn invalid_json_is_an_error() {
     check_error("<execute>[{not json}]</execute>", "is not JSON");
     check_error("<execute></execute>", "is not JSON");
     check_error("<execute>  \n</execute>", "is not JSON");
@@ -112,7 +112,7 @@ fn g4_invalid_json_is_an_error() {
 }
 
 #[test]
-fn g4_a_block_over_the_cap_is_an_error_and_is_not_kept() {
+fn a_block_over_the_cap_is_an_error_and_is_not_kept() {
     let limits = ParserLimits { block_bytes: 10 };
     assert_eq!(short(&parse("<execute>[        ]</execute>", limits)), ["!"]);
     let found = short(&parse("<execute>[         ]</execute>", limits));
@@ -130,7 +130,7 @@ fn g4_a_block_over_the_cap_is_an_error_and_is_not_kept() {
 }
 
 #[test]
-fn g5_no_call_of_a_batch_with_a_bad_element_runs() {
+fn no_call_of_a_batch_with_a_bad_element_runs() {
     check_error(r#"<execute>{"name": "a", "args": {}}</execute>"#, "expected a JSON array");
     check_error(r#"<execute>[{"name": "a", "args": {}}, 7]</execute>"#, "Call 1 invalid: ");
     check_error(r#"<execute>[{"args": {}}]</execute>"#, r#"Call 0 invalid: the field "name""#);
@@ -141,20 +141,20 @@ fn g5_no_call_of_a_batch_with_a_bad_element_runs() {
 }
 
 #[test]
-fn g9_html_survives_byte_for_byte() {
+fn html_survives_byte_for_byte() {
     check_argument("<html><body class=\"x\">Hello & <b>bye</b></body></html>");
     check_argument("<tool>a</tool><think>b</think>");
 }
 
 #[test]
-fn g10_a_closing_tag_in_a_string_is_content() {
+fn a_closing_tag_in_a_string_is_content() {
     check_argument("Hello </write> world");
     check_argument("<a><b></b></a></think></results>");
     check_argument("SELECT * FROM t WHERE name = 'x\"</sql>' OR 1<2; --");
 }
 
 #[test]
-fn g11_the_closing_tag_of_the_block_in_a_string_is_content() {
+fn the_closing_tag_of_the_block_in_a_string_is_content() {
     check_argument("before </execute> after");
     check_argument("\"</execute>\\");
     check_argument("</execute></execute><execute>[]");
@@ -175,13 +175,13 @@ fn g11_the_closing_tag_of_the_block_in_a_string_is_content() {
 }
 
 #[test]
-fn g12_mixed_quotes_survive() {
+fn mixed_quotes_survive() {
     check_argument(r#"echo "hello" && echo 'world'"#);
     check_argument("`a` \"b\" 'c' \\\" \\' \u{2018}d\u{2019}");
 }
 
 #[test]
-fn g18_text_outside_tags_is_the_answer() {
+fn text_outside_tags_is_the_answer() {
     check("Done: a < b, and 1 <2> 3.", &["A:Done: a < b, and 1 <2> 3.", "."]);
     check("Before <think>x</think> after", &["A:Before ", "T:x", "A: after", "."]);
     check("</execute> </think> <thinking> <tool>", &["A:</execute> </think> <thinking> <tool>", "."]);
@@ -190,7 +190,7 @@ fn g18_text_outside_tags_is_the_answer() {
 }
 
 #[test]
-fn g19_one_event_for_each_call_then_execute_and_nothing_after() {
+fn one_event_for_each_call_then_execute_and_nothing_after() {
     let batch = r#"<execute>[{"name": "a", "args": {}}]</execute>"#;
     check(&format!("{batch} the result is 7"), &["a{}", "!"]);
     check(&format!("{batch}<end>"), &["a{}", "!"]);
@@ -205,7 +205,7 @@ fn g19_one_event_for_each_call_then_execute_and_nothing_after() {
 }
 
 #[test]
-fn g19_end_is_a_mark_at_the_very_end_and_text_elsewhere() {
+fn end_is_a_mark_at_the_very_end_and_text_elsewhere() {
     check("Done.<end>", &["A:Done.", "."]);
     check("Done.<end>\n ", &["A:Done.", "."]);
     check("<end>", &["."]);
@@ -216,7 +216,7 @@ fn g19_end_is_a_mark_at_the_very_end_and_text_elsewhere() {
 }
 
 #[test]
-fn g20_a_partial_tag_is_held_until_it_is_clear() {
+fn a_partial_tag_is_held_until_it_is_clear() {
     let mut parser = Parser::new(ParserLimits::default());
     assert_eq!(short(&parser.push("Hi <th")), ["A:Hi "]);
     assert_eq!(short(&parser.push("in")), [""; 0]);
@@ -228,7 +228,7 @@ fn g20_a_partial_tag_is_held_until_it_is_clear() {
 }
 
 #[test]
-fn g20_several_tags_in_one_chunk_keep_their_order() {
+fn several_tags_in_one_chunk_keep_their_order() {
     check(
         "a<think>b</think>c<think>d</think><results>[]</results>e<execute>[]</execute>",
         &["A:a", "T:b", "A:c", "T:d", "R:", "A:e", "!"],
@@ -236,7 +236,7 @@ fn g20_several_tags_in_one_chunk_keep_their_order() {
 }
 
 #[test]
-fn g20_text_streams_as_it_comes() {
+fn text_streams_as_it_comes() {
     let mut parser = Parser::new(ParserLimits::default());
     let pieces: Vec<_> = ["On", "e ", "two", " \n"].iter().flat_map(|chunk| parser.push(chunk)).collect();
     assert_eq!(short(&pieces), ["A:On", "A:e ", "A:two", "A: \n"]);
@@ -245,7 +245,7 @@ fn g20_text_streams_as_it_comes() {
 }
 
 #[test]
-fn g21_blocks_of_only_whitespace_yield_nothing() {
+fn blocks_of_only_whitespace_yield_nothing() {
     check("<think> \n\t</think>\n<results> \n</results>\n", &["."]);
     check("", &["."]);
     check(" \n ", &["."]);
@@ -253,7 +253,7 @@ fn g21_blocks_of_only_whitespace_yield_nothing() {
 }
 
 #[test]
-fn g16_results_that_cannot_be_read_are_no_danger() {
+fn results_that_cannot_be_read_are_no_danger() {
     let found = short(&parse("<results>oops</results>text", ParserLimits::default()));
     assert!(found[0].starts_with("E:Error: Malformed results. "), "{found:?}");
     assert_eq!(found[1..], ["A:text", "."]);
@@ -262,7 +262,7 @@ fn g16_results_that_cannot_be_read_are_no_danger() {
 
 /// Parses each example of the specification, and compares its calls or results.
 #[test]
-fn g26_every_example_of_the_specification_parses() {
+fn every_example_of_the_specification_parses() {
     for (reply, expected) in [
         (
             "<think>reasoning about the problem, what steps to take</think>",
@@ -323,7 +323,7 @@ fn g26_every_example_of_the_specification_parses() {
 }
 
 #[test]
-fn g26_the_old_format_with_delimiters_is_only_text() {
+fn the_old_format_with_delimiters_is_only_text() {
     for old in [
         "§think: plan\n§call: {\"name\": \"read\", \"args\": {}}\n§execute",
         "§execute\n[{\"name\": \"a\", \"args\": {}}]\n§end",
@@ -351,7 +351,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn g20_any_text_in_any_chunking_gives_the_same_events(
+    fn any_text_in_any_chunking_gives_the_same_events(
         text in nasty_text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)
     ) {
         let characters: Vec<char> = text.chars().collect();
@@ -364,12 +364,12 @@ proptest! {
     }
 
     #[test]
-    fn g20_text_without_tags_comes_through_whole(text in "[^<]*[^<\\s][^<]*") {
+    fn text_without_tags_comes_through_whole(text in "[^<]*[^<\\s][^<]*") {
         prop_assert_eq!(by_character(&text), [Event::Respond(text), Event::End]);
     }
 
     #[test]
-    fn g4_any_bytes_at_all_end_in_a_last_event(text in any::<String>(), inside in any::<bool>()) {
+    fn any_bytes_at_all_end_in_a_last_event(text in any::<String>(), inside in any::<bool>()) {
         let text = if inside { format!("<execute>{text}</execute>") } else { text };
         let last = parse(&text, ParserLimits::default()).pop();
         prop_assert!(matches!(last, Some(Event::End | Event::Execute | Event::Malformed(_))));

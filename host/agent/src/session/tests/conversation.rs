@@ -19,7 +19,7 @@ fn texts(action: &Action) -> Vec<String> {
 }
 
 #[test]
-fn k6_the_prompt_is_agent_and_skill_and_the_input_is_verbatim() {
+fn the_prompt_is_agent_and_skill_and_the_input_is_verbatim() {
     let prompt = Prompt { agent: "You add.".to_owned(), skill: Some("Adding: numbers.".to_owned()) };
     let mut session = session(SessionConfig { prompt, ..SessionConfig::default() });
     let input = "  <b>\"3 + 5\"\u{202e}\n\n";
@@ -28,14 +28,14 @@ fn k6_the_prompt_is_agent_and_skill_and_the_input_is_verbatim() {
 }
 
 #[test]
-fn k6_without_a_prompt_there_is_no_system_message() {
+fn without_a_prompt_there_is_no_system_message() {
     let action = session(SessionConfig::default()).step(says("hi"), NOW).unwrap();
     let Action::AskModel(request) = action else { panic!() };
     assert_eq!(request.messages.iter().map(|message| message.role).collect::<Vec<_>>(), [Role::User]);
 }
 
 #[test]
-fn i3_tools_are_bound_once_for_each_execution() {
+fn tools_are_bound_once_for_each_execution() {
     let plain = Plain::default();
     let bound = plain.bound.clone();
     let mut session = Session::new(SessionConfig::default(), Box::new(plain));
@@ -45,7 +45,7 @@ fn i3_tools_are_bound_once_for_each_execution() {
 }
 
 #[test]
-fn i4_a_step_adds_to_the_transcript_and_changes_nothing_of_it() {
+fn a_step_adds_to_the_transcript_and_changes_nothing_of_it() {
     let mut session = session(SessionConfig::default());
     let action = run(&mut session, "one", vec![calls(1, 2)], Status::Ok);
     let before = session.current_run().unwrap().clone();
@@ -67,7 +67,7 @@ fn i4_a_step_adds_to_the_transcript_and_changes_nothing_of_it() {
 }
 
 #[test]
-fn i5_executions_are_in_the_order_of_the_calls() {
+fn executions_are_in_the_order_of_the_calls() {
     let mut session = session(SessionConfig::default());
     let reply = Response::calls(vec![call("a", "add", "1"), call("b", "odd", "2"), call("c", "add", "3")]);
     run(&mut session, "one", vec![reply], Status::Ok);
@@ -80,7 +80,7 @@ fn i5_executions_are_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn i7_only_the_trace_of_the_current_execution_is_in_a_request() {
+fn only_the_trace_of_the_current_execution_is_in_a_request() {
     let mut session = session(SessionConfig { replay_freshness: Duration::ZERO, ..SessionConfig::default() });
     let asked = run(&mut session, "one", vec![calls(1, 1)], Status::Ok);
     assert_eq!(texts(&asked), ["one", "call c1", "result of c1"]);
@@ -90,7 +90,7 @@ fn i7_only_the_trace_of_the_current_execution_is_in_a_request() {
 }
 
 #[test]
-fn l11_calls_of_the_last_300_seconds_are_told_again_and_older_ones_kept() {
+fn calls_of_the_last_300_seconds_are_told_again_and_older_ones_kept() {
     let mut session = session(SessionConfig::default());
     run(&mut session, "one", vec![calls(1, 1), Response::text("first")], Status::Ok);
     let at_the_edge = NOW.saturating_add(Duration::from_secs(300));
@@ -103,7 +103,7 @@ fn l11_calls_of_the_last_300_seconds_are_told_again_and_older_ones_kept() {
 }
 
 #[test]
-fn c21_the_current_phase_row_gets_the_calls_appended() {
+fn the_current_phase_row_gets_the_calls_appended() {
     let mut session = session(SessionConfig::default());
     run(&mut session, "one", vec![calls(1, 2), Response::text("done")], Status::Ok);
     let phases = &session.transcript().runs[0].phases;
@@ -115,7 +115,7 @@ fn c21_the_current_phase_row_gets_the_calls_appended() {
 }
 
 #[test]
-fn c25_phases_take_turns_and_the_result_is_in_the_next_request() {
+fn phases_take_turns_and_the_result_is_in_the_next_request() {
     let mut session = session(SessionConfig::default());
     let asked = run(&mut session, "one", vec![calls(1, 1), Response::calls(vec![call("o", "odd", "{}")])], Status::Ok);
     assert_eq!(texts(&asked), ["one", "call c1", "result of c1", "call o", "odd is refused"]);

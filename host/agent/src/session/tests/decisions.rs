@@ -18,7 +18,7 @@ fn fails(failure: ModelFailure, status: Option<u16>, message: &str) -> Input {
 }
 
 #[test]
-fn l14_a_provider_without_tools_is_asked_once_more_without_them() {
+fn a_provider_without_tools_is_asked_once_more_without_them() {
     let check = |failure, status, message: &str, again: bool| {
         let mut session = session(SessionConfig::default());
         session.step(says("one"), NOW).unwrap();
@@ -42,7 +42,7 @@ fn l14_a_provider_without_tools_is_asked_once_more_without_them() {
 }
 
 #[test]
-fn l14_the_retry_can_answer_and_later_runs_leave_tools_out_at_once() {
+fn the_retry_can_answer_and_later_runs_leave_tools_out_at_once() {
     let mut session = session(SessionConfig::default());
     session.step(says("one"), NOW).unwrap();
     session.step(fails(ModelFailure::ToolsUnsupported, Some(400), "no tools"), NOW).unwrap();
@@ -77,19 +77,19 @@ fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
 }
 
 #[test]
-fn i22_a_reply_without_a_decision_ends_in_a_pseudo_execution() {
+fn a_reply_without_a_decision_ends_in_a_pseudo_execution() {
     for reply in ["EXTRACTION:", "", "  \n\t"] {
         ends_undecided(reply, "decision_extraction", DecisionFault::Extraction);
     }
 }
 
 #[test]
-fn i23_an_invalid_decision_ends_in_a_pseudo_execution() {
+fn an_invalid_decision_ends_in_a_pseudo_execution() {
     ends_undecided("VALIDATION:", "decision_validation", DecisionFault::Validation);
 }
 
 #[test]
-fn i22_asking_again_is_one_step_of_several_requests() {
+fn asking_again_is_one_step_of_several_requests() {
     let mut session = session(SessionConfig::default());
     let replies = vec![Response::text("AGAIN:say it properly"), Response::text("done")];
     run(&mut session, "one", replies, Status::Ok);
@@ -99,7 +99,7 @@ fn i22_asking_again_is_one_step_of_several_requests() {
 }
 
 #[test]
-fn i21_the_final_answer_can_take_a_request_of_its_own() {
+fn the_final_answer_can_take_a_request_of_its_own() {
     let mut session = session(SessionConfig::default());
     let action = run(&mut session, "one", vec![Response::text("INFER:now answer")], Status::Ok);
     let Action::AskModel(request) = &action else { panic!() };
@@ -132,7 +132,7 @@ fn assigns_ids_to_calls_without_unique_ones() {
 }
 
 #[test]
-fn c26_a_failed_call_is_told_and_the_run_goes_on() {
+fn a_failed_call_is_told_and_the_run_goes_on() {
     let mut session = session(SessionConfig::default());
     for status in [Status::HandlerError, Status::RejectedSchema, Status::RejectedDenied] {
         let action = run(&mut session, "one", vec![calls(1, 1)], status);
@@ -161,24 +161,24 @@ fn ends_early(ended: BatchEnd, expected: Option<Ending>) {
 }
 
 #[test]
-fn i33_a_stop_ends_the_run() {
+fn a_stop_ends_the_run() {
     let stopped = Ending::Stopped { reason: "enough".to_owned() };
     ends_early(BatchEnd::Stop { reason: "enough".to_owned() }, Some(stopped));
 }
 
 #[test]
-fn i34_a_failure_that_is_to_end_the_step_ends_the_run() {
+fn a_failure_that_is_to_end_the_step_ends_the_run() {
     let failed = Ending::ToolFailed { tool: "add".to_owned(), message: "c2 failed".to_owned() };
     ends_early(BatchEnd::Failed { index: 0 }, Some(failed));
 }
 
 #[test]
-fn i35_a_block_skips_the_rest_and_the_run_goes_on() {
+fn a_block_skips_the_rest_and_the_run_goes_on() {
     ends_early(BatchEnd::Blocked { index: 0 }, None);
 }
 
 #[test]
-fn g22_the_third_failed_batch_in_a_row_ends_the_run() {
+fn the_third_failed_batch_in_a_row_ends_the_run() {
     let mut session = session(SessionConfig::default());
     let replies = (1..4).map(|n| calls(n, 1)).collect();
     let done = run(&mut session, "one", replies, Status::HandlerError);

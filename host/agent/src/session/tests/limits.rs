@@ -26,7 +26,7 @@ fn exhausted(budget: BudgetKind) -> Action {
 }
 
 #[test]
-fn k7_the_ninth_request_is_not_made() {
+fn the_ninth_request_is_not_made() {
     let mut session = with(Budget { calls: 100, ..Budget::default() });
     let asked = run(&mut session, "one", (0..7).map(|n| calls(n, 1)).collect(), Status::Ok);
     assert!(matches!(asked, Action::AskModel(_)));
@@ -39,7 +39,7 @@ fn k7_the_ninth_request_is_not_made() {
 }
 
 #[test]
-fn c28_tokens_of_a_judge_count() {
+fn tokens_of_a_judge_count() {
     let mut session = with(Budget { tokens_in: Some(100), ..Budget::default() });
     let ask = session.step(says("one"), NOW).unwrap();
     assert!(matches!(ask, Action::AskModel(_)));
@@ -55,7 +55,7 @@ fn c28_tokens_of_a_judge_count() {
 }
 
 #[test]
-fn k7_asking_again_is_a_turn() {
+fn asking_again_is_a_turn() {
     let mut session = session(SessionConfig::default());
     let replies = (0..8).map(|_| Response::text("AGAIN:x")).collect();
     assert_eq!(run(&mut session, "one", replies, Status::Ok), exhausted(BudgetKind::Turns));
@@ -63,7 +63,7 @@ fn k7_asking_again_is_a_turn() {
 }
 
 #[test]
-fn k7_a_person_may_allow_more() {
+fn a_person_may_allow_more() {
     let config = SessionConfig { ask_for_turns: true, ..SessionConfig::default() };
     let mut session = session(config);
     let replies: Vec<_> = (0..8).map(|_| Response::text("AGAIN:x")).collect();
@@ -76,7 +76,7 @@ fn k7_a_person_may_allow_more() {
 }
 
 #[test]
-fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
+fn at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
     let mut session = of_five_calls();
     session.step(says("one"), NOW).unwrap();
     // Three calls, one of them refused: refused calls count as well.
@@ -99,7 +99,7 @@ fn l7_at_the_cap_calls_get_a_synthetic_result_and_the_model_writes_prose() {
 }
 
 #[test]
-fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
+fn a_model_that_still_calls_is_not_asked_a_second_time() {
     let check = |reply: Response, expected: Action| {
         let mut session = of_five_calls();
         assert_eq!(run(&mut session, "one", vec![calls(1, 6), reply], Status::Ok), expected);
@@ -119,7 +119,7 @@ fn l7_a_model_that_still_calls_is_not_asked_a_second_time() {
 }
 
 #[test]
-fn l7_exactly_the_cap_is_not_over_it() {
+fn exactly_the_cap_is_not_over_it() {
     let mut session = of_five_calls();
     let asked = run(&mut session, "one", vec![calls(1, 5)], Status::Ok);
     assert!(matches!(&asked, Action::AskModel(request) if request.tool_choice == ToolChoice::Auto));
@@ -144,7 +144,7 @@ fn omits_tools_from_a_prose_request_without_calls() {
 }
 
 #[test]
-fn l16_time_in_tools_is_not_time_of_the_stream() {
+fn time_in_tools_is_not_time_of_the_stream() {
     let mut session = session(SessionConfig::default());
     session.step(says("one"), NOW).unwrap();
     let slow = Duration::from_secs(500);
@@ -163,7 +163,7 @@ fn l16_time_in_tools_is_not_time_of_the_stream() {
 }
 
 #[test]
-fn c28_every_budget_trip_is_typed_and_discards_nothing() {
+fn every_budget_trip_is_typed_and_discards_nothing() {
     let check = |budget: Budget, kind: BudgetKind, ran: usize| {
         let mut session = with(budget);
         let mut first = calls(1, 3);
@@ -182,7 +182,7 @@ fn c28_every_budget_trip_is_typed_and_discards_nothing() {
 }
 
 #[test]
-fn c28_tokens_of_answers_are_counted_and_only_a_limit_of_the_drivers_is_sent() {
+fn tokens_of_answers_are_counted_and_only_a_limit_of_the_drivers_is_sent() {
     let check = |max_tokens: Option<u32>, expected: Option<u32>| {
         let plain = Plain { max_tokens, ..Plain::default() };
         let budget = Budget { tokens_out: Some(100), ..Budget::default() };
@@ -198,7 +198,7 @@ fn c28_tokens_of_answers_are_counted_and_only_a_limit_of_the_drivers_is_sent() {
 }
 
 #[test]
-fn c28_calls_that_the_tenant_has_no_fuel_for_are_kept() {
+fn calls_that_the_tenant_has_no_fuel_for_are_kept() {
     let mut session = session(SessionConfig::default());
     session.step(says("one"), NOW).unwrap();
     session.step(answers(calls(1, 1)), NOW).unwrap();
@@ -209,7 +209,7 @@ fn c28_calls_that_the_tenant_has_no_fuel_for_are_kept() {
 }
 
 #[test]
-fn c28_the_same_call_for_ever_is_a_loop() {
+fn the_same_call_for_ever_is_a_loop() {
     let same = || Response::calls(vec![call("x", "add", r#"{"a":1}"#)]);
     let mut session = session(SessionConfig::default());
     let done = run(&mut session, "one", vec![same(), same(), same()], Status::Ok);
@@ -219,7 +219,7 @@ fn c28_the_same_call_for_ever_is_a_loop() {
 }
 
 #[test]
-fn c28_a_loop_can_be_told_instead() {
+fn a_loop_can_be_told_instead() {
     let same = || Response::calls(vec![call("x", "add", r#"{"a":1}"#)]);
     let repetition = NonZeroU32::new(2).map(|times| Repetition { times, then: OnRepetition::Tell });
     let mut session = session(SessionConfig { repetition, ..SessionConfig::default() });

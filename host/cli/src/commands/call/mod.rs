@@ -39,18 +39,18 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let roomy = at_least_default(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
     let is_typed = configured_name(call).is_none();
-    let loaded = host::load(&host, &file, load.with_limits(roomy)).await;
+    let loaded = host::load(&host, &file, load.limits(roomy)).await;
     let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
     let Some(tool) = &call.tool else { return Err(missing_tool(call, &component).into()) };
     let prefix = format!("{name}__");
     let tool = own_name(&component, tool, &prefix);
     let json = typed_arguments.into_json(&component, tool);
-    let mut request = Call::new(format!("{prefix}{tool}"), json).with_limits(limits);
+    let mut request = Call::new(format!("{prefix}{tool}"), json).limits(limits);
     if let Some(actor) = &call.actor {
-        request = request.with_actor(actor.as_str());
+        request = request.actor(actor.as_str());
     }
     if let Some(state) = state {
-        request = request.with_state(state);
+        request = request.state(state);
     }
     let entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
     let mut result = call_and_watch(&host, request, entry).await;
@@ -134,7 +134,7 @@ fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> R
     }
     let grant = call.powers.grant()?;
     let (load, name) = host::prepare_load(&call.component, call.allow_slow_compile);
-    let load = load.with_grant(grant);
+    let load = load.grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
     let builder = host::with_typed_secrets(host::builder(arguments), &call.powers);
     let builder = match &call.powers.key_value_store {

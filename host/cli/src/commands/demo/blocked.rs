@@ -114,12 +114,12 @@ pub(super) async fn run_attempts(host: &Host, deadline: Duration) -> Result<Vec<
     let env = HostileEnv::prepare().await?;
     for (name, text, powers) in COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
-        host::load(host, name, Load::bytes(*name, bytes).with_grant(env.grant(*powers)?)).await?;
+        host::load(host, name, Load::bytes(*name, bytes).grant(env.grant(*powers)?)).await?;
     }
     let limits = Limits { deadline, ..Limits::default() };
     let mut attempts = Vec::new();
     for spec in ATTEMPTS {
-        let call = Call::new(spec.tool, env.arguments(spec.arguments)?).with_limits(limits);
+        let call = Call::new(spec.tool, env.arguments(spec.arguments)?).limits(limits);
         let result = host.call(call).await;
         let is_blocked =
             spec.expected.is_met_by(&result) && !HostileEnv::has_leak(&result) && env.find_escape().is_none();

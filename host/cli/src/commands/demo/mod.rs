@@ -59,7 +59,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     let mut results = Vec::new();
     for step in script::STEPS {
         let limits = Limits { deadline: step.deadline(), ..Limits::default() };
-        let result = host.call(Call::new(step.tool, step.arguments).with_limits(limits)).await;
+        let result = host.call(Call::new(step.tool, step.arguments).limits(limits)).await;
         results.push((step, result));
     }
     let blocked = blocked::run_attempts(&host, LONG_DEADLINE).await?;

@@ -99,7 +99,7 @@ const RELEASE_PAUSE: Duration = Duration::from_millis(10);
 /// If there is no room for a log, or the loop cannot be set up.
 pub(super) async fn run_session(host: &Host, hanging: Vec<u8>, deadline: Duration) -> Result<SessionReport> {
     let limits = Limits { deadline, ..Limits::default() };
-    host::load(host, "stranger", Load::bytes("stranger", hanging).with_limits(limits)).await?;
+    host::load(host, "stranger", Load::bytes("stranger", hanging).limits(limits)).await?;
     let folder = tempfile::tempdir().context("there is no room for the demo's event log")?;
     let path = folder.path().join("events.db");
     let log = Arc::new(EventLog::open(&path, &Options::default())?);

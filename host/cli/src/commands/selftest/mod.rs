@@ -125,7 +125,7 @@ async fn load_components(host: &Host, env: &HostileEnv) -> Result<Option<JailRep
     let neighbour = host::load(host, "neighbour", Load::bytes("neighbour", CALCULATOR)).await?;
     for (name, text, powers) in cases::COMPONENTS {
         let bytes = wat::parse_str(text).with_context(|| format!("the hostile tool `{name}` is not well-formed"))?;
-        host::load(host, name, Load::bytes(*name, bytes).with_grant(env.grant(*powers)?)).await?;
+        host::load(host, name, Load::bytes(*name, bytes).grant(env.grant(*powers)?)).await?;
     }
     Ok(neighbour.jail())
 }
@@ -149,7 +149,7 @@ async fn measure_shutdown(host: Arc<Host>) -> Duration {
     let mut running = tokio::task::JoinSet::new();
     for _ in 0..ENDLESS_CALLS {
         let host = Arc::clone(&host);
-        running.spawn(async move { host.call(Call::new("spin__run", "{}").with_limits(limits)).await });
+        running.spawn(async move { host.call(Call::new("spin__run", "{}").limits(limits)).await });
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     let started = Instant::now();

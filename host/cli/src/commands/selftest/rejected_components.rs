@@ -47,7 +47,7 @@ pub(super) const ALL: &[RejectedComponent] = &[
     proposal!("use several memories in a module", "multi-memory", "multi"),
     rejected(33, "be granted /proc", "/proc", || {
         let grant = Grant::none().with_folder(Folder::read("/proc:/p")?)?;
-        Ok(parse(include_str!("../../../../../tests/programs/files.wat"))?.with_grant(grant))
+        Ok(parse(include_str!("../../../../../tests/programs/files.wat"))?.grant(grant))
     }),
     rejected(51, "take long to compile: one long function", "bytes in one function", || {
         module(&format!("(func (result i32) i32.const 1 {})", "i32.const 1 i32.add ".repeat(200_000)))

@@ -157,7 +157,7 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
     let limits = Limits { deadline, fuel: case.fuel.unwrap_or(default.fuel), ..default };
     let (mut running, mut attempts) = (JoinSet::new(), Vec::new());
     for arguments in case.attempts {
-        let call = Call::new(case.tool, env.arguments(arguments)?).with_limits(limits);
+        let call = Call::new(case.tool, env.arguments(arguments)?).limits(limits);
         let host = Arc::clone(host);
         running.spawn(async move {
             let started = Instant::now();

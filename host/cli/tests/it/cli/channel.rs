@@ -47,7 +47,7 @@ fn shown(more: &[&str]) -> u64 {
 }
 
 #[test]
-fn l4_a_channel_has_its_tools_and_those_of_its_skills() {
+fn a_channel_has_its_tools_and_those_of_its_skills() {
     assert_eq!(shown(&["--channel", "support"]), 3);
     assert_eq!(shown(&["--channel", "open"]), 2);
     assert_eq!(shown(&["--channel", "support", "--skill", "adding"]), 2);
@@ -66,7 +66,7 @@ fn allow_narrows_a_channel_and_a_skill() {
 }
 
 #[test]
-fn l5_what_is_not_listed_for_the_channel_is_refused_in_its_words() {
+fn what_is_not_listed_for_the_channel_is_refused_in_its_words() {
     let refused = r#"{"text": "I cannot.", "expect": "[error: tool 'sums__divide' is not permitted on this channel]"}"#;
     let bench = bench(&format!("{ADD}\n{DIVIDE}\n{refused}"));
     let ran = run(&bench, &["--channel", "open", "--no-log"]);

@@ -47,11 +47,7 @@ fn within_patience(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 fn slow(call: &str) -> Call {
-    Call::new(call, "{}").with_limits(Limits {
-        deadline: Duration::from_secs(30),
-        fuel: u64::MAX / 2,
-        ..Limits::default()
-    })
+    Call::new(call, "{}").limits(Limits { deadline: Duration::from_secs(30), fuel: u64::MAX / 2, ..Limits::default() })
 }
 
 #[test]
@@ -74,7 +70,7 @@ fn a_worker_that_dies_is_one_failed_call() {
         assert!(error.message.contains("worker process") && error.message.contains("signal 9"), "{error}");
         assert!(host.call(Call::new("counter__run", "{}")).await.is_ok(), "others do not notice");
         let short = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
-        let next = host.call(Call::new("spin__run", "{}").with_limits(short)).await;
+        let next = host.call(Call::new("spin__run", "{}").limits(short)).await;
         assert_eq!(next.error().unwrap().kind, ErrorKind::Deadline, "{next:?}");
         assert_ne!(process(&spin), first, "the next call has a new worker");
         host.shut_down(Duration::from_secs(1)).await;
@@ -107,7 +103,7 @@ fn requests_end_with_their_worker() {
         let rules = vec![format!("GET http://127.0.0.1:{port}/**").parse().unwrap()];
         let grant = HttpGrant::new(rules, vec!["127.0.0.1/32".parse().unwrap()], HttpLimits::default()).unwrap();
         let bytes = fumehood_tests::component("fetch").unwrap();
-        let fetch = host.load(Load::bytes("fetch", bytes).with_grant(Grant::none().with_http(grant))).await.unwrap();
+        let fetch = host.load(Load::bytes("fetch", bytes).grant(Grant::none().with_http(grant))).await.unwrap();
         let arguments = serde_json::json!({
             "method": "GET", "scheme": "http", "authority": format!("127.0.0.1:{port}"), "path": "/", "headers": [],
             "send": 0, "keep": 4096, "patience-ms": 600_000,
@@ -116,7 +112,7 @@ fn requests_end_with_their_worker() {
         let limits = Limits { deadline: PATIENCE * 3, ..Limits::default() };
         let running = tokio::spawn({
             let host = host.clone();
-            async move { host.call(Call::new("fetch__fetch", arguments).with_limits(limits)).await }
+            async move { host.call(Call::new("fetch__fetch", arguments).limits(limits)).await }
         });
         let (told, asked) = tokio::task::spawn_blocking(move || {
             let asked = told.recv_timeout(PATIENCE);
@@ -162,7 +158,7 @@ fn a_worker_that_hangs_is_ended_after_the_deadline() {
         kill(worker, Signal::SIGSTOP).unwrap();
         let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
         let started = Instant::now();
-        let result = host.call(Call::new("counter__run", "{}").with_limits(limits)).await;
+        let result = host.call(Call::new("counter__run", "{}").limits(limits)).await;
         assert_eq!(result.error().unwrap().kind, ErrorKind::Deadline, "{result:?}");
         assert!(started.elapsed() < PATIENCE);
         assert_eq!(host.call(Call::new("counter__run", "{}")).await.text().as_deref(), Some("101"));
@@ -236,7 +232,7 @@ fn only_approved_components_run_in_process() {
     runtime().block_on(async {
         let host = Host::builder().workers(workers()).build().unwrap();
         let bytes = fumehood_tests::component("counter").unwrap();
-        let pinned = |name: &str, approval| Load::bytes(name, bytes.clone()).with_approval(approval);
+        let pinned = |name: &str, approval| Load::bytes(name, bytes.clone()).approval(approval);
         assert!(host.load(Load::bytes("plain", bytes.clone())).await.unwrap().is_isolated());
         assert!(host.load(pinned("new", None)).await.unwrap().is_isolated());
         let tool = host.tool("new__run").unwrap();
@@ -245,7 +241,7 @@ fn only_approved_components_run_in_process() {
         assert!(!known.is_isolated() && known.jail().is_none() && known.worker_id().is_none());
         assert!(host.call(Call::new("known__run", "{}")).await.is_ok());
         let other = fumehood_tests::component("traps").unwrap();
-        let changed = host.load(Load::bytes("changed", other).with_approval(Some(approval))).await.unwrap();
+        let changed = host.load(Load::bytes("changed", other).approval(Some(approval))).await.unwrap();
         assert!(changed.is_isolated(), "other bytes than those that were approved");
     });
 }

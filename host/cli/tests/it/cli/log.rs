@@ -34,7 +34,7 @@ fn rows(ran: &Ran) -> Vec<Value> {
 }
 
 #[test]
-fn c20_calls_are_listed_the_newest_first() {
+fn calls_are_listed_the_newest_first() {
     let bench = bench();
     let rows = rows(&log(&bench, &["--json"]));
     let told: Vec<[&str; 4]> = rows
@@ -88,7 +88,7 @@ fn filters_leave_what_fits() {
 }
 
 #[test]
-fn c20_a_call_is_shown_with_its_causal_chain() {
+fn a_call_is_shown_with_its_causal_chain() {
     let bench = bench();
     let ran = log(&bench, &["show", "second"]);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -116,7 +116,7 @@ fn a_separate_final_answer_is_shown_as_it_is_written() {
 }
 
 #[test]
-fn c28_the_exit_code_says_how_it_ended() {
+fn the_exit_code_says_how_it_ended() {
     let check = |script: &str, more: &[&str], code: i32, words: &str| {
         let ran = run(&bench(script), more);
         assert_eq!(ran.code, code, "{script}: {ran:?}");

@@ -6,7 +6,7 @@ use super::server::{Play, Server};
 use super::{SERVICES, answered_conversation, ask, config, fixture, provider, question, stream};
 
 #[tokio::test]
-async fn i8_every_provider_streams_text_and_says_what_it_cost() {
+async fn every_provider_streams_text_and_says_what_it_cost() {
     for (service, kind) in SERVICES {
         let server = Server::start(vec![stream(&format!("{service}/text.{kind}"))]).await;
         let (answer, heard) = ask(&provider(service, config(&server)), &question()).await;
@@ -22,7 +22,7 @@ async fn i8_every_provider_streams_text_and_says_what_it_cost() {
 }
 
 #[tokio::test]
-async fn i8_pieces_of_one_byte_are_the_same_answer() {
+async fn pieces_of_one_byte_are_the_same_answer() {
     for (service, kind) in SERVICES {
         let body = fixture(&format!("{service}/text.{kind}"));
         let play = Play::Reply { status: 200, headers: "content-type: text/event-stream\r\n", body, piece: 1 };
@@ -33,7 +33,7 @@ async fn i8_pieces_of_one_byte_are_the_same_answer() {
 }
 
 #[tokio::test]
-async fn i8_parallel_calls_come_in_the_order_asked() {
+async fn parallel_calls_come_in_the_order_asked() {
     for (service, kind) in SERVICES {
         let server = Server::start(vec![stream(&format!("{service}/calls.{kind}"))]).await;
         let (answer, _) = ask(&provider(service, config(&server)), &question()).await;
@@ -52,7 +52,7 @@ async fn i8_parallel_calls_come_in_the_order_asked() {
 }
 
 #[tokio::test]
-async fn l13_without_tools_calls_in_an_answer_are_not_looked_for() {
+async fn without_tools_calls_in_an_answer_are_not_looked_for() {
     for (service, kind) in SERVICES {
         let server = Server::start(vec![stream(&format!("{service}/calls.{kind}"))]).await;
         let (answer, _) = ask(&provider(service, config(&server).supports_tools(false)), &question()).await;

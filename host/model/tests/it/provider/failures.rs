@@ -20,7 +20,7 @@ async fn failure_of(service: &str, plays: Vec<Play>) -> (ModelError, usize) {
 const JSON: &str = "content-type: application/json\r\n";
 
 #[tokio::test]
-async fn l14_a_400_that_says_that_there_are_no_tools_is_told_apart() {
+async fn a_400_that_says_that_there_are_no_tools_is_told_apart() {
     for (service, _) in SERVICES {
         let refusal = || reply(400, JSON, fixture(&format!("{service}/no-tools.json")));
         let (error, asked) = failure_of(service, vec![refusal()]).await;
@@ -36,7 +36,7 @@ async fn l14_a_400_that_says_that_there_are_no_tools_is_told_apart() {
 }
 
 #[tokio::test]
-async fn i8_a_busy_provider_is_asked_again_when_it_says() {
+async fn a_busy_provider_is_asked_again_when_it_says() {
     for (service, kind) in SERVICES {
         let busy = reply(429, "content-type: application/json\r\nretry-after: 1\r\n", fixture("openai/rate.json"));
         let server = Server::start(vec![busy, stream(&format!("{service}/text.{kind}"))]).await;
@@ -52,7 +52,7 @@ async fn i8_a_busy_provider_is_asked_again_when_it_says() {
 }
 
 #[tokio::test]
-async fn i8_a_wait_that_is_too_long_is_left_to_the_caller() {
+async fn a_wait_that_is_too_long_is_left_to_the_caller() {
     let busy = reply(429, "content-type: application/json\r\nretry-after: 3600\r\n", fixture("openai/rate.json"));
     let (error, asked) = failure_of("openai", vec![busy]).await;
     assert_eq!((error.failure, error.status), (ModelFailure::RateLimited, Some(429)));
@@ -62,7 +62,7 @@ async fn i8_a_wait_that_is_too_long_is_left_to_the_caller() {
 }
 
 #[tokio::test]
-async fn i8_a_failing_provider_is_asked_four_times() {
+async fn a_failing_provider_is_asked_four_times() {
     for (service, _) in SERVICES {
         let down = || reply(500, "", "oops \u{1b}[31m");
         let (error, asked) = failure_of(service, vec![down(), down(), down(), down()]).await;
@@ -93,7 +93,7 @@ async fn does_not_follow_redirects() {
 }
 
 #[tokio::test]
-async fn i8_what_is_no_answer_is_malformed() {
+async fn what_is_no_answer_is_malformed() {
     for (service, _) in SERVICES {
         for body in ["data: {\"cho\n\n", "data: hello\n\n", "<html>a login page</html>\n\n", "{\"ok\":true}\n", ""] {
             let (error, _) = failure_of(service, vec![reply(200, "content-type: text/event-stream\r\n", body)]).await;
@@ -113,7 +113,7 @@ fn beginning(service: &str, kind: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn i8_an_answer_that_is_cut_is_malformed_and_not_asked_for_twice() {
+async fn an_answer_that_is_cut_is_malformed_and_not_asked_for_twice() {
     for (service, kind) in SERVICES {
         let first = beginning(service, kind);
         for play in [Play::Cut(first.clone()), Play::Ends(first)] {
@@ -125,7 +125,7 @@ async fn i8_an_answer_that_is_cut_is_malformed_and_not_asked_for_twice() {
 }
 
 #[tokio::test]
-async fn i8_an_error_in_the_middle_is_not_an_answer() {
+async fn an_error_in_the_middle_is_not_an_answer() {
     // Retried only if no piece was passed on yet.
     for (service, path, words, times) in [
         ("openai", "openai/error.sse", "The server had an error", 1),
@@ -140,7 +140,7 @@ async fn i8_an_error_in_the_middle_is_not_an_answer() {
 }
 
 #[tokio::test]
-async fn i8_a_provider_that_hangs_is_left() {
+async fn a_provider_that_hangs_is_left() {
     for (service, kind) in SERVICES {
         let headers_only = fixture(&format!("{service}/text.{kind}"))[..40].to_vec();
         for (play, words, setting) in [

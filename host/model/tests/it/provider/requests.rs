@@ -20,7 +20,7 @@ async fn sent(service: &str, request: &Request, change: impl FnOnce(&mut Provide
 }
 
 #[tokio::test]
-async fn k3_ollama_is_posted_to_api_chat() {
+async fn ollama_is_posted_to_api_chat() {
     let asked = sent("ollama", &question(), |_| {}).await;
     assert!(asked.head.starts_with("POST /api/chat HTTP/1.1"), "{}", asked.head);
     assert!(!asked.head.contains(KEY));
@@ -28,7 +28,7 @@ async fn k3_ollama_is_posted_to_api_chat() {
 }
 
 #[tokio::test]
-async fn k1_no_temperature_is_sent_unless_somebody_says_so() {
+async fn no_temperature_is_sent_unless_somebody_says_so() {
     let place = |service| match service {
         "gemini" => "/generationConfig/temperature",
         "ollama" => "/options/temperature",
@@ -46,7 +46,7 @@ async fn k1_no_temperature_is_sent_unless_somebody_says_so() {
 }
 
 #[tokio::test]
-async fn i8_a_request_carries_model_messages_tools_and_the_key_in_a_header() {
+async fn a_request_carries_model_messages_tools_and_the_key_in_a_header() {
     for (service, line, key) in [
         ("openai", "POST /chat/completions ", Some("authorization: Bearer test-key-1")),
         ("anthropic", "POST /messages ", Some("x-api-key: test-key-1")),
@@ -76,7 +76,7 @@ async fn compatible_server_without_a_key_gets_none() {
 }
 
 #[tokio::test]
-async fn l13_a_model_without_tools_is_sent_none() {
+async fn a_model_without_tools_is_sent_none() {
     for (service, _) in SERVICES {
         let request = Request { tool_choice: ToolChoice::Required, ..question() };
         let body = sent(service, &request, |config| config.supports_tools = false).await.body;
@@ -90,7 +90,7 @@ async fn l13_a_model_without_tools_is_sent_none() {
 }
 
 #[tokio::test]
-async fn i8_the_tool_choice_is_said_in_each_providers_words() {
+async fn the_tool_choice_is_said_in_each_providers_words() {
     let specific = ToolChoice::Specific("calculator__add".to_owned());
     let mode = "/toolConfig/functionCallingConfig/mode";
     for (service, choice, place, expected) in [
@@ -118,7 +118,7 @@ async fn i8_the_tool_choice_is_said_in_each_providers_words() {
 }
 
 #[tokio::test]
-async fn i8_calls_and_their_results_go_back_under_their_ids() {
+async fn calls_and_their_results_go_back_under_their_ids() {
     let body = sent("openai", &answered_conversation(), |_| {}).await.body;
     let messages = body["messages"].as_array().unwrap();
     assert_eq!(messages[2]["tool_calls"][0]["id"], "call_a");
@@ -142,7 +142,7 @@ async fn i8_calls_and_their_results_go_back_under_their_ids() {
 }
 
 #[tokio::test]
-async fn i8_options_json_and_the_cached_context_are_passed_on() {
+async fn options_json_and_the_cached_context_are_passed_on() {
     let options = json!({"top_p": 0.5}).as_object().unwrap().clone();
     let request = Request { json: true, options, cached_messages: 1, tools: Vec::new(), ..question() };
     let body = sent("openai", &request, |_| {}).await.body;

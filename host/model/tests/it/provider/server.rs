@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// The reply to one connection.
 #[derive(Clone)]
-pub enum Play {
+pub(super) enum Play {
     /// A whole response, written in pieces of this many bytes.
     Reply { status: u16, headers: &'static str, body: Vec<u8>, piece: usize },
     /// The beginning of a response without a length; then the connection ends.
@@ -24,22 +24,22 @@ pub enum Play {
 
 /// A request that arrived.
 #[derive(Debug, Clone)]
-pub struct ReceivedRequest {
+pub(super) struct ReceivedRequest {
     /// The request line and the headers.
-    pub head: String,
+    pub(super) head: String,
     /// The body.
-    pub body: Value,
+    pub(super) body: Value,
 }
 
 /// The server.
-pub struct Server {
-    pub url: String,
+pub(super) struct Server {
+    pub(super) url: String,
     asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Server {
     /// Starts a server that plays these replies in order, and then accepts no more connections.
-    pub async fn start(plays: Vec<Play>) -> Self {
+    pub(super) async fn start(plays: Vec<Play>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Returns the requests so far.
-    pub fn requests(&self) -> Vec<ReceivedRequest> {
+    pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
