@@ -170,7 +170,7 @@ impl<R, E: Into<ToolError>, K: Outcome<R>> Outcome<Result<R, E>> for Fallible<K>
 )]
 pub trait ToolResult {}
 
-/// The last candidate of method resolution. It always fails with the message of [`ToolResult`].
+/// The last candidate of method resolution. It always fails with the message of `ToolResult`.
 pub trait UnsupportedKind<R> {
     /// Never compiles.
     fn kind(&self) -> Unsupported

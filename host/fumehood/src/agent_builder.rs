@@ -192,7 +192,7 @@ impl AgentBuilder {
         self
     }
 
-    /// A further registry of tools, such as [`McpTools`](crate::Remotes): asked after those of its family that are there.
+    /// A further registry of tools, such as [`McpTools`](crate::McpTools): asked after those of its family that are there.
     pub fn provider(self, family: Arc<dyn ToolProvider>) -> Self {
         self.pipeline(move |pipeline| pipeline.provider(family))
     }
@@ -211,7 +211,7 @@ impl AgentBuilder {
 
     /// Refuses tools of components with arguments of these names: they would let the model choose on whose behalf they run.
     /// Without this, such names are data like any other. For tools of servers, see
-    /// [`McpTools::without_arguments`](crate::Remotes::without_arguments).
+    /// [`McpTools::without_arguments`](crate::McpTools::without_arguments).
     pub fn actor_arguments(mut self, names: ActorArguments) -> Self {
         self.actor_arguments = names;
         self

@@ -108,7 +108,7 @@ impl McpTools {
         &self.refused
     }
 
-    /// Parts of servers' schemas that are not checked: see [`Remote::unchecked`].
+    /// Parts of servers' schemas that are not checked: see [`Remote::unchecked_schemas`].
     #[must_use]
     pub fn unchecked(&self) -> &[ToolNotice] {
         &self.unchecked

@@ -19,7 +19,7 @@ fn quick() -> Options {
 }
 
 fn refusal(path: &Path) -> OpenError {
-    EventLog::open(path, &quick()).err().expect("a refusal")
+    EventLog::open(path, &quick()).expect_err("a refusal")
 }
 
 #[test]

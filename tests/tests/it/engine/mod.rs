@@ -7,5 +7,5 @@ mod proposals;
 mod specification;
 #[allow(unreachable_pub, reason = "it is public in the crate of the fuzz targets")]
 #[path = "../../../../fuzz/src/engine.rs"]
-mod target;
+pub(super) mod target;
 mod wast_runner;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use crate::engine::target as engine;
+
 #[path = "../../../../fuzz/src/batch_parser.rs"]
 mod batch_parser;
 #[path = "../../../../fuzz/src/configuration.rs"]
 mod configuration;
-#[path = "../../../../fuzz/src/engine.rs"]
-mod engine;
 #[path = "../../../../fuzz/src/gate.rs"]
 mod gate;
 #[path = "../../../../fuzz/src/mcp_framing.rs"]
