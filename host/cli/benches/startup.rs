@@ -76,7 +76,7 @@ async fn loads(cache: &std::path::Path) {
         cold.load(load).await.expect("it loads");
     }
     println!("{COMPONENTS} components of {} KiB compiled in {:.1?}", component.len() >> 10, started.elapsed());
-    cold.shut_down(Duration::ZERO).await;
+    cold.shutdown(Duration::ZERO).await;
     drop(cold);
     let host = build();
     let before = resident();

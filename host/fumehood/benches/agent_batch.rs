@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let elapsed = batch(&pipeline, count).await;
             println!("{count} calls: {elapsed:?}, {:?} each", elapsed / u32::try_from(count).unwrap_or(1));
         }
-        host.shut_down(Duration::from_secs(1)).await;
+        host.shutdown(Duration::from_secs(1)).await;
         Ok(())
     })
 }

@@ -75,7 +75,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     println!("the log is {}", if report.finding.is_none() { "as it was written" } else { "not what was written" });
     assert!(report.finding.is_none());
     std::fs::remove_dir_all(&folder)?;
-    host.shut_down(Duration::from_secs(1)).await;
+    host.shutdown(Duration::from_secs(1)).await;
     Ok(())
 }
 

@@ -53,6 +53,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let given_up = host.call_until(Call::new("slow__countdown", json!({"from": 10, "step_ms": 100})), patience).await;
     println!("{}", given_up.error().ok_or("it takes longer than that")?);
 
-    host.shut_down(Duration::from_millis(100)).await;
+    host.shutdown(Duration::from_millis(100)).await;
     Ok(())
 }

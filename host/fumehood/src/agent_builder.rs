@@ -87,7 +87,7 @@ impl Host {
     /// ]);
     /// let mut agent = host.agent(Arc::new(model)).allow_everything().build()?;
     /// assert_eq!(agent.run("What is 3 + 5?").await?.text(), "It is 8.");
-    /// # host.shut_down(std::time::Duration::from_secs(1)).await;
+    /// # host.shutdown(std::time::Duration::from_secs(1)).await;
     /// # Ok(())
     /// # }
     /// ```

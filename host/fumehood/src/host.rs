@@ -275,8 +275,8 @@ impl Host {
     }
 
     /// Takes no more calls, waits at most `grace` for those that run, then stops the rest: they end as `cancelled`.
-    pub async fn shut_down(&self, grace: Duration) {
-        self.inner.sandbox.shut_down(grace).await;
+    pub async fn shutdown(&self, grace: Duration) {
+        self.inner.sandbox.shutdown(grace).await;
     }
 
     fn observer(&self, also: Option<Arc<dyn Observer>>) -> Option<Arc<dyn Observer>> {

@@ -19,7 +19,7 @@
 //!
 //! let refused = host.call(Call::new("calculator__add", json!({"a": "3", "b": 5}))).await;
 //! println!("{}", refused.error().ok_or("it should be refused")?);
-//! # host.shut_down(std::time::Duration::from_secs(1)).await;
+//! # host.shutdown(std::time::Duration::from_secs(1)).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -36,7 +36,7 @@
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
 //!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
 //! - An agent that calls the tools: [`Host::agent`].
-//! - Ending: [`Host::shut_down`] takes bounded time, whatever guests do.
+//! - Ending: [`Host::shutdown`] takes bounded time, whatever guests do.
 //!
 //! # Build settings
 //!

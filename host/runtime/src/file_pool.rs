@@ -69,7 +69,7 @@ impl Threads {
         Ok(Self { handle: runtime.handle().clone(), runtime: Mutex::new(Some(runtime)) })
     }
 
-    fn shut_down(&self) {
+    fn shutdown(&self) {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             runtime.shutdown_background();
@@ -79,7 +79,7 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.shut_down();
+        self.shutdown();
     }
 }
 
@@ -110,7 +110,7 @@ impl FilePool {
         let threads = Arc::new(Threads::start(TOOL_THREADS)?);
         let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.is_shut_down {
-            threads.shut_down();
+            threads.shutdown();
         }
         tools.threads.retain(|threads| threads.strong_count() > 0);
         tools.threads.push(Arc::downgrade(&threads));
@@ -155,13 +155,13 @@ impl FilePool {
 
     /// Shuts down all pools of the host without waiting. Operations that hang in the kernel stay there; everything else
     /// ends at once.
-    pub(crate) fn shut_down(&self) {
+    pub(crate) fn shutdown(&self) {
         let mut tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         tools.is_shut_down = true;
         let of_tools = std::mem::take(&mut tools.threads);
         drop(tools);
-        of_tools.iter().filter_map(Weak::upgrade).for_each(|threads| threads.shut_down());
-        self.shared.host.shut_down();
+        of_tools.iter().filter_map(Weak::upgrade).for_each(|threads| threads.shutdown());
+        self.shared.host.shutdown();
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
         });
         assert_eq!(pool.run(|| 7).await, Ok(7));
         let started = std::time::Instant::now();
-        pool.shut_down();
+        pool.shutdown();
         assert!(started.elapsed() < Duration::from_secs(1));
         assert_eq!(pool.run(|| 7).await, Err(Gone), "nothing runs after the end");
         drop(release);
@@ -237,7 +237,7 @@ mod tests {
             Ok(Ok(())),
             "its scratch space is removed all the same"
         );
-        pool.shut_down();
+        pool.shutdown();
         assert_eq!(other.run(|| 7).await, Err(Gone), "it ends with the host");
         assert_eq!(pool.of_tool().unwrap().run(|| 7).await, Err(Gone));
         drop((release, hung));

@@ -170,7 +170,7 @@ impl GuestRuntime {
     }
 
     /// Ends every future that is still running, each after its current slice, without waiting for any.
-    pub(crate) fn shut_down(&self) {
+    pub(crate) fn shutdown(&self) {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             runtime.shutdown_background();
@@ -180,7 +180,7 @@ impl GuestRuntime {
 
 impl Drop for GuestRuntime {
     fn drop(&mut self) {
-        self.shut_down();
+        self.shutdown();
     }
 }
 

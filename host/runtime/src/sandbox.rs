@@ -110,7 +110,7 @@ impl Sandbox {
     ///
     /// A call that is ended this way fails with the kind `cancelled`. This returns within `grace` and a few
     /// milliseconds, even if guests do not stop.
-    pub async fn shut_down(&self, grace: Duration) {
+    pub async fn shutdown(&self, grace: Duration) {
         const POLL: Duration = Duration::from_millis(2);
         self.shared.admission.close();
         let until = Instant::now() + grace;
@@ -119,8 +119,8 @@ impl Sandbox {
                 return;
             }
         }
-        self.shared.runtime.shut_down();
+        self.shared.runtime.shutdown();
         self.shared.scratch_root.close();
-        self.shared.files.shut_down();
+        self.shared.files.shutdown();
     }
 }

@@ -109,6 +109,6 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.files.shut_down();
+        self.files.shutdown();
     }
 }

@@ -286,7 +286,7 @@ async fn shutting_down_takes_bounded_time() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let started = Instant::now();
-    host.shut_down(Duration::from_millis(50)).await;
+    host.shutdown(Duration::from_millis(50)).await;
     assert!(started.elapsed() < PATIENCE);
     for call in running {
         assert_eq!(kind(&call.await.unwrap()), Some(ErrorKind::Cancelled));
@@ -308,7 +308,7 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
         while host.running() == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        block_on(host.shut_down(Duration::from_millis(20)));
+        block_on(host.shutdown(Duration::from_millis(20)));
         (late, running.join().unwrap())
     });
     let (late, cancelled) = tokio::task::spawn_blocking(move || worker.join().unwrap()).await.unwrap();

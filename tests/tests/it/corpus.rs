@@ -221,7 +221,7 @@ async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() 
     let spinning = tokio::spawn(async move { in_the_way.call(Call::new("spin__run", "{}").limits(calm)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let ending = Instant::now();
-    host.shut_down(Duration::from_millis(100)).await;
+    host.shutdown(Duration::from_millis(100)).await;
     assert!(ending.elapsed() < Duration::from_secs(2), "{:?}", ending.elapsed());
     assert!(!spinning.await.unwrap().is_ok());
     drop(host);

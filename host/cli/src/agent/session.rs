@@ -173,7 +173,7 @@ impl AgentSession {
         if let Some(summary) = summary {
             self.view.show_summary(summary)?;
         }
-        self.host.shut_down(Duration::ZERO).await;
+        self.host.shutdown(Duration::ZERO).await;
         self.remotes.close().await;
         let Some(log) = self.log else { return Ok(()) };
         log.flush().await.context(UNSAVED)?;

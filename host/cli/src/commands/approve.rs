@@ -97,7 +97,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
             open.push(candidate.name().to_string());
         }
     }
-    host.shut_down(Duration::ZERO).await;
+    host.shutdown(Duration::ZERO).await;
     if approve.names.is_empty() {
         revoke::report_stale(arguments, &config, &lock)?;
     }

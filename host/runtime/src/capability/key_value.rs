@@ -47,8 +47,8 @@ impl KeyValueBackend {
         patience: impl FnOnce() -> Duration + Send + 'static,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let shut_down = || StoreError::Unavailable("the host is shutting down".to_owned());
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| shut_down())?;
+        let shutdown = || StoreError::Unavailable("the host is shutting down".to_owned());
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_closed| shutdown())?;
         let store = Arc::clone(&self.store);
         let work = move || {
             let _permit = permit;
@@ -56,7 +56,7 @@ impl KeyValueBackend {
         };
         match self.threads.run(work).await {
             Ok(done) => done,
-            Err(Lost::ShutDown) => Err(shut_down()),
+            Err(Lost::ShutDown) => Err(shutdown()),
             Err(Lost::Panicked(text)) => Err(StoreError::Unavailable(format!("the store panicked with `{text}`"))),
         }
     }

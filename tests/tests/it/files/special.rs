@@ -47,6 +47,6 @@ async fn pipes_sockets_and_devices_are_not_opened() {
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(place.works("read", json!({"folder": 0, "path": "file.txt", "follow": 1})).await, "file");
     let shut = Instant::now();
-    place.host.shut_down(Duration::from_secs(1)).await;
+    place.host.shutdown(Duration::from_secs(1)).await;
     assert!(shut.elapsed() < Duration::from_secs(2));
 }

@@ -155,6 +155,6 @@ async fn a_store_that_hangs_holds_no_call_beyond_its_deadline_and_nobody_else() 
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert_eq!(step(&host, "other__variables", json!({})).await, Ok(json!([])), "other tools go on");
     let ending = Instant::now();
-    host.shut_down(Duration::from_millis(100)).await;
+    host.shutdown(Duration::from_millis(100)).await;
     assert!(ending.elapsed() < Duration::from_secs(2), "{:?}", ending.elapsed());
 }

@@ -84,7 +84,7 @@ async fn on_disk_it_outlives_its_host_and_is_shared_by_several() {
     assert_eq!(get(&second, "it", "k").await, Ok(json!("v")));
     assert_eq!(set(&second, "it", "k", "w").await, Ok(Value::Null));
     assert_eq!(get(&first, "it", "k").await, Ok(json!("w")));
-    first.shut_down(Duration::from_secs(5)).await;
+    first.shutdown(Duration::from_secs(5)).await;
     drop((first, second));
     let third = host_with(Arc::new(DiskStore::open(&path).unwrap()));
     load(&third, "it", 1 << 20).await;

@@ -54,7 +54,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     }
     let entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
     let mut result = call_and_watch(&host, request, entry).await;
-    host.shut_down(Duration::ZERO).await;
+    host.shutdown(Duration::ZERO).await;
     if let Err(error) = &mut result.outcome {
         translate_for_cli(error, &prefix, is_typed);
     }

@@ -64,7 +64,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     }
     let blocked = blocked::run_attempts(&host, LONG_DEADLINE).await?;
     let session = session::run_session(&host, endless_component()?, SHORT_DEADLINE).await?;
-    host.shut_down(Duration::ZERO).await;
+    host.shutdown(Duration::ZERO).await;
     let rows = rows(&results, &blocked, &session);
     if arguments.json {
         render::json(&rows.iter().flat_map(|(_, rows)| rows).collect::<Vec<_>>())?;

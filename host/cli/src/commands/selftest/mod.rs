@@ -153,7 +153,7 @@ async fn measure_shutdown(host: Arc<Host>) -> Duration {
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     let started = Instant::now();
-    host.shut_down(Duration::from_millis(200)).await;
+    host.shutdown(Duration::from_millis(200)).await;
     while running.join_next().await.is_some() {}
     drop(host);
     started.elapsed()
@@ -162,7 +162,7 @@ async fn measure_shutdown(host: Arc<Host>) -> Duration {
 /// Measures this process after a first host was dropped: the engine opens a file or two once and keeps them.
 async fn baseline_usage(arguments: &Arguments) -> Result<ResourceUsage> {
     let host = host::builder(arguments).build()?;
-    host.shut_down(Duration::ZERO).await;
+    host.shutdown(Duration::ZERO).await;
     drop(host);
     tokio::time::sleep(THREAD_EXIT_TIME).await;
     Ok(ResourceUsage::now())

@@ -46,7 +46,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
         }
     };
     watching.cancel();
-    host.shut_down(settings::shutdown_grace(&config)).await;
+    host.shutdown(settings::shutdown_grace(&config)).await;
     // The token above is cancelled, so this does not wait for changes of files.
     if let Some(watch) = watch {
         let _panicked = watch.join();

@@ -73,7 +73,7 @@ fn a_worker_that_dies_is_one_failed_call() {
         let next = host.call(Call::new("spin__run", "{}").limits(short)).await;
         assert_eq!(next.error().unwrap().kind, ErrorKind::Deadline, "{next:?}");
         assert_ne!(process(&spin), first, "the next call has a new worker");
-        host.shut_down(Duration::from_secs(1)).await;
+        host.shutdown(Duration::from_secs(1)).await;
     });
 }
 
