@@ -360,7 +360,7 @@ fn without_landlock_it_warns_or_refuses() {
     bench.program("counter");
     let run = |mode: &str| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "isolation::becomes_the_command_without_landlock", "--nocapture"]);
+        command.args(["--exact", "cli::isolation::becomes_the_command_without_landlock", "--nocapture"]);
         command.env(WITHOUT_LANDLOCK, mode).env("XDG_STATE_HOME", bench.path("state")).current_dir(bench.path(""));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
