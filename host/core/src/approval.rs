@@ -134,7 +134,7 @@ impl Manifest {
         Digest::of(format!("{MANIFEST_DOMAIN}{}", json::to_canonical_text(&value)).as_bytes())
     }
 
-    /// Lists the differences of `new`, the most important first.
+    /// Lists the differences between this manifest and `new`: grants first, then component, contract and tools.
     #[must_use]
     pub fn changes(&self, new: &Self) -> Vec<Change> {
         let mut changes = Vec::new();

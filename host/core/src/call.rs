@@ -81,7 +81,8 @@ impl Call {
         self
     }
 
-    /// Sets the snapshot of the agent's state, as JSON text. See [`Self::state`].
+    /// Sets the read-only snapshot of the agent's state, as JSON text. Visible only to a tool that was granted
+    /// [`Power::State`](crate::permission::Power::State).
     #[must_use]
     pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
         self.state = Some(state.into());

@@ -15,7 +15,7 @@ pub enum ErrorKind {
     NotAllowed,
     /// The arguments do not match the tool's schema, or the tool itself refused them.
     InvalidArguments,
-    /// The limits that the caller gave the call are zero, or above what the host can hold.
+    /// A limit that the caller set for the call is zero, or exceeds what the host can provide.
     InvalidLimits,
     /// The actor may not make this call.
     Unauthorized,
@@ -116,7 +116,7 @@ impl ErrorKind {
 
     /// Returns the status with which an HTTP API may answer such a failure (RFC 9110, section 15).
     ///
-    /// The kind itself belongs into the body, because several kinds share a status; [`CallError::retry_after`] is for
+    /// The kind itself belongs in the body, because several kinds share a status; [`CallError::retry_after`] is for
     /// `Retry-After`.
     ///
     /// | kind | status |
@@ -149,8 +149,8 @@ impl ErrorKind {
 
     /// Returns the stage of a failure of which only the kind is known.
     ///
-    /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`; the result's metadata has the
-    /// information whether guest code ran, not the kind.
+    /// A tool may itself answer `invalid_arguments`, `denied` or `unavailable`, so the kind does not show whether guest
+    /// code ran; the result's metadata does.
     #[must_use]
     pub fn stage(self) -> Stage {
         match self {

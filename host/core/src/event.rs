@@ -1,4 +1,5 @@
-//! Events for observers: every call emits one when it starts or is refused, and one when it ends.
+//! Events for observers. A call emits [`Event::Started`] when it passes the gate, and every call, even a refused one,
+//! emits [`Event::Finished`] when it ends.
 
 use std::sync::Arc;
 

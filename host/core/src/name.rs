@@ -178,9 +178,9 @@ impl From<Namespace> for String {
 /// The full name of a tool within a host: `component__tool`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QualifiedName {
-    /// The component.
+    /// The name of the component.
     pub namespace: Namespace,
-    /// The tool of the component.
+    /// The name of the tool within the component.
     pub tool: ToolName,
 }
 

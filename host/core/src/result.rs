@@ -13,7 +13,8 @@ use crate::untrusted::{PrintableText, Untrusted, expose_raw};
 
 /// The outcome of one call.
 ///
-/// In JSON: `{ id, tool, status: "ok" | "error", content: […], error: { kind, message, hint? }?, metadata: {…} }`.
+/// In JSON: `{ id, tool, status: "ok" | "error", content: […], error?, metadata: {…} }`, where `error` is
+/// `{ kind, message, hint?, retry_after_ms?, backtrace? }`.
 #[derive(Debug, Clone)]
 pub struct CallResult {
     /// The id of the call.
@@ -212,7 +213,8 @@ impl CallResult {
         self.outcome.as_ref().err()
     }
 
-    /// Returns the first text or JSON part, sanitized: all that most tools return. JSON keeps its value.
+    /// Returns the first text or JSON part, sanitized. Most tools return nothing else. Sanitized JSON has the same
+    /// value.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
         self.content().iter().find_map(|part| match part {

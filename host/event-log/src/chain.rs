@@ -35,8 +35,8 @@ impl Serialize for Hash {
     }
 }
 
-/// A position in the chain. Compared with a mark that was kept elsewhere, a log proves that it was not rewritten up to
-/// there. A [`crate::Checkpoint`] also identifies the log.
+/// A position in the chain. A log that still contains a mark that was kept elsewhere was not rewritten up to there. A
+/// [`crate::Checkpoint`] also identifies the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Mark {
     /// The number of the row.

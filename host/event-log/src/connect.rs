@@ -153,8 +153,8 @@ pub(crate) fn open_read_only(path: &Path, busy: Duration) -> Result<Connection, 
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).map_err(SchemaError::from).and_then(connect);
     let opened = match opened {
-        // Without write access not even the files that readers share can be created. A log without a journal can be
-        // read without.
+        // Without write access, the files that readers share cannot be created. A log without a journal can be read
+        // without them.
         Err(SchemaError::Storage(StorageError::CannotOpen | StorageError::ReadOnly)) if journal_bytes(path) == 0 => {
             Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)
                 .map_err(SchemaError::from)

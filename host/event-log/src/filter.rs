@@ -21,7 +21,7 @@ pub enum Order {
 pub struct Filter {
     /// The session.
     pub session: Option<String>,
-    /// The actor on whose behalf the call ran.
+    /// The actor on whose behalf the session runs.
     pub actor: Option<String>,
     /// The full name of the tool.
     pub tool: Option<String>,

@@ -26,7 +26,7 @@ pub enum KeyError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Its size in bytes; of a larger file only the first KiB is read.
+        /// Its size in bytes, or 1024 for a larger file, which is not read further.
         found: usize,
     },
     /// The file is accessible to users other than its owner, so the seals prove nothing.

@@ -90,7 +90,7 @@ impl EventLog {
         Reader::open(path, options)
     }
 
-    /// Creates a log in memory, for tests and for hosts that keep no records.
+    /// Creates a log in memory, which is lost when it is dropped: for tests and for hosts that keep no records.
     ///
     /// # Errors
     /// If memory, random bytes or a thread are not available.
@@ -147,7 +147,7 @@ impl EventLog {
     /// Removes old rows, and seals the row where the rest begins, so that the rest can still be verified.
     ///
     /// # Errors
-    /// If writing fails. Some of the rows may have been removed, properly sealed.
+    /// If writing fails. Some of the rows may have been removed all the same; the rest is then sealed where it begins.
     pub fn retain(&self, keep: Retention) -> BoxFuture<'_, Result<PruneReport, RecordError>> {
         let reply = self.queue.submit(|answer| Work::Prune(keep, answer));
         Box::pin(await_reply(reply))

@@ -173,7 +173,7 @@ impl Reader {
     }
 }
 
-/// A stream of the new records of a log, including those that other processes write.
+/// A cursor over the new records of a log, including those that other processes write.
 pub struct Follower {
     reader: Reader,
     filter: Filter,

@@ -47,7 +47,7 @@ pub enum Continuity {
     /// The log contains that row with that hash: nothing up to it was changed, added or reordered, and nothing is
     /// missing except the rows up to [`Report::pruned_up_to`].
     Proven,
-    /// That row was pruned, so nothing could be compared. It is unknown if the pruned rows were the original ones.
+    /// That row was pruned, so nothing could be compared. It is unknown whether the pruned rows were the original ones.
     Removed,
 }
 

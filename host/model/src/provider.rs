@@ -75,7 +75,7 @@ impl Provider {
         })
     }
 
-    /// The model of requests that name none.
+    /// Returns the name of the model for requests that name none.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.model
@@ -231,8 +231,8 @@ fn http_client(service: Service, config: &ProviderConfig, endpoint: &Endpoint) -
     client.build().map_err(|error| SetupError::Client(Box::new(error)))
 }
 
-/// Returns a TLS configuration with the system's root certificates. Without encryption there are none, so that a small
-/// container without any can still reach its own Ollama.
+/// Returns a TLS configuration with the system's root certificates. Unless the connection is `encrypted`, it has none,
+/// so that a small container without certificates can still reach its own Ollama.
 fn tls(encrypted: bool) -> Result<rustls::ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

@@ -54,7 +54,8 @@ impl DeltaSink for NullDeltaSink {
 /// Each request has one answer. The implementation is responsible for retries, wire format and timeouts. Dropping the
 /// future abandons the request.
 pub trait Model: Send + Sync {
-    /// Returns the name for records, such as `ollama:llama3.2`, unless a request names another model.
+    /// Returns the name of the model for records, such as `ollama:llama3.2`. A request that names another model
+    /// overrides it. `None` by default.
     fn name(&self) -> Option<&str> {
         None
     }

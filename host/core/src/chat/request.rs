@@ -23,7 +23,7 @@ pub enum ToolChoice {
 /// The description of a tool for a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name for calls.
+    /// The name under which the model calls the tool.
     pub name: String,
     /// A description of what the tool does and when to use it.
     pub description: String,

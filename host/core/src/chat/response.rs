@@ -38,7 +38,7 @@ impl Reply {
     }
 }
 
-/// The reason for which the model stopped.
+/// The reason why the model stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -75,7 +75,7 @@ pub struct Response {
     /// The token usage; zero if the provider does not report it.
     #[serde(default)]
     pub usage: Usage,
-    /// The reason for which the model stopped.
+    /// The reason why the model stopped.
     #[serde(default)]
     pub stop: StopReason,
     /// Thoughts that the provider expects back with the calls.

@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! cost(s, d) = the evaluations of s and of everything in place of s, at this level
-//!            + the most expensive child: the sum of cost(t, d - 1) over all t that look at that same child
+//!            + the most expensive child: the sum of cost(t, d - 1) over all t that apply to that child
 //! ```
 //!
-//! so a schema that looks at one child twice doubles at every level and is rejected, whether the doubling is in place
+//! so a schema that evaluates one child twice doubles at every level and is rejected, whether the doubling is in place
 //! (`allOf` of two references to a schema that does the same) or from level to level. Sums saturate.
 
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl<'o> ChildCosts<'o> {
         self.others = combine(self.others, other.others);
     }
 
-    /// Adds a schema that looks at every child.
+    /// Adds the cost of a schema that applies to every child.
     fn add_to_all(&mut self, cost: u64) {
         self.named.values_mut().for_each(|own| *own = own.saturating_add(cost));
         self.others = self.others.saturating_add(cost);

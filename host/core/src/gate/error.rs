@@ -2,7 +2,7 @@
 
 /// An error returned when a schema is compiled.
 ///
-/// Every message has the location in the schema as a JSON pointer (RFC 6901); the schema as a whole is `#`.
+/// A message about a location in the schema names it as a JSON pointer (RFC 6901); the schema as a whole is `#`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
@@ -21,7 +21,7 @@ pub enum SchemaError {
          at the root"
     )]
     RootNotObject {
-        /// The description of what it describes instead.
+        /// The root of the schema, in words.
         found: String,
     },
     /// The schema violates the meta-schema of JSON Schema 2020-12.
@@ -39,7 +39,7 @@ pub enum SchemaError {
         pointer: String,
         /// The keyword.
         keyword: &'static str,
-        /// The advice on what to write instead.
+        /// Advice on what to write instead.
         instead: &'static str,
     },
     /// A reference to nothing, or out of the document.
@@ -69,7 +69,7 @@ pub enum SchemaError {
         pointer: String,
         /// The pattern, shortened.
         pattern: String,
-        /// The reason why it is rejected, and the advice on what to write instead.
+        /// The reason why it is rejected, and advice on what to write instead.
         why: String,
     },
     /// An exceeded size limit.

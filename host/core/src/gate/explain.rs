@@ -246,7 +246,8 @@ impl<'w> Explainer<'w> {
         let mut known = DeclaredProperties::default();
         known.add_in_place(self.graph, id);
         for (name, member) in members.iter().filter(|(name, _)| !seen.names.contains(name.as_str())) {
-            // If an in-place subschema fails, its evaluated properties are unknown: only names that none declares count.
+            // If an in-place subschema fails, its evaluated properties are unknown. Then only names that no subschema
+            // declares are reported.
             if !composed && (known.open || known.names.contains(name.as_str())) {
                 continue;
             }

@@ -216,7 +216,7 @@ fn describe_within(graph: &SchemaGraph, id: NodeId, hops: usize) -> Option<Strin
     words.filter(|words| !words.is_empty()).map(join_choices)
 }
 
-/// Returns the known name that is most similar to `name`, if it differs in at most two letters and a third of them.
+/// Returns the known name that is most similar to `name`, if at most two letters differ, and at most a third of all.
 pub(super) fn closest_name<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if name.len() > MAX_NAME_BYTES {
         return None;

@@ -132,7 +132,8 @@ impl SchemaGraph {
         root
     }
 
-    /// Converts a node and the schemas that it holds. Recursion ends at references and is bounded by the source's depth.
+    /// Converts a node and the schemas that it holds. Recursion ends at references, so the depth of the source bounds
+    /// it.
     fn node_to_schema(&self, id: NodeId) -> Value {
         let Some(node) = self.node(id).filter(|node| !node.never) else {
             return Value::Bool(false);

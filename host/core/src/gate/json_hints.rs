@@ -54,7 +54,7 @@ fn find_offset(text: &str, error: &serde_json::Error) -> usize {
     if !is_control(error) {
         return place;
     }
-    // For a control character the parser reports the byte before it, or, if that is a line break, the line after.
+    // For a control character the parser reports the byte before it, or, after a line break, column 0 of the next line.
     let place = if error.column() == 0 { text.floor_char_boundary(place.saturating_sub(1)) } else { place };
     let control = text.get(place..).and_then(|rest| rest.find(|c: char| c.is_ascii_control()));
     place + control.unwrap_or(0)

@@ -136,7 +136,7 @@ impl<'o> Locator<'o> {
         }
     }
 
-    /// Spends the budget for a node with so many edges. Returns false if none is left.
+    /// Spends the budget for a node with `edges` edges. Returns false if nothing is left.
     fn try_spend(&mut self, edges: usize) -> bool {
         self.budget = self.budget.saturating_sub(edges as u64 + 1);
         self.budget > 0

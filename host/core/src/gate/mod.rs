@@ -61,7 +61,7 @@ use strict::{Caps, Extent};
 
 /// Limits of schemas and of documents.
 ///
-/// [`GateLimits::default`] sets the default of each field.
+/// The defaults named below are those of [`GateLimits::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateLimits {
     /// Maximum size of a document, in bytes. Default: 1 MiB.

@@ -11,7 +11,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Parses a literal. Returns `None` if it is no JSON number, or its exponent is out of any range.
+    /// Parses a literal. Returns `None` if it is no JSON number, or its exponent does not fit in 64 bits.
     fn parse(literal: &str) -> Option<Self> {
         let (negative, literal) = match literal.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -29,7 +29,7 @@ impl Decimal {
         let leading = digits.iter().take_while(|digit| **digit == b'0').count();
         digits.drain(..leading);
         if digits.is_empty() {
-            // Zero has no exponent, and minus zero is a binary64 too.
+            // Zero is the same with any exponent, and minus zero is a binary64 too.
             return Some(Self { negative: false, digits, exponent: 0 });
         }
         let trailing = digits.iter().rev().take_while(|digit| **digit == b'0').count();

@@ -27,7 +27,8 @@ impl<'s> Source<'s> {
     /// Visits every schema of the document once.
     ///
     /// # Errors
-    /// If a keyword would leave the document or change its dialect, a count exceeds its limit, or a reference has no target.
+    /// If a keyword would leave the document or change its dialect, a count exceeds its limit, or a reference has no
+    /// target.
     pub(super) fn survey(root: &'s Value, limits: &GateLimits) -> Result<Self, SchemaError> {
         check_dialect(root)?;
         let mut source = Self { root, schemas: BTreeMap::new(), anchors: HashMap::new(), patterns: BTreeMap::new() };

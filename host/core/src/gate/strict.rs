@@ -15,7 +15,7 @@ pub(super) struct Caps {
     pub(super) text: usize,
     /// Maximum size of a single string or name, in bytes.
     pub(super) string: usize,
-    /// Levels of arrays and objects.
+    /// Maximum levels of arrays and objects.
     pub(super) depth: usize,
     /// True if numbers must be represented exactly.
     pub(super) exact: bool,

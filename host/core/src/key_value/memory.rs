@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_bytes};
 use crate::name::Namespace;
 
-/// A store in memory, whose contents are lost when the host is dropped.
+/// A store in memory. Its contents are lost when it is dropped.
 #[derive(Default)]
 pub struct MemoryStore {
     owners: Mutex<HashMap<Namespace, OwnerEntries>>,

@@ -18,7 +18,7 @@ pub const ENTRY_BYTES: u64 = 64;
 pub struct Query {
     /// The prefix of the keys.
     pub prefix: Prefix,
-    /// The key after which the page begins.
+    /// The key after which the page begins; `None` begins with the first key.
     pub after: Option<Key>,
     /// Maximum number of keys, from 1 to [`MAX_PAGE_KEYS`].
     pub limit: usize,

@@ -8,11 +8,11 @@ use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
 /// The powers granted to one tool. Only the operator's own code adds to it.
 ///
 /// Interfaces that are not granted are linked nevertheless, because language runtimes import all of WASI whether they
-/// use it or not, and are powerless:
+/// use it or not, and refuse at use. Without a grant, a tool has
 ///
-/// - no folders, no network, no environment variables, no arguments
-/// - an empty stdin
-/// - clocks with a resolution of one millisecond
+/// - no folders, no network, no environment variables, no arguments,
+/// - an empty stdin,
+/// - clocks with a resolution of one millisecond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     state: bool,

@@ -24,9 +24,9 @@ pub enum KeyValueQuotaError {
 }
 
 impl KeyValueQuota {
-    /// Minimum quota: enough for a few short entries.
+    /// Minimum quota, in bytes: 1 KiB, enough for a few short entries.
     pub const MIN_BYTES: u64 = 1 << 10;
-    /// Maximum quota.
+    /// Maximum quota, in bytes: 1 GiB.
     pub const MAX_BYTES: u64 = 1 << 30;
 
     /// Creates a quota of `bytes`.

@@ -1,8 +1,8 @@
 //! Grants of powers to tools, and the decisions about their use: one file for each power.
 //!
-//! The decisions do no I/O. Each power is a small type that the operator configures. For one use, it returns either
-//! what the enforcement needs, or a [`Refusal`] that names the attempt and the line of a policy that would allow it.
-//! Enforcement is in the runtime, also with one file for each power.
+//! The decisions do no I/O. Each power is a small type that the operator configures. Asked about a use, it returns
+//! either what the enforcement needs, or a [`Refusal`] that names the attempt and the line of a policy that would allow
+//! it. Enforcement is in the runtime, also with one file for each power.
 
 mod clock;
 mod command_line;

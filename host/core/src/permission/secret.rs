@@ -35,7 +35,7 @@ const RESERVED_HEADERS: &[&str] = &[
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(Arc<str>);
 
-/// A secret with its target and its injection.
+/// A secret: its value, its target, and the part of a request into which it is injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
     name: String,
@@ -56,7 +56,7 @@ pub enum Injection {
     },
     /// A query parameter. Servers log URLs and repeat them in redirects: prefer a header.
     Query {
-        /// The name.
+        /// The name of the parameter.
         name: String,
     },
 }

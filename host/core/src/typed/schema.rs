@@ -8,7 +8,7 @@
 //! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
 //! | `char` | string of one character |
 //! | `record` | object with exactly the fields; a field of type `option` may be left out |
-//! | `tuple` | array of exactly as many items |
+//! | `tuple` | array with exactly one item for each element |
 //! | `variant` | `{"tag": case}`, with `"val"` if the case has a value |
 //! | `enum`, `flags` | the name; array of the names that are set |
 //! | `option` | `null`, or the value as it is; `{"some": value}` for an option within an option |
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::pattern;
 use super::ty::{Ty, TypeDocs, TypedFunction};
 
-/// The JSON form of a float that is not a number, for which JSON has no number.
+/// The JSON form of a NaN, which no JSON number can express.
 pub const NOT_A_NUMBER: &str = "NaN";
 /// The JSON form of positive infinity.
 pub const INFINITY: &str = "Infinity";

@@ -122,7 +122,7 @@ impl Model for ScriptedModel {
                     Reply::ToolCalls { text: text.clone(), calls }
                 }
             };
-            // Providers stream an answer in small pieces, too.
+            // Streamed word by word, as a provider does.
             for word in answer.text().split_inclusive(' ') {
                 deltas.delta(Delta::Text(word.to_owned()));
             }

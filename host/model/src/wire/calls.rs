@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::spec::Service;
 
-/// Assembles the tool calls of an answer that is being streamed.
+/// The tool calls of an answer that is being streamed, assembled from their pieces.
 ///
 /// The library's own collection is not used: it allocates as many calls as a provider's index says, and it replaces the
 /// text of the arguments by a JSON value, in which duplicate keys are gone before the gate could reject them.

@@ -40,9 +40,9 @@ const THOUGHTS_FIELD: &str = "reasoning_content";
 /// A change after which the same request may succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// The omission of a parameter.
+    /// Leave a parameter out.
     LeaveOut(Parameter),
-    /// The return of unsigned thoughts with the calls that followed from them.
+    /// Send unsigned thoughts back with the calls that followed from them.
     SendThoughts,
 }
 

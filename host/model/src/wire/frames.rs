@@ -8,7 +8,7 @@ use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
 
 use crate::spec::Service;
 
-/// Findings from the raw frames of one answer.
+/// A watcher of the raw frames of one answer.
 ///
 /// The library ends an answer of Ollama or Gemini in the same way whether the provider ended it or the connection
 /// broke, and it does not report an error that Ollama sends in the middle of an answer.

@@ -1,4 +1,4 @@
-//! Translation of a request's messages.
+//! Translation of a request's messages to the client library's types.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Translation of a request's options.
+//! Translation of a request's options to the client library's types.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ pub(crate) enum Parameter {
     ReasoningEffort,
     /// The JSON Schema of the answer. Without it, any JSON object is requested.
     JsonSchema,
-    /// The request for a JSON object.
+    /// The requirement that the answer is a JSON object.
     Json,
     /// An option that is passed on unchanged.
     Option(String),

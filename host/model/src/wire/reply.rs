@@ -20,7 +20,7 @@ pub(crate) enum Progress {
     Complete(Response),
 }
 
-/// Builds the response from the events of one answer.
+/// A builder of the response from the events of one answer.
 pub(crate) struct ResponseBuilder {
     service: Service,
     with_tools: bool,

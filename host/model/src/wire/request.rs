@@ -1,4 +1,4 @@
-//! Translation of a request.
+//! Translation of a request to the client library's types.
 
 use fumehood_core::chat::{ModelError, ModelFailure, Request, ToolChoice, ToolSpec};
 use genai::chat::{ChatOptions, ChatRequest, Tool, ToolName};

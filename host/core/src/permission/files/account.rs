@@ -42,7 +42,8 @@ impl Account {
         Ok(())
     }
 
-    /// Credits the shrinking of a file by `bytes`. Shrinking earlier contents credits no more than to an empty account.
+    /// Credits a file that shrank by `bytes`. The balance never falls below zero, so that shrinking earlier contents
+    /// adds nothing to the quota.
     pub fn shrink(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }

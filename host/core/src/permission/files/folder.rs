@@ -9,7 +9,7 @@ pub const SCRATCH: &str = "/scratch";
 /// Maximum length of a guest path, in bytes.
 const MAX_GUEST_PATH_BYTES: usize = 256;
 
-/// The access to a folder.
+/// The kind of access to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading.

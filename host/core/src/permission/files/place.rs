@@ -1,4 +1,4 @@
-//! The decision over canonical paths whether folders may be granted at all.
+//! Checks on canonical paths: which folders of the host may be granted at all.
 
 use std::path::{Path, PathBuf};
 

@@ -18,7 +18,7 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// A name in a folder, whether or not there is a file.
+/// A name in a folder, whether or not a file of that name exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderEntry {
     /// The folder.
@@ -92,7 +92,7 @@ pub struct ProtectedFile {
     pub ids: Vec<FileId>,
 }
 
-/// A set of files that no tool may change, independent of its granted folders.
+/// A set of files that no tool may change, regardless of the folders that it was granted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectedFiles(Vec<ProtectedFile>);
 

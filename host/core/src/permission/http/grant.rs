@@ -210,7 +210,7 @@ impl HttpGrant {
 /// Decides whether a request is allowed. A `grant` of `None` allows none.
 ///
 /// # Errors
-/// If the request is ambiguous, or no rule allows it.
+/// If the request is invalid or ambiguous, or no rule allows it.
 pub fn decide(grant: Option<&HttpGrant>, method: &str, address: &str) -> Result<Permit, Refusal> {
     let request = ParsedRequest::parse(method, address).map_err(|error| Refusal {
         power: Power::Http,

@@ -49,8 +49,10 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Returns whether the path has a segment `.` or `..`, possibly only after further decoding: a server may interpret it
-/// as another path than the one compared with the rules (RFC 3986, section 5.2.4).
+/// Returns whether a server may interpret the path as another one than the one compared with the rules.
+///
+/// That is a path with a segment `.` or `..` (RFC 3986, section 5.2.4) or a zero byte, possibly only after further
+/// decoding, or one that still changes after [`MAX_DECODINGS`] decodings.
 pub(super) fn is_ambiguous(path: &str) -> bool {
     let mut path = Cow::Borrowed(path.as_bytes());
     for _ in 0..MAX_DECODINGS {

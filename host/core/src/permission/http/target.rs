@@ -56,7 +56,7 @@ enum HostPattern {
     Address(IpAddr),
 }
 
-/// A target of HTTP requests.
+/// The scheme, host, port and path that HTTP requests may go to.
 ///
 /// Written as `scheme://host[:port]/path`:
 ///
@@ -85,7 +85,7 @@ pub enum HttpTargetError {
     /// The target would match every host.
     #[error("`*` would be every host there is; name one, such as `api.example.com`, or write `*.example.com`")]
     EveryHost,
-    /// A star is not at the beginning of the host, or not followed by a name of two parts.
+    /// A star is not at the beginning of the host, or not followed by a name of two parts or more.
     #[error("a star in a host is only for `*.` at its beginning, before a name of two parts or more: `*.example.com`")]
     Wildcard,
     /// The host is not in its canonical form.

@@ -101,8 +101,8 @@ fn line_of_a_refusal_allows_the_request() {
     }
 }
 
-/// Row 42 of the catalogue: spellings of loopback, private networks and cloud metadata. The parser maps each of them to
-/// an address, or rejects it.
+/// Spellings of loopback, private networks and cloud metadata (row 42 of `docs/hostile-corpus.md`). The parser maps
+/// each of them to an address, or rejects it.
 const SPELLINGS: &[&str] = &[
     "127.0.0.1",
     "127.0.0.1.",
