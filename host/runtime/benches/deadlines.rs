@@ -85,7 +85,7 @@ impl Raw {
         Self { sandbox, pre }
     }
 
-    /// Runs a program that must not end within `allowed`.
+    /// Runs a program for at most `allowed`. Panics if it succeeds.
     async fn run(&self, arguments: &[Val], allowed: Duration) {
         let deadline = Instant::now() + allowed;
         let limits = StoreLimitsBuilder::new().memory_size(Limits::default().memory).build();

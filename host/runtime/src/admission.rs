@@ -15,9 +15,9 @@ pub(crate) struct Admission {
 /// Errors of [`Admission::enter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AdmissionError {
-    /// A full queue.
+    /// The queue is full.
     Full,
-    /// A host that is shutting down.
+    /// The host is shutting down.
     Closed,
 }
 
@@ -36,11 +36,11 @@ impl Admission {
         Self { places: Semaphore::new(places as usize), waiting: AtomicUsize::new(0), queue: queue as usize }
     }
 
-    /// Waits for a place, in the order of arrival, and returns how long that took. Must be paired with
-    /// [`Admission::leave`].
+    /// Waits for a place, in the order of arrival, and returns how long that took. A call that succeeds must be paired
+    /// with [`Admission::leave`].
     ///
     /// # Errors
-    /// If the queue is full or the limiter is closed.
+    /// If the queue is full or the limiter is closed. No place is held in that case.
     pub(crate) async fn enter(&self) -> Result<Duration, AdmissionError> {
         if let Ok(permit) = self.places.try_acquire() {
             permit.forget();
@@ -61,7 +61,7 @@ impl Admission {
         Ok(since.elapsed())
     }
 
-    /// Returns a place.
+    /// Gives back a place that [`Admission::enter`] granted.
     pub(crate) fn leave(&self) {
         self.places.add_permits(1);
     }

@@ -80,10 +80,10 @@ pub enum SandboxError {
     /// A setting that must be at least one is zero.
     #[error("the sandbox needs at least one {0}")]
     Zero(&'static str),
-    /// The settings that wasmtime refuses, for example because the address space is limited.
+    /// wasmtime refuses the settings, for example because the address space is limited.
     #[error("the WebAssembly engine cannot be set up on this machine")]
     Engine(#[source] wasmtime::Error),
-    /// A failure to start the threads for guests.
+    /// The threads for guests cannot be started.
     #[error("the threads that run guests cannot be started")]
     Threads(#[source] std::io::Error),
 }

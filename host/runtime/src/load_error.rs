@@ -23,19 +23,20 @@ pub const SLOW_COMPILE_BYTES: usize = 32 << 20;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A component of zero bytes.
+    /// The component has no bytes.
     #[error("the component is empty (0 bytes)")]
     Empty,
-    /// A component of this many bytes, more than [`MAX_COMPONENT_BYTES`].
+    /// The component has this many bytes, more than [`MAX_COMPONENT_BYTES`].
     #[error("the component has {}; at most {} are accepted", display_bytes(*.0), display_bytes(MAX_COMPONENT_BYTES as u64))]
     TooLarge(u64),
-    /// A component of this many bytes, more than [`SLOW_COMPILE_BYTES`], without permission to compile it.
+    /// The component has this many bytes, more than [`SLOW_COMPILE_BYTES`], and
+    /// [`LoadOptions::allow_slow_compile`](crate::LoadOptions::allow_slow_compile) is not set.
     #[error(
         "the component has {}; compiling more than {} takes many seconds and is done only when it is allowed \
          (`allow_slow_compile`; on the command line, `--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
     )]
     SlowCompile(usize),
-    /// Too much of something that is expensive to compile.
+    /// The component has too much of something that is expensive to compile.
     #[error(
         "the component would cost too much to compile: {found} {what}, where at most {limit} are accepted. If it is to be \
          trusted, allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
@@ -48,7 +49,7 @@ pub enum LoadError {
         /// The number of items that are accepted.
         limit: u64,
     },
-    /// A compilation that was stopped because it used up a limit.
+    /// Compiling was stopped because it reached a limit.
     #[error(
         "compiling the component was stopped: {limit} is limited to {allowed} for one of its size. If it is to be trusted, \
          allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
@@ -59,7 +60,7 @@ pub enum LoadError {
         /// The allowed amount, formatted.
         allowed: String,
     },
-    /// A compiler program that cannot be started.
+    /// The compiler program cannot be started.
     #[error("the compiler {} cannot be started; name the program that compiles, or compile in this process", .program.display())]
     NoCompiler {
         /// The path of the program.
@@ -67,7 +68,7 @@ pub enum LoadError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// A failure of the compiler process other than a limit.
+    /// The compiler process failed for another reason than a limit.
     #[error("the compiler process failed: {0}")]
     Compiler(String),
     /// WebAssembly in the text format.
@@ -103,10 +104,10 @@ pub enum LoadError {
     /// An unknown version or layer of the binary format.
     #[error("this WebAssembly has an unknown version or layer ({0:02x?}); a component has [0d, 00, 01, 00]")]
     Version([u8; 4]),
-    /// A component that the engine refuses.
+    /// The engine refuses the component.
     #[error("the component is malformed or uses what this host does not support: {0}")]
     Malformed(String),
-    /// Use of a proposal that is off.
+    /// The component uses a WebAssembly proposal that is off.
     #[error(
         "the component uses the WebAssembly proposal \"{proposal}\" (at byte {offset}), which this host turns off; build it for \
          `wasm32-wasip2` without that proposal"
@@ -117,7 +118,7 @@ pub enum LoadError {
         /// The position of its first use, in bytes from the start of the component.
         offset: usize,
     },
-    /// A component that was built for another version of the contract.
+    /// The component was built for another version of the contract.
     #[error(
         "the component was built for version {found} of the contract `fumehood:tool`; this host accepts \
          {ACCEPTED_CONTRACT}. Rebuild it with a matching `fumehood-guest`"
@@ -126,49 +127,50 @@ pub enum LoadError {
         /// The version that the component names.
         found: String,
     },
-    /// Imports that this host does not provide.
+    /// The component imports what this host does not provide.
     #[error("the component imports what this host does not provide: {}", .0.join(", "))]
     UnknownImport(Vec<String>),
-    /// Imports of powers that are not granted, under
-    /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports).
+    /// The component imports powers that are not granted, and
+    /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports) is set.
     #[error(
         "the component imports powers that are not granted, which `strict_imports` refuses:{}",
         .0.iter().map(|import| format!("\n{import}")).collect::<String>()
     )]
     Ungranted(Vec<Ungranted>),
-    /// Imports that do not fit the interfaces that the host links.
+    /// The component's imports do not fit the interfaces that the host links.
     #[error("the component does not fit this host's interfaces: {0}")]
     Link(String),
-    /// A failure of the component to describe its tools.
+    /// The component failed to describe its tools.
     #[error("the component could not describe its tools: {0}")]
     Describe(CallError),
-    /// A tool definition that is not accepted.
+    /// A definition of a tool is not accepted.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
-    /// Exports that cannot be called as tools.
+    /// The component's exports cannot be called as tools.
     #[error("{0}")]
     Typed(String),
-    /// Documentation for a component that describes its tools itself.
+    /// [`LoadOptions::docs`](crate::LoadOptions::docs) is set for a component that describes its tools itself.
     #[error(
         "the component describes its tools itself, so that documentation from WIT has no effect; leave that out (`wit` in the \
          configuration)"
     )]
     DescribesItself,
-    /// A granted folder that cannot be opened.
+    /// A granted folder cannot be opened.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A request for isolation without a program for workers.
+    /// [`Isolation::Process`](crate::Isolation::Process) was requested, and no program for workers is set.
     #[error(
         "the component is to run in a worker process, and no program for workers is set; set one (`Workers`), or run it in this process"
     )]
     NoWorkers,
-    /// An incomplete jail of its worker where a complete one is required.
+    /// The jail of the worker is incomplete, and [`Workers::require_jail`](crate::Workers::require_jail) is set, or it
+    /// cannot be put in force.
     #[error("the component cannot be isolated here: {0}")]
     Jail(String),
-    /// A worker process that could not be started, or failed.
+    /// The worker process could not be started, or failed.
     #[error("the worker process of the component failed: {0}")]
     Worker(String),
-    /// A host that is shutting down or failed.
+    /// The host is shutting down, or failed.
     #[error("the host could not load the component: {0}")]
     Host(String),
 }

@@ -14,16 +14,18 @@ pub struct LoadOptions {
     pub limits: Limits,
     /// Limits on the component's definitions of its tools.
     pub definitions: DefinitionLimits,
-    /// The component's name in its host, which owns its keys and values. Without a name it has no store.
+    /// The name of the component in its host. Its keys and values are stored under this name; without one it has no
+    /// store.
     pub name: Option<Namespace>,
-    /// The powers of its tools' calls.
+    /// The powers that calls of its tools have.
     pub grant: Grant,
     /// True if a component that imports a power which is not granted is refused, even if it never uses it.
     pub strict_imports: bool,
     /// True if a component that takes long to compile is compiled nevertheless.
     pub allow_slow_compile: bool,
     /// The content of a `package-docs` section that documents the functions and types of a component, in place of the
-    /// component's own section. Only for components that do not describe their tools themselves.
+    /// component's own section. A component that describes its tools itself is refused with
+    /// [`LoadError::DescribesItself`](crate::LoadError::DescribesItself).
     pub docs: Option<Arc<[u8]>>,
     /// The process that runs its calls. [`Isolation::Process`] needs [`crate::SandboxConfig::workers`].
     pub isolation: Isolation,

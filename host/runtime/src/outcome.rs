@@ -51,8 +51,8 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
 /// Attributes a tool's failure to the power that was refused to it, or to the allowance that it used up, if there was
 /// one.
 ///
-/// The tool's own message stays, and the hint names the grant that is missing. An uncaught exception in its stderr
-/// replaces the message of a trap.
+/// The tool's own message stays, and the hint names the grant that is missing. A trap after an uncaught exception in
+/// stderr becomes a failure of the tool, with the message of the exception.
 pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
     // The language runtime wrote the reason for its abort to stderr: that is a failure of the tool, not a crash.
     if error.kind == ErrorKind::Trap

@@ -207,7 +207,7 @@ async fn until_deadline(
         }
     };
     match ended {
-        // A single bulk instruction is not interrupted, so a guest may come to its end after its time.
+        // A single bulk instruction is not interrupted, so a guest may return after its deadline.
         Some(_) if deadline.passed() => Err(outcome::deadline(limits)),
         Some(Ok(output)) => Ok(output),
         Some(Err((phase, error))) => Err(outcome::from_wasmtime(&error, phase, limits, &store.data().memory)),
@@ -223,7 +223,7 @@ pub(crate) async fn unless_cancelled<F: Future>(cancelled: Option<&CancellationT
     }
 }
 
-/// Instantiates the component, calls the export, and runs its `post-return` function.
+/// Instantiates the component and calls the export, including its `post-return` function.
 async fn drive(
     callable: &Callable,
     store: &mut Store<CallState>,

@@ -106,7 +106,7 @@ impl Sandbox {
         self.shared.ticker.running() + self.shared.isolated.load(Ordering::Relaxed)
     }
 
-    /// Refuses new calls, waits at most `grace` for the running ones, and ends the rest.
+    /// Refuses new and queued calls, waits at most `grace` for the running ones, and ends the rest.
     ///
     /// A call that is ended this way fails with the kind `cancelled`. This returns within `grace` and a few
     /// milliseconds, even if guests do not stop.

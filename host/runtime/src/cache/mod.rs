@@ -53,7 +53,7 @@ pub enum CacheError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// A folder or key that another user could have written.
+    /// The folder or its key belongs to another user, is open to others, or is a link to elsewhere.
     #[error(
         "{path} is a link, belongs to another user, or is open to others; make it private (`chmod -R go-rwx`), or name \
          another folder for the code cache"
@@ -62,18 +62,18 @@ pub enum CacheError {
         /// The file or folder.
         path: PathBuf,
     },
-    /// A key that is damaged.
+    /// The key does not have the right length.
     #[error("{path} is not a key of {KEY_BYTES} bytes; remove the folder of the code cache, it will be made anew")]
     Key {
         /// The file of the key.
         path: PathBuf,
     },
-    /// A system without randomness for a new key.
+    /// The system provides no randomness for a new key.
     #[error("no randomness for the key of the code cache")]
     Random(#[source] getrandom::Error),
 }
 
-/// The outcome of the cache for one component.
+/// The result of looking up one component in the code cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheReport {
     /// No cache is configured.
@@ -88,8 +88,8 @@ pub enum CacheReport {
     Damaged(String),
 }
 
-/// An open file of compiled code that may be mapped: its keyed hash, owner and mode were verified, it was
-/// [`FreshCode`], or the host of this worker process sent it, for which one of the others was true.
+/// An open file of compiled code that may be mapped. Its keyed hash, owner and mode were verified, or it was made from
+/// [`FreshCode`], or the host of this worker process sent it after one of these two held there.
 pub(crate) struct AuthenticCode(File);
 
 impl AuthenticCode {
@@ -254,8 +254,8 @@ pub(crate) fn map_from_host(engine: &Engine, code: &AuthenticCode) -> wasmtime::
     map::map(engine, code)
 }
 
-/// Returns the name of an entry: the digest of the component, and a hash of the engine's settings that compiled code
-/// depends on.
+/// Returns the name of an entry: the digest of the component, and a hash of everything about the engine that compiled
+/// code depends on, such as its version and settings.
 fn entry_name(engine: &Engine, digest: &Digest) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);

@@ -13,7 +13,8 @@ use crate::bindings::fumehood::tool::{log, progress};
 use crate::invocation::{Invocation, Observer};
 use crate::outcome::to_content;
 
-/// Forwards the messages of one call to its observer until their total size reaches the cap.
+/// Forwards the messages of one call to its observer, within a cap on their total size. Messages beyond it are dropped
+/// and counted.
 pub(crate) struct Journal {
     remaining: usize,
     dropped: u64,

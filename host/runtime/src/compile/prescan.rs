@@ -62,7 +62,7 @@ pub(crate) fn scan(bytes: &[u8], limits: &CompileLimits) -> Result<Counts, ScanE
     Ok(scan.counts)
 }
 
-/// The contents of a component: for limits per function the maximum over all functions, otherwise the sum.
+/// The contents of a component: maxima for limits per function and for depths, sums for all others.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) function_bytes: u64,
@@ -402,7 +402,7 @@ mod tests {
             function_bytes: 32,
             locals: 3,
             block_depth: 2,
-            // Each jump table counts as often as it has targets besides the default, and once more.
+            // A jump table counts as one branch for each target besides the default, and one for itself.
             flow: 3 * (2 + 1 + 2 + 4),
             jump_targets: 3,
             functions: 3,

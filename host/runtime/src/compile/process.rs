@@ -28,19 +28,19 @@ pub(super) struct Program {
 /// An error of a compiler process that ended without code.
 #[derive(Debug)]
 pub(super) enum ProcessError {
-    /// A program that cannot be started.
+    /// The program cannot be started.
     NotStarted(io::Error),
-    /// A reason that the process reported.
+    /// The process reported the reason itself.
     Reported(CompileFailure),
-    /// CPU time beyond the allowance.
+    /// The process used more CPU time than allowed.
     Cpu,
-    /// Memory beyond the allowance.
+    /// The process needed more memory than allowed.
     Memory,
-    /// Code beyond the allowance; its length in bytes.
+    /// The code is longer than allowed, with its length in bytes.
     Output(u64),
     /// Code that this process cannot store.
     Unwritable(io::Error),
-    /// An end by [`KillHandle::kill`].
+    /// [`KillHandle::kill`] ended the process.
     Killed,
     /// Any other failure, as a message.
     Broken(String),

@@ -34,15 +34,16 @@ pub(super) struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "message", rename_all = "snake_case")]
 pub(super) enum CompileFailure {
-    /// A malformed component.
+    /// The component is malformed, or uses something that the engine does not support.
     Malformed(String),
-    /// More memory needed than allowed.
+    /// Compiling needs more memory than allowed.
     Memory,
-    /// A compiler that cannot serve this host.
+    /// The compiler cannot serve this host.
     Unfit(String),
 }
 
-/// Returns a hash of the engine's settings that compiled code depends on, in hexadecimal.
+/// Returns a hash of everything about an engine that compiled code depends on, such as its version and settings, in
+/// hexadecimal.
 pub(crate) fn engine_id(engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -64,7 +65,8 @@ pub(super) fn decode_header(header: [u8; HEADER_BYTES]) -> Option<u64> {
     Some(u64::from_le_bytes(*rest.first_chunk()?))
 }
 
-/// Returns the engine's reason for refusing a component, in one line, with a hint if the file seems to be truncated.
+/// Returns the engine's reason for refusing a component, in one line, with a hint if the file seems to be truncated or
+/// to have something appended.
 pub(super) fn describe_malformed(error: &wasmtime::Error) -> String {
     describe_parser_error(&error.chain().last().map_or_else(String::new, ToString::to_string))
 }

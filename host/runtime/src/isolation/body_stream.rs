@@ -95,7 +95,7 @@ pub(super) async fn serve(
     let Some(sending) = send(request, options) else { return Ok(()) };
     match Box::into_pin(sending).await {
         Ok((response, transmitted)) => {
-            // The task transfers the bodies until it is dropped.
+            // Keeps the connection open until this function returns.
             let _transmitted = wasmtime_wasi::runtime::spawn(Box::into_pin(transmitted));
             let (parts, body) = response.into_parts();
             let (status, body_bytes) = (parts.status.as_u16(), body.size_hint().exact());
@@ -146,7 +146,7 @@ async fn send_body(mut writer: OwnedWriteHalf, mut body: WasiBody) -> io::Result
     write(&mut writer, &BodyMessage::End).await
 }
 
-/// A body that is received over the stream. Dropping it closes the stream.
+/// A body that is received over the stream. Dropping it ends the reading of the stream.
 struct IncomingBody {
     frames: mpsc::Receiver<Result<Frame<Bytes>, Error>>,
     bytes: Option<u64>,

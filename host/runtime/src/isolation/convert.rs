@@ -51,7 +51,7 @@ impl From<CallLimits> for Limits {
             handles: to_usize(limits.handles),
             hostcall_bytes: to_usize(limits.hostcall_bytes),
             random_bytes: limits.random_bytes,
-            // Arguments are checked before they come to a worker.
+            // The host checks arguments before it sends them to a worker.
             string: None,
         }
     }

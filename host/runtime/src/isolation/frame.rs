@@ -173,8 +173,8 @@ impl Receiver {
         if length > MAX_MESSAGE_BYTES { Err(FrameError::TooLong(length)) } else { Ok(Some(length)) }
     }
 
-    /// Moves the received bytes to the front, and grows the buffer only to twice what has really arrived: a claimed
-    /// length allocates nothing.
+    /// Moves the received bytes to the front, and doubles the buffer if they fill it. The buffer grows only with bytes
+    /// that have arrived: a claimed length allocates nothing. A large buffer is shrunk once it is empty.
     fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

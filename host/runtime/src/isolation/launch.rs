@@ -27,7 +27,7 @@ pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct WorkerLaunch {
     pub(super) workers: Workers,
     pub(super) setup: Setup,
-    /// The component's bytes, its compiled code, the scratch folder if there is one, the granted folders.
+    /// The component's bytes, its compiled code, and the granted folders. `scratch` is sent after the first two.
     pub(super) files: Vec<File>,
     pub(super) scratch: Option<WorkerScratch>,
 }

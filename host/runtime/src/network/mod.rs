@@ -39,7 +39,7 @@ impl Network {
         Self { resolver, ..self }
     }
 
-    /// Trusts certificates that are signed by these root certificates, and no others. Each is in DER form.
+    /// Trusts certificates that chain to these root certificates, and no others. Each is in DER form.
     ///
     /// # Errors
     /// If one is not a certificate, or there is none.

@@ -6,14 +6,14 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// An error of root certificates that cannot be used.
+/// Errors of [`Network::with_roots`](crate::Network::with_roots).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// An empty list.
+    /// The list is empty.
     #[error("there is no root certificate to trust; give at least one, or none at all for those of the system")]
     None,
-    /// An entry that is not a certificate.
+    /// An entry is not a certificate.
     #[error("root certificate {index} is none; give it in DER form")]
     NoCertificate {
         /// Its index, from 0.
@@ -21,7 +21,7 @@ pub enum TrustError {
         /// The error of the library.
         source: rustls::Error,
     },
-    /// Settings that the library refuses.
+    /// The TLS library refuses the settings.
     #[error("encryption cannot be set up")]
     Settings(#[source] rustls::Error),
 }

@@ -29,7 +29,7 @@ pub(crate) struct OpenFolders {
     pub(crate) pool: FilePool,
 }
 
-/// One open folder, as a guest sees it.
+/// One granted folder: its descriptor, its path for the guest, and its account.
 pub(crate) struct OpenFolder {
     /// The descriptor, as wasmtime's own functions take it.
     pub(crate) dir: Dir,
@@ -65,18 +65,18 @@ pub enum FolderError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// A folder that is never granted.
+    /// The folder is one that is never granted.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// A kernel without `openat2`, or a filter that keeps it from this process.
+    /// The kernel has no `openat2`, or a filter refuses it to this process.
     #[error("folders cannot be granted here: the system refuses `openat2` (Linux 5.6 and later have it)")]
     Kernel(#[source] std::io::Error),
-    /// A file system that does not answer; the time limit in seconds.
+    /// A file system did not answer within this number of seconds.
     #[error(
         "the granted folders could not be opened within {0} seconds; the file system of one of them does not answer"
     )]
     Slow(u64),
-    /// A host that is shutting down.
+    /// The host is shutting down.
     #[error("the granted folders could not be opened: the host is shutting down")]
     Gone,
 }

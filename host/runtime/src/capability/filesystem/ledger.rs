@@ -209,7 +209,7 @@ fn max_filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
     last.saturating_sub(first).min(holes)
 }
 
-/// Compares a size with the `RLIMIT_FSIZE` of this process, beyond which the kernel ends it with `SIGXFSZ`.
+/// Refuses a file size beyond the `RLIMIT_FSIZE` of this process, for which the kernel would end it with `SIGXFSZ`.
 fn check_size(size: u64) -> Result<(), Errno> {
     let limit = rustix::process::getrlimit(Resource::Fsize).current;
     if limit.is_some_and(|limit| size > limit) { Err(Errno::FBIG) } else { Ok(()) }

@@ -34,7 +34,8 @@ pub(crate) use scratch::Scratch;
 pub(crate) use scratch_root::{ScratchRoot, WorkerScratch};
 pub(crate) use view::FilesView;
 
-/// Keeps the file work of wasmtime's own functions off the threads that run guests, and preopens no folder in them.
+/// Keeps the file work of wasmtime's own functions off the threads that run guests. It preopens no folder: those of the
+/// grant come from [`FilesView`].
 pub(crate) fn configure(builder: &mut WasiCtxBuilder) {
     builder.allow_blocking_current_thread(false);
 }

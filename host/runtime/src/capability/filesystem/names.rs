@@ -53,7 +53,7 @@ impl From<QuotaExceeded> for ChangeError {
     }
 }
 
-/// Opens a file, and creates it if it does not exist. Always creates it if `exclusive`.
+/// Opens a file, and creates it if it does not exist. With `exclusive`, fails if it exists.
 pub(crate) fn open_or_create(
     folder: impl AsFd,
     (ledger, protected): (&Ledger, &ProtectedSet),

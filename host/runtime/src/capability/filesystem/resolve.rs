@@ -134,7 +134,8 @@ impl NamedEntry<'_> {
     }
 }
 
-/// Opens a path of a guest. No other function passes one to the system.
+/// Opens a path of a guest beneath `folder`. Every path of a guest that is resolved in this crate goes through here;
+/// those of `stat_at` and the other delegated methods are resolved by wasmtime.
 fn resolve(folder: impl AsFd, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     if path.len() > MAX_PATH_BYTES {
         return Err(Errno::NAMETOOLONG);
@@ -149,7 +150,8 @@ fn resolve(folder: impl AsFd, path: &str, flags: OFlags, mode: Mode) -> Result<O
     Err(Errno::INTR)
 }
 
-/// Checks that this kernel has `openat2`, with the folder itself.
+/// Checks that `openat2` works on this folder: an old kernel does not have it, and a filter may refuse it. Called
+/// when a granted folder is opened.
 pub(crate) fn is_supported(folder: impl AsFd) -> Result<(), Errno> {
     resolve(folder, ".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).map(drop)
 }

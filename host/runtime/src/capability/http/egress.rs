@@ -64,7 +64,7 @@ impl Egress {
     pub(crate) fn reports(&self) -> Reports {
         match self {
             Self::Direct(egress) => egress.reports(),
-            // The host keeps them.
+            // The host process keeps the reports of relayed requests.
             Self::Relay(_) => Reports::default(),
         }
     }
@@ -141,7 +141,7 @@ impl DirectEgress {
         }
     }
 
-    /// Decides on a request, and returns its exchange.
+    /// Decides on a request, and returns its exchange, or the error that its guest gets at once.
     fn admit(&mut self, request: &Request<WasiBody>, options: Option<RequestOptions>) -> Result<Exchange, Error> {
         let method = request.method().as_str();
         let permit = decide(self.grant.http(), method, &request.uri().to_string()).map_err(|refusal| {
@@ -183,7 +183,7 @@ impl WasiHttpHooks for Egress {
         head::forbidden_header_filter()
     }
 
-    /// The host sets it itself, from the URL that was checked.
+    /// Returns `false`: the host sets the `host` header itself, from the URL that was checked.
     fn set_host_header(&mut self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! One request and its response: the name is looked up once, every address is checked, and one of those is connected
-//! to.
+//! One request and its response: the name is looked up once, every address is checked, and the connection goes to one
+//! of those.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +38,8 @@ const MAX_HEADERS: usize = 100;
 /// Maximum number of addresses of one host that are tried.
 const MAX_ADDRESSES: usize = 8;
 
-/// The future that transmits the bodies of an exchange; they make no progress unless it is polled.
+/// The future that completes when the bodies of an exchange have been transmitted. Tasks that it holds transmit them,
+/// whether or not it is polled; dropping it aborts them.
 pub(crate) type TransmissionFuture = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
 /// One request that was admitted, with everything that is needed to send it.
@@ -113,7 +114,7 @@ impl Exchange {
         self.report.0.record_status(response.status().as_u16());
         let received = head::headers_size(response.headers());
         if received > MAX_BUFFER_BYTES {
-            // The library notices only what does not arrive all at once.
+            // hyper applies its own limit only to heads that do not arrive in one read.
             return Err(ExchangeError::TooMuchHead);
         }
         self.report.0.count(Direction::In, received).map_err(|_| ExchangeError::TooMuchIn)?;
@@ -172,8 +173,9 @@ impl Exchange {
         if found.is_empty() { Err(ExchangeError::NoAddress) } else { Ok(found) }
     }
 
-    /// Connects to the first address that accepts. Each gets an equal share of the remaining time, which is the shorter of
-    /// `patience` and the time that is left of the call.
+    /// Connects to the first address that accepts, within `patience`. Each address but the last gets an equal share of
+    /// the time that is left, of `patience` or of the call, whichever is shorter. The last one gets all that is left of
+    /// `patience`.
     async fn connect_to_first(&self, addresses: &[IpAddr], patience: Duration) -> Result<TcpStream, ExchangeError> {
         let until = tokio::time::Instant::now() + patience;
         let mut failed = ExchangeError::NoAddress;
@@ -214,7 +216,7 @@ fn shorter_timeout(policy: Duration, asked: Option<Duration>) -> Duration {
     policy.min(asked.unwrap_or(policy))
 }
 
-/// Drives the connection to its end.
+/// Waits for the end of the connection. Dropping the future aborts the connection.
 async fn drive(connection: Driver) -> Result<(), Error> {
     connection.await.map_err(|error| ExchangeError::from_hyper(&error).into_error())
 }

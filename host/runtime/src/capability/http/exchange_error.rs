@@ -69,7 +69,8 @@ impl ExchangeError {
         }
     }
 
-    /// Converts into the error code that the guest receives: the kind of failure, and no other details of the host.
+    /// Converts into the error code that the guest receives: the kind of failure, without details that only the host
+    /// knows.
     pub(super) fn into_error(self) -> Error {
         match self {
             Self::NoSuchName(_) | Self::NoAddress => Error::DnsError { rcode: None, info_code: None },

@@ -13,9 +13,9 @@ use super::exchange_error::ExchangeError;
 /// Bytes of a header besides its name and value: a colon, a space and a line break.
 const HEADER_OVERHEAD_BYTES: usize = 4;
 
-/// Headers that a guest cannot set, besides those that wasmtime forbids: they determine the framing of the message, name
-/// intermediaries (RFC 9110, section 7.6.3; RFC 7239) or address a proxy. A guest that sends `expect: 100-continue` would
-/// wait for a server that waits for it.
+/// Headers that a guest cannot set, besides those that wasmtime forbids: they determine the framing of the message,
+/// name intermediaries (RFC 9110, section 7.6.3; RFC 7239) or address a proxy. A guest that sends
+/// `expect: 100-continue` would wait for a server that waits for it.
 const FORBIDDEN: &[&str] = &["expect", "forwarded", "te", "trailer", "via", "x-real-ip"];
 /// Prefixes of headers that a guest cannot set.
 const FORBIDDEN_PREFIXES: &[&str] = &["proxy-", "x-forwarded-"];
@@ -44,9 +44,9 @@ pub(super) fn head_size(request: &Request<WasiBody>) -> usize {
     request.method().as_str().len() + path + " HTTP/1.1\r\n\r\n".len() + headers_size(request.headers())
 }
 
-/// Sets the path that was compared, the host that was checked, and the secrets that are for it. A header or parameter
-/// that a secret of this tool goes into is reserved for the host: what the guest put there is removed from every
-/// request, also from those that the secret is not for.
+/// Completes the head of a request: sets the path that was compared, the host that was checked, and the secrets that
+/// are for it. A header or parameter that a secret of this tool goes into is reserved for the host: a value that the
+/// guest put there is removed from every request, also from those that the secret is not for.
 pub(super) fn prepare(
     request: &mut Request<WasiBody>,
     permit: &Permit,

@@ -34,7 +34,8 @@ pub(super) enum PermitError {
 }
 
 impl PendingPermits {
-    /// Enqueues for both permits now, whenever they are awaited.
+    /// Joins the queue for the permit of the call now, even if it is awaited later. If that permit is free, also joins
+    /// the queue for the shared one.
     pub(super) fn enqueue(call: &Arc<Semaphore>, all: &Arc<Semaphore>) -> Self {
         let call_permit = PendingPermit::enqueue(call);
         // At once where that is possible, so that the order is that of enqueuing here, too.
@@ -65,7 +66,7 @@ enum PendingPermit {
 }
 
 impl PendingPermit {
-    /// Enqueues now, whenever the permit is awaited.
+    /// Joins the queue now, even if the permit is awaited later.
     fn enqueue(semaphore: &Arc<Semaphore>) -> Self {
         let mut waiting: AcquireFuture = Box::pin(Arc::clone(semaphore).acquire_owned());
         // Polled once to enter the queue. Awaiting it polls again, with a waker that works.

@@ -32,7 +32,7 @@ use crate::invocation::{Invocation, Observer};
 
 /// Time for which a caller reads the socket itself before it leaves that to the task.
 const SPIN: Duration = Duration::from_micros(60);
-/// Maximum size of the worker's stderr that is included, in bytes.
+/// Maximum size of the worker's stderr that is quoted in the reason for its end, in bytes.
 const MAX_STDERR_BYTES: usize = 256;
 
 /// The connection to one worker process.
@@ -75,7 +75,7 @@ pub(super) enum CallEnd {
         cost: Box<Cost>,
         requests: Option<Arc<CallRequests>>,
     },
-    /// The end of the worker, with its description.
+    /// The worker ended before it answered, with the reason.
     WorkerDied(String),
 }
 
@@ -280,7 +280,7 @@ impl Link {
     /// Charges `bytes` of output to a call, and returns its observer, if it has one.
     ///
     /// # Errors
-    /// If the call has exceeded its output.
+    /// If the call has sent more than its `output_budget`.
     fn observer_of(&self, call: u64, bytes: usize) -> Result<Option<Listener>, String> {
         let mut calls = lock(&self.calls);
         let Some(pending) = calls.get_mut(&call) else { return Ok(None) };

@@ -177,7 +177,7 @@ fn build_shared(
     let config = SandboxConfig {
         profile: setup.profile,
         concurrency: setup.concurrency,
-        // The host sends no more calls than there are places.
+        // The host never sends more than `concurrency` calls at once, so this queue is never full.
         queue: setup.concurrency,
         memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
         guest_threads: setup.guest_threads as usize,

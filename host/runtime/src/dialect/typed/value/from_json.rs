@@ -158,7 +158,7 @@ fn read_integer<T: TryFrom<i128>>(value: &Value) -> Option<T> {
     T::try_from(number).ok()
 }
 
-/// Like [`read_integer`], and accepts a string of the number in canonical decimal spelling.
+/// Like [`read_integer`], but also accepts a string with the number in its canonical decimal spelling.
 fn read_wide_integer<T: TryFrom<i128> + FromStr + ToString>(value: &Value) -> Option<T> {
     match value {
         Value::String(text) => text.parse().ok().filter(|number: &T| number.to_string() == *text),
