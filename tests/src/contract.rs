@@ -1,26 +1,26 @@
-//! Core modules of the contract that describe what a test wants and answer what a test wants.
+//! Core modules of the contract with tools and answers that a test chooses.
 
 use std::fmt::Write as _;
 
-/// A tool as a program describes it. Nothing here is checked: that is for the host.
+/// A tool as a program describes it. Nothing here is checked, because that is the task of the host.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// Its name for people.
+    /// Title, a name for people.
     pub title: Option<String>,
-    /// Its description.
+    /// Description for the model.
     pub description: String,
-    /// The text of the schema of its arguments.
+    /// JSON Schema of the arguments, as text.
     pub input_schema: String,
-    /// The text of the schema of its results.
+    /// JSON Schema of the results, as text.
     pub output_schema: Option<String>,
-    /// True if it says that it only reads.
+    /// The annotation `read-only`; `None` leaves it out.
     pub read_only: Option<bool>,
 }
 
 impl Described {
-    /// A tool that takes anything.
+    /// Creates a tool that accepts any arguments.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -33,13 +33,13 @@ impl Described {
         }
     }
 
-    /// The same tool with another schema of its arguments.
+    /// Replaces the schema of the arguments.
     #[must_use]
     pub fn taking(self, input_schema: &str) -> Self {
         Self { input_schema: input_schema.to_owned(), ..self }
     }
 
-    /// The same tool with a schema of its results.
+    /// Sets the schema of the results.
     #[must_use]
     pub fn returning(self, output_schema: &str) -> Self {
         Self { output_schema: Some(output_schema.to_owned()), ..self }
@@ -61,7 +61,7 @@ pub enum Answer<'a> {
     Failure(u8, &'a str),
 }
 
-/// Lays out static data from some address on.
+/// Static data, laid out from the address `base` on.
 struct Data {
     bytes: Vec<u8>,
     base: usize,
@@ -90,7 +90,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The text of a core module of the contract, for [`crate::wrap`].
+/// Returns the text of a core module of the contract, for [`crate::wrap`].
 #[must_use]
 pub fn module(tools: &[Described], answer: Answer<'_>) -> String {
     let mut data = Data { bytes: Vec::new(), base: 4096 };
@@ -121,7 +121,7 @@ pub fn module(tools: &[Described], answer: Answer<'_>) -> String {
     )
 }
 
-/// A `tool-definition`: 56 bytes.
+/// Returns a `tool-definition`, 56 bytes, and lays out its texts.
 fn definition(data: &mut Data, tool: &Described) -> Vec<u8> {
     let [name, name_len] = data.text(tool.name.as_bytes());
     let [description, description_len] = data.text(tool.description.as_bytes());
@@ -146,7 +146,7 @@ fn definition(data: &mut Data, tool: &Described) -> Vec<u8> {
     words(&fields)
 }
 
-/// A `result<list<content>, failure>`: 40 bytes.
+/// Lays out a `result<list<content>, failure>`, 40 bytes, and returns its address.
 fn result(data: &mut Data, answer: Answer<'_>) -> usize {
     let fields = match answer {
         Answer::Text(bytes) => ok(data, 0, bytes),
@@ -165,7 +165,7 @@ fn result(data: &mut Data, answer: Answer<'_>) -> usize {
     data.put(&words(&fields))
 }
 
-/// One part: 36 bytes.
+/// Returns the fields of a success with one part, which is laid out in 36 bytes.
 fn ok(data: &mut Data, case: u32, bytes: &[u8]) -> Vec<u32> {
     let [text, len] = data.text(bytes);
     let part = data.put(&words(&[case, text, len, 0, 0, 0, 0, 0, 0]));

@@ -1,13 +1,14 @@
-//! An MCP server that is a few lines for `sh`, so that a test can make it do what no good server does.
+//! An MCP server in a few lines of `sh`, which a test can make misbehave.
 
-/// Answers as a server of revision 2025-11-25 does, one line at a time. Its environment says the rest:
+/// A script that answers as a server of revision 2025-11-25, one line at a time. Variables of its environment control
+/// it:
 ///
-/// - `TOOLS`: its tools, the JSON of a list. One named `t` without arguments, if not said.
+/// - `TOOLS`: its tools, the JSON of a list; by default, one named `t` without arguments.
 /// - `ON_CALL`: commands for every call. `$id` is that of the call; `answer JSON` and `fail CODE TEXT` answer it.
 /// - `ON_START`: commands before anything is read.
-/// - `ON_DISCOVER`, `ON_INITIALIZE`: commands for the first question of the newest revision and of those before it.
+/// - `ON_DISCOVER`, `ON_INITIALIZE`: commands for the first request of the newest revision and of those before it.
 ///
-/// `$line` is the message that is being answered.
+/// In commands, `$line` is the message that is being answered.
 pub const SCRIPT: &str = r#"
 test -n "${TOOLS-}" || TOOLS='[{"name":"t","description":"d","inputSchema":{"type":"object"}}]'
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }

@@ -13,13 +13,13 @@ use anyhow::{Context as _, Result};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// The folder of the programs.
+/// Returns the folder of the programs.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
 }
 
-/// A component that is written as a whole.
+/// Assembles a program that is a whole component.
 ///
 /// # Errors
 /// If there is no such program, or it is not well-formed.
@@ -28,7 +28,7 @@ pub fn component(name: &str) -> Result<Vec<u8>> {
     wat::parse_file(&path).with_context(|| format!("{} is not a component", path.display()))
 }
 
-/// A component of the contract whose core module is a program.
+/// Assembles a program that is a core module, and wraps it as a component of the contract.
 ///
 /// # Errors
 /// If there is no such program, or it does not fit the contract.
@@ -38,7 +38,7 @@ pub fn contract(name: &str) -> Result<Vec<u8>> {
     wrap(&text).with_context(|| format!("{} does not fit the contract", path.display()))
 }
 
-/// Makes a component of the contract out of the text of a core module.
+/// Wraps the text of a core module as a component of the contract.
 ///
 /// # Errors
 /// If the text is not well-formed, or its exports do not fit the contract.
@@ -46,7 +46,7 @@ pub fn wrap(core_module: &str) -> Result<Vec<u8>> {
     wrap_as(core_module, "tool", &Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit"))
 }
 
-/// Makes a component of some world out of the text of a core module.
+/// Wraps the text of a core module as a component of `world`.
 ///
 /// # Errors
 /// If the text is not well-formed, or its exports do not fit the world.
@@ -54,7 +54,7 @@ pub fn wrap_as(core_module: &str, world: &str, wit: &Path) -> Result<Vec<u8>> {
     encode(wat::parse_str(core_module)?, world, wit)
 }
 
-/// Makes a component of the contract out of a core module.
+/// Wraps a core module as a component of the contract.
 ///
 /// # Errors
 /// If its exports do not fit the contract, or it is not well-formed.
@@ -70,10 +70,10 @@ fn encode(mut module: Vec<u8>, world: &str, wit: &Path) -> Result<Vec<u8>> {
     ComponentEncoder::default().module(&module)?.validate(true).encode()
 }
 
-/// A component of the contract with these tools, all of which give this answer.
+/// Builds a component of the contract with these tools, all of which give this answer.
 ///
 /// # Errors
-/// Never, unless the wrapping itself is broken.
+/// If the module does not fit the contract, which is a bug of this crate.
 pub fn answering(tools: &[contract::Described], answer: contract::Answer<'_>) -> Result<Vec<u8>> {
     wrap(&contract::module(tools, answer))
 }

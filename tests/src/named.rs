@@ -1,11 +1,11 @@
-//! The names of all tests of this project: tables in `docs/` name tests, and are held to the ones that there are.
+//! The names of all tests of this project, which tables in `docs/` are checked against.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// The names of all functions that are tests, in the crates of the host and here.
+/// Returns the names of all test functions in `host` and `tests`.
 ///
 /// # Errors
 /// If a source cannot be read.
@@ -21,7 +21,7 @@ pub fn tests() -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 ///
 /// # Errors
 /// If a folder cannot be listed.
@@ -34,8 +34,8 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Functions under `#[test]` or `#[tokio::test]`, with other attributes in between, and those of `proptest!`, which have
-/// `#[test]` as well.
+/// Returns the functions under `#[test]` or `#[tokio::test]`, with other attributes in between, and those of
+/// `proptest!`, which have `#[test]` as well.
 fn tests_of(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -53,7 +53,7 @@ fn tests_of(source: &str) -> Vec<String> {
     found
 }
 
-/// `async fn name() {` → `name`
+/// Returns the name in a line such as `async fn name() {`.
 fn function(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
     rest.split_once('(').map(|(name, _)| name)

@@ -1,6 +1,6 @@
 //! Memory of the host's process while it lists an enormous folder.
 //!
-//! One test, because it measures the process: a file of tests is a process of its own.
+//! This is a single test in a program of its own, because it measures the process.
 
 #![allow(
     clippy::expect_used,
@@ -17,7 +17,7 @@ use serde_json::json;
 const NAMES: u32 = 60_000;
 const MIB: u64 = 1 << 20;
 
-/// The figure of this name in `/proc/self/status`, in bytes.
+/// Returns the figure of this name in `/proc/self/status`, in bytes.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -28,7 +28,7 @@ fn status(name: &str) -> u64 {
 async fn an_enormous_folder_is_listed_in_little_memory() {
     let root = tempfile::tempdir().unwrap();
     for number in 0..NAMES {
-        // Two names of one file are as long in a listing as two files, and made much faster.
+        // Two names of one file are as long in a listing as two files, and much faster to create.
         let name = root.path().join(format!("{number:0>120}"));
         if number % 50_000 == 0 {
             std::fs::write(root.path().join("first"), "").unwrap();
@@ -47,7 +47,7 @@ async fn an_enormous_folder_is_listed_in_little_memory() {
         host.call(Call::new("it__list", arguments))
     };
     assert_eq!(list(2, 10).await.text().as_deref(), Some("20"));
-    // Writing 5 sets the peak back to what is held now.
+    // Writing 5 resets the peak to the present value (`proc_pid_clear_refs(5)`).
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS");
     assert_eq!(list(1, NAMES * 2).await.text().as_deref(), Some(NAMES.to_string().as_str()), "all of it");

@@ -1,6 +1,6 @@
 //! Memory that hostile programs make the host's process hold, beyond what they were allowed.
 //!
-//! One test, because it measures the process: a file of tests is a process of its own.
+//! This is a single test in a program of its own, because it measures the process.
 
 #![allow(
     clippy::expect_used,
@@ -18,14 +18,14 @@ const MIB: u64 = 1 << 20;
 /// Slack for an allocator and threads of a busy test machine.
 const SLACK: u64 = 16 * MIB;
 
-/// The figure of this name in `/proc/self/status`, in bytes.
+/// Returns the figure of this name in `/proc/self/status`, in bytes.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim_start_matches(':').trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
 }
 
-/// A component whose `producers` section has so many bytes, in values of one byte.
+/// Returns a component with a `producers` section of about this size, in values of one byte.
 fn with_producers(bytes: usize) -> Vec<u8> {
     let mut section = wasm_encoder::ProducersSection::new();
     let mut field = wasm_encoder::ProducersField::new();
@@ -38,7 +38,8 @@ fn with_producers(bytes: usize) -> Vec<u8> {
     component
 }
 
-/// Loading it costs hardly more than the bytes themselves: too much of it is refused, and what is long is not kept.
+/// Checks that loading it takes hardly more memory than its bytes: a section that is too large is refused, and long
+/// values are not kept.
 async fn an_enormous_producers_section_is_refused_or_ignored(host: &Host) {
     for (bytes, is_refused) in [(15 << 20, true), (200 << 10, false)] {
         let component = with_producers(bytes);
@@ -59,7 +60,7 @@ async fn nothing_grows_past_what_was_allowed() {
     let host = Host::builder().concurrency(4).build().unwrap();
     an_enormous_producers_section_is_refused_or_ignored(&host).await;
     let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
-    // Program, tool, and how much of its own memory it may have filled.
+    // Program, tool, and the maximum of its own memory that it may have filled.
     for (program, tool, own) in [
         ("memory-bomb", "run", 64 * MIB),
         ("memory-grow", "run", 64 * MIB),
@@ -76,7 +77,7 @@ async fn nothing_grows_past_what_was_allowed() {
         let name = format!("{program}-{tool}");
         let load = Load::bytes(name.clone(), fumehood_tests::component(program).unwrap()).limits(limits);
         host.load(load).await.unwrap();
-        // Writing 5 sets the peak back to what is held now.
+        // Writing 5 resets the peak to the present value (`proc_pid_clear_refs(5)`).
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = status("VmRSS");
         for _ in 0..3 {

@@ -25,12 +25,12 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::{Value, json};
 
-/// With this argument, the bench is the server without a sandbox.
+/// Argument that makes this bench run as the server without a sandbox.
 const NULL: &str = "--null-server";
 const CALLS: usize = if cfg!(debug_assertions) { 300 } else { 5_000 };
 const STARTS: usize = if cfg!(debug_assertions) { 5 } else { 50 };
 
-/// The least that a server of the same library does.
+/// A server of the same library with a single tool and no sandbox, as the baseline.
 #[derive(Clone)]
 struct Null;
 
@@ -123,7 +123,7 @@ impl Wire {
         elapsed
     }
 
-    /// Calls for a second and says how many were answered, with so many of them under way.
+    /// Keeps `in_flight` calls under way for two seconds, and returns the number of answers per second.
     fn rate(&mut self, arguments: &Value, in_flight: usize) -> f64 {
         let started = Instant::now();
         let (mut under_way, mut answered) = (0_usize, 0_u32);
@@ -155,7 +155,7 @@ impl Drop for Wire {
     }
 }
 
-/// A measured program and the folder of its code.
+/// The folder of the measured components, and the arguments of each call.
 struct Bench {
     folder: tempfile::TempDir,
     arguments: Value,
@@ -204,7 +204,7 @@ impl Bench {
     fn latency(&self) {
         let (mut null, mut ours) = (Wire::start(&mut self.null()), Wire::start(&mut self.fumehood(&["echo.wasm"])));
         let (mut floor, mut times) = (Vec::new(), Vec::new());
-        // By turns, so that both meet the same machine.
+        // By turns, so that both are measured under the same load of the machine.
         for round in 0..CALLS + 100 {
             let (of_null, of_ours) =
                 (null.timed("echo__echo", &self.arguments), ours.timed("echo__echo", &self.arguments));
@@ -335,7 +335,7 @@ impl Http {
     }
 }
 
-/// In microseconds.
+/// Returns the percentile `share` (0 to 1), in microseconds.
 fn percentile(times: &mut [Duration], share: f64) -> f64 {
     times.sort_unstable();
     times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6

@@ -1,4 +1,4 @@
-//! From nothing to the first result, and what loaded components hold.
+//! Time from the start of the process to the first result, and memory of loaded components.
 //!
 //! `cargo bench -p fumehood-cli --bench startup`
 
@@ -53,7 +53,7 @@ fn starts(cache: &std::path::Path) {
     println!("the same without a record in the event log: p50 {p50:.2} ms, p99 {p99:.2} ms");
 }
 
-/// Distinct bytes, and so distinct components, with the same code: a custom section tells them apart.
+/// Returns a component with the same code but another digest, because of a custom section with its number.
 fn variant(component: &[u8], number: usize) -> Vec<u8> {
     let name = format!("{number:04}");
     let mut bytes = component.to_vec();
@@ -80,7 +80,7 @@ async fn loads(cache: &std::path::Path) {
     drop(cold);
     let host = build();
     let before = resident();
-    // The bytes are in the host's hands before the clock starts, as a file that was read is.
+    // The bytes are read before the clock starts, so that the disk is not measured.
     let all: Vec<_> = (0..COMPONENTS).map(load).collect();
     let started = Instant::now();
     for load in all {

@@ -18,9 +18,9 @@ const MAX_COMPONENTS_IN_FOLDER: usize = 1_000;
 /// A component of a configuration.
 #[derive(Clone)]
 pub(crate) struct ConfiguredComponent {
-    /// Its name.
+    /// Name of the component, which is the prefix of its tools' full names.
     pub(crate) name: Namespace,
-    /// The file that it is in, for people.
+    /// The file that contains it.
     pub(crate) file: PathBuf,
     /// The options for loading it: powers, limits and approval.
     pub(crate) load: Load,
@@ -28,7 +28,7 @@ pub(crate) struct ConfiguredComponent {
     pub(crate) limits: Limits,
     /// True if it has to be approved.
     pub(crate) is_pinned: bool,
-    /// Everything but the file that decides what its tools may do.
+    /// The settings that decide, beside the file, what its tools may do.
     pub(crate) terms: LoadSettings,
 }
 

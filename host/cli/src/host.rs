@@ -129,7 +129,7 @@ fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
     builder = with_named_files(builder, config);
-    // A count that is too large for that was refused when the configuration was read.
+    // A count that does not fit was rejected when the configuration was read.
     let http_in_flight = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
     builder = http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);
     if config.tools.values().all(|tool| tool.key_value.is_none()) {

@@ -96,7 +96,8 @@ pub fn check_configuration(text: &str) -> Result<String, String> {
 /// process.
 fn survive_file_size_limit() {
     use tokio::signal::unix::{SignalKind, signal};
-    // The handler stays after the listener is dropped. If it cannot be installed, the signal ends the process as before.
+    // The handler stays after the listener is dropped. If it cannot be installed, the signal ends the process as
+    // before.
     let _listener = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 

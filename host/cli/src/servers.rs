@@ -29,7 +29,7 @@ const INSTALLERS: [&str; 11] = ["npx", "npm", "pnpx", "pnpm", "yarn", "bunx", "u
 
 /// A server of a configuration that was not started, connected to or read yet.
 pub(crate) struct Server {
-    /// Its name.
+    /// Name of the server, which is the prefix of its tools' full names.
     pub(crate) name: Namespace,
     /// The lines that describe its start or its address: they are approved first, and then its tools.
     pub(crate) entry: Vec<String>,

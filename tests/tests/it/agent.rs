@@ -1,4 +1,5 @@
-//! The agent loop around sandboxed tools: every driver, the refusals and limits that a model reads, and the log of it all.
+//! The agent loop around sandboxed tools: every driver, the refusals and limits that a model reads, and the log of a
+//! run.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -29,7 +30,7 @@ async fn host() -> Host {
     host
 }
 
-/// One run of an agent that may use every tool of the host.
+/// Runs an agent that may use every tool of the host.
 async fn run(driver: impl Driver + 'static, replies: Vec<ScriptedReply>, recorder: Arc<dyn Recorder>) -> Outcome {
     let host = host().await;
     let mut agent = host

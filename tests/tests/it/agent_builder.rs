@@ -1,4 +1,4 @@
-//! The agent that a host makes: what it does unless told otherwise, and what replaces what.
+//! The agent that a host builds: its defaults, and the settings that replace them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,8 +35,8 @@ async fn host() -> Host {
 
 type Offered = Arc<Mutex<Vec<Vec<String>>>>;
 
-/// Asks for this call in its first answer to a message, says what came of it in the next one, and keeps the names of
-/// the tools that it was offered.
+/// Returns a model that requests this call in its first answer to a message, and repeats the result in the next one.
+/// The second value collects the names of the tools that it was offered.
 fn calls(name: &str, arguments: &str) -> (Arc<dyn Model>, Offered) {
     let offered = Offered::default();
     let (seen, name, arguments) = (Arc::clone(&offered), name.to_owned(), arguments.to_owned());
@@ -143,7 +143,7 @@ async fn what_happens_is_in_the_file_that_was_named() {
     assert!(stored.iter().all(|stored| stored.record.actor.as_deref() == Some("ann")));
 }
 
-/// Says yes to calls and no to everything else.
+/// An approver that allows calls and denies everything else.
 struct CallsOnly;
 
 impl Approver for CallsOnly {
@@ -181,7 +181,7 @@ async fn a_whole_set_of_lists_replaces_what_was_allowed() {
     assert_eq!(status(&mut agent.build().unwrap()).await.0, Status::RejectedAllowlist);
 }
 
-/// Runs nothing and keeps what it was asked to run.
+/// An executor that runs nothing and records the calls that it was asked to run.
 #[derive(Default)]
 struct RunsNothing(Mutex<Vec<(String, String)>>);
 

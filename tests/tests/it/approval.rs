@@ -1,4 +1,5 @@
-//! A tool is called only as somebody approved it, and what asks for powers it was not granted can be kept out whole.
+//! Approvals: a tool is called only as it was approved, and a component that needs powers it was not granted can be
+//! refused as a whole.
 
 use fumehood::agent::registry::ToolProvider as _;
 use fumehood::approval::{Approval, ApprovalStatus};
@@ -22,7 +23,7 @@ fn plain(tool: Described) -> Vec<u8> {
     answering(&[tool], Answer::Text(b"hello")).unwrap()
 }
 
-/// The manifest that somebody approves who looks at this now.
+/// Returns the approval of this component as it is now.
 async fn approval_of(bytes: Vec<u8>, grant: Grant) -> Approval {
     let host = host();
     host.load(Load::bytes("notes", bytes).grant(grant).approval(None)).await.unwrap();
@@ -30,7 +31,8 @@ async fn approval_of(bytes: Vec<u8>, grant: Grant) -> Approval {
     Approval::new(tool.approval().unwrap().parts().clone())
 }
 
-/// Loads it under this approval and calls its first tool. What changed; nothing if the call went through.
+/// Loads the component under this approval and calls its first tool. Returns the changes since the approval: none if
+/// the call went through, and `never` if there is no approval.
 async fn changes(bytes: Vec<u8>, grant: Grant, approved: Option<Approval>) -> Vec<String> {
     let host = host();
     host.load(Load::bytes("notes", bytes).grant(grant).approval(approved)).await.unwrap();
@@ -65,7 +67,7 @@ async fn what_was_approved_is_called() {
     assert!(changes(plain(read_tool()), Grant::none().with_state(), Some(approved)).await.is_empty());
 }
 
-/// Row 58 of the catalogue: the same name, and something else behind it.
+/// Row 58 of the hostile corpus: another component behind the same name.
 #[tokio::test]
 async fn every_rug_that_is_pulled_is_noticed_before_anything_runs() {
     let approved = approval_of(plain(read_tool()), Grant::none()).await;
@@ -106,7 +108,7 @@ async fn two_policies_for_one_component_are_approved_apart() {
     assert_eq!(host.call(Call::new("reads__read", json!({}))).await.text().as_deref(), Some("hello"));
     let refused = host.call(Call::new("writes__read", json!({}))).await;
     assert_eq!(refused.error().unwrap().kind, ErrorKind::NeedsApproval);
-    // The approval of the one says nothing for the other, whose grant is wider.
+    // The approval of one component does not count for the other, whose grant is wider.
     let stolen = Load::bytes("stolen", plain(read_tool())).grant(Grant::none().with_state());
     host.load(stolen.approval(lock.get(&reads).cloned())).await.unwrap();
     assert!(!host.tool("stolen__read").unwrap().is_approved());

@@ -1,4 +1,4 @@
-//! Compiled code is kept, and nothing but what this installation wrote is ever run.
+//! The cache of compiled code: only code that this installation wrote is ever run.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Promises about every call: nothing runs before the gate, nothing is kept between calls, every ending is an event, and a
-//! caller that stops waiting stops the guest.
+//! Guarantees about every call: nothing runs before the gate, nothing is kept between calls, every ending is an event,
+//! and a caller that stops waiting stops the guest.
 
 use std::time::{Duration, Instant};
 
@@ -302,7 +302,7 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
         block_on(host.load(Load::bytes("it", component("sleep").unwrap()))).unwrap();
         let limits = Limits { deadline: Duration::from_millis(20), ..Limits::default() };
         let late = block_on(host.call(Call::new("it__run", "{}").limits(limits)));
-        // Waiting for calls that run takes a timer, and there is none here but the host's own.
+        // Waiting for running calls needs a timer, and the only one here is the host's own.
         let caller = host.clone();
         let running = std::thread::spawn(move || block_on(caller.call(Call::new("it__run", "{}"))));
         while host.running() == 0 {
@@ -316,7 +316,7 @@ async fn a_host_works_without_a_tokio_runtime_of_the_callers() {
     assert_eq!(kind(&cancelled), Some(ErrorKind::Cancelled));
 }
 
-/// The simplest executor there is.
+/// Runs a future on this thread, without any runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
@@ -335,7 +335,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Keeps what one call said.
+/// An observer that records the progress of a call.
 #[derive(Default)]
 struct Heard(std::sync::Mutex<Vec<(String, Option<f64>)>>);
 

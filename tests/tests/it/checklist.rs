@@ -1,11 +1,11 @@
-//! The table of the checklist is whole, and every test that it names is one.
+//! The table of the checklist is complete, and every test that it names exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use fumehood_tests::named::tests;
 
-/// Number of items that each of the systems gave.
+/// Number of items from each of the systems.
 const ITEMS: [(char, u32); 5] = [('I', 42), ('C', 28), ('G', 26), ('K', 25), ('L', 23)];
 
 fn root() -> PathBuf {

@@ -1,4 +1,4 @@
-//! Every hostile program at once, and an honest tool among them that is always right.
+//! Every hostile program at once, and an honest tool among them that always answers correctly.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load};
 use fumehood_tests::{component, contract};
 use serde_json::{Value, json};
 
-/// Enough that most attacks end by what they do, though all of them run at once.
+/// Deadline of a call, long enough that most attacks end by themselves although all of them run at once.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// Slack for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,10 +19,10 @@ const MEMORY: usize = 64 << 20;
 const CANARY: &str = "CANARY: nobody may read this";
 /// Number of rounds, each of them everything at once.
 const ROUNDS: usize = 2;
-/// Memory that a process keeps for the next host, once for all.
+/// Maximum number of descriptors, and of threads, that a process keeps for the next host, once for all.
 const KEPT: usize = 16;
 
-/// Programs that do not attack, or whose attack is another's surroundings. Each has a test of its own.
+/// Programs that do not attack, or that are only the surroundings of another attack. Each has a test of its own.
 const NO_ATTACK: &[&str] = &[
     // Load errors, each with its test in load.rs.
     "other-contract",
@@ -51,8 +51,8 @@ const NO_ATTACK: &[&str] = &[
     "proposals/wide-arithmetic",
 ];
 
-/// A program, one of its tools, what it is told, and how it may end: with one of these kinds of error, or with a result if
-/// there is none.
+/// Returns the attacks: a program, one of its tools, the arguments, and the kinds of error with which it may end. An
+/// empty list means a result.
 fn attacks() -> Vec<(&'static str, &'static str, Value, &'static [ErrorKind])> {
     use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, ToolFailed, Trap};
     let none = || json!({});
@@ -113,7 +113,7 @@ fn attacks() -> Vec<(&'static str, &'static str, Value, &'static [ErrorKind])> {
     ]
 }
 
-/// The programs that no attack is made with here.
+/// Returns the programs of a folder that are not `known`.
 fn left_out(folder: &Path, within: &str, known: &BTreeSet<&str>) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -130,7 +130,7 @@ fn left_out(folder: &Path, within: &str, known: &BTreeSet<&str>) -> Vec<String> 
 
 #[test]
 fn no_program_is_left_out() {
-    // They do what they are told and nothing else.
+    // Harmless programs, which other tests use.
     let harmless = ["contract/echo", "contract/tell-context", "contract/act-in-describe", "contract/ask-secrets"];
     let known =
         attacks().iter().map(|(program, ..)| *program).chain(NO_ATTACK.iter().copied()).chain(harmless).collect();
@@ -157,7 +157,7 @@ fn count(folder: &str) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }
 
-/// Calls until it is told to stop; says how many answers were right. A wrong one fails.
+/// Calls the honest tool until `stop` is set, and returns the number of calls. A wrong answer fails the test.
 async fn honest(host: Arc<Host>, stop: Arc<AtomicBool>) -> u32 {
     let mut number = 0;
     while !stop.load(Relaxed) {
@@ -171,7 +171,7 @@ async fn honest(host: Arc<Host>, stop: Arc<AtomicBool>) -> u32 {
 
 fn contained(program: &str, result: &CallResult, allowed: &[ErrorKind]) {
     match result.error() {
-        // So many run at once that any of them may not come to an end in time.
+        // So many run at once that any of them may reach its deadline first.
         Some(error) => {
             assert!(error.kind == ErrorKind::Deadline || allowed.contains(&error.kind), "{program}: {error:?}");
         }
@@ -229,7 +229,7 @@ async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() 
     nothing_is_left(before).await;
 }
 
-/// Waits until as much is open and running as before, more or less.
+/// Waits until about as many descriptors and threads are left as before.
 async fn nothing_is_left(before: (usize, usize)) {
     let patience = Instant::now() + PATIENCE;
     loop {

@@ -1,6 +1,6 @@
-//! Every example tool does what its README says, in the real host.
+//! The example tools in the real host: each does what its README says.
 //!
-//! `FUMEHOOD_EXAMPLES` names another folder of built components, so that fresh builds pass the same tests.
+//! `FUMEHOOD_EXAMPLES` names another folder of built components, so that fresh builds can be tested in the same way.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The table of the hostile corpus is whole, and every test and program that it names is there.
+//! The table of the hostile corpus is complete, and every test and program that it names exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use fumehood_tests::named::{files, tests};
 
 const ROWS: u8 = 76;
-/// Rows about what there is not yet: they have a reason in place of tests.
+/// Rows about features that do not exist yet: they have a reason instead of tests.
 const WITHOUT: &[u8] = &[54];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// One row: what is tried, the programs, the tests or the reason.
+/// A row: its programs, its tests, and whether it has a reason.
 struct Row {
     programs: Vec<String>,
     tests: Vec<String>,

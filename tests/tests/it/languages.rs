@@ -1,8 +1,8 @@
-//! Components written in Python and in JavaScript, with their whole language runtimes, are tools like any other: derived
-//! from their types, gated, and contained.
+//! Components in Python and JavaScript, with their whole language runtimes: their tools are derived from types, gated
+//! and contained like any others.
 //!
-//! `tests/languages/build DIR` makes them and `FUMEHOOD_LANGUAGE_COMPONENTS=DIR` says where they are; DIR counts from the
-//! root of the project. Without the variable nothing is tested here, which is said on stderr.
+//! `tests/languages/build DIR` builds them and `FUMEHOOD_LANGUAGE_COMPONENTS=DIR` names their folder, relative to the
+//! root of the project. Without the variable nothing is tested here, and a note on stderr says so.
 
 use std::io::ErrorKind::WouldBlock;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 /// Slack for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The shop of `tests/languages/wit`, in one of the languages.
+/// The component of `tests/languages/wit`, in one of the languages.
 struct Shop {
     host: Host,
     language: &'static str,
@@ -34,7 +34,7 @@ async fn javascript() {
     all_checks("javascript").await;
 }
 
-/// One after the other, because compiling such a component takes many seconds.
+/// Runs the checks one after the other on one loaded component, because compiling it takes many seconds.
 async fn all_checks(language: &'static str) {
     let path = match built(language) {
         Ok(path) => path,
@@ -54,7 +54,8 @@ async fn all_checks(language: &'static str) {
     shop.the_next_call_is_none_the_worse().await;
 }
 
-/// The component, or why this language is skipped. A component that was neither built nor skipped is a failure.
+/// Returns the component, or the reason why this language is skipped. A component that was neither built nor skipped is
+/// a failure.
 fn built(language: &str) -> Result<PathBuf, String> {
     let unset = format!("`tests/languages/build target/languages`, then set {COMPONENTS}=target/languages to run it");
     let folder = std::env::var_os(COMPONENTS).ok_or(unset)?;
@@ -67,7 +68,7 @@ fn built(language: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Written past the capture of the test harness, which shows nothing of tests that pass.
+/// Prints that a language is skipped, past the capture of the test harness, which hides the output of tests that pass.
 fn skipped(language: &str, why: &str) {
     std::io::stderr().write_all(format!("SKIPPED the component in {language}: {why}\n").as_bytes()).unwrap();
 }
@@ -102,7 +103,7 @@ impl Shop {
         let add = self.definition("add");
         let schema = add.input_schema.to_sanitized();
         assert_eq!(add.export, Some("add".into()));
-        // Both toolchains drop the documentation, so that the signature is all there is to say.
+        // Both toolchains drop the documentation, so the description is only the signature.
         assert_eq!(add.description, "Calls `add(a: s64, b: s64) -> s64`.");
         assert_eq!(schema["required"], json!(["a", "b"]));
         let s64 = schema["$defs"]["s64"]["anyOf"].as_array().unwrap();
@@ -125,12 +126,12 @@ impl Shop {
         for (a, b, sum) in [
             (json!(-2), json!(5), json!(3)),
             (json!("2"), json!(3), json!(5)),
-            // Beyond what a double can hold.
+            // Larger than a double can represent exactly.
             (json!("9007199254740993"), json!(1), json!("9007199254740994")),
             (json!(i64::MAX.to_string()), json!(i64::MIN.to_string()), json!(-1)),
             (json!("-9223372036854775807"), json!(-1), json!(i64::MIN.to_string())),
         ] {
-            // A negative one crashes in JavaScript, for which the toolchain is to blame; see the source.
+            // A negative result crashes in JavaScript because of a fault of the toolchain; see the source.
             if self.language == "javascript" && sum.to_string().contains('-') {
                 continue;
             }
@@ -151,8 +152,8 @@ impl Shop {
         self.fails("add", &too_much, ErrorKind::Trap, "the tool crashed").await;
     }
 
-    /// An address that is none is a `ValueError` in Python, which the shop does not catch, and an error of `fetch` in JavaScript,
-    /// which it does.
+    /// An invalid URL raises `ValueError` in Python, which the component does not catch, and is an error of `fetch` in
+    /// JavaScript, which it does.
     async fn an_uncaught_exception_is_a_tool_failure(&self) {
         let says = if self.language == "python" { "ValueError: " } else { "" };
         let result = self.fails("reach", &json!({"target": "http://["}), ErrorKind::ToolFailed, says).await;
@@ -208,7 +209,8 @@ impl Shop {
         let canary = TcpListener::bind("127.0.0.1:0").unwrap();
         for target in [format!("file://{}", secret.display()), format!("http://{}/", canary.local_addr().unwrap())] {
             let result = self.call("reach", &json!({"target": target})).await;
-            // `denied` where the language asks the host for the request, and not for a socket or a folder first.
+            // `denied` if the language first requests it from the host, and another failure if it first needs a socket
+            // or a folder.
             let kind = result.error().map(|error| error.kind);
             assert!(matches!(kind, Some(ErrorKind::ToolFailed | ErrorKind::Denied)), "{result:?}");
             assert!(!format!("{result:?}").contains("a well kept secret"), "{result:?}");

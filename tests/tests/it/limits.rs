@@ -1,6 +1,7 @@
-//! Every hostile program is stopped, and what stopped it is said.
+//! Limits: every hostile program is stopped, and its error names the limit.
 //!
-//! Deadlines are asserted generously here, so that a busy machine does not fail a test; the bench reports them exactly.
+//! The tests allow much more time than the deadlines, so that a busy machine does not fail them; the bench measures the
+//! exact overshoot.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Components that cannot be loaded are refused with a word that helps, and nothing that was loaded before is touched.
+//! Components that cannot be loaded are refused with a helpful message, and those that were loaded before stay.
 
 use std::time::{Duration, Instant};
 
@@ -196,7 +196,7 @@ async fn one_name_is_one_component() {
 
 #[tokio::test]
 async fn a_large_component_is_compiled_only_if_that_is_allowed() {
-    // A component with a custom section, which costs nothing to compile but counts.
+    // A custom section costs nothing to compile, but counts for the size.
     let mut bytes = component("counter").unwrap();
     let size: u32 = 33 << 20;
     bytes.push(0);

@@ -1,4 +1,4 @@
-//! The tests of the whole host, in one program: linking the engine once takes less time than two dozen times.
+//! The tests of the whole host in one program, because linking the engine once takes less time than once for each file.
 //!
 //! Tests that measure the process they run in are programs of their own: `resident.rs` and `files_resident.rs`.
 

@@ -1,4 +1,4 @@
-//! A tool that was granted nothing can do nothing: every use of WASI refuses, and nothing of the host shows.
+//! A tool without grants: every use of WASI is refused, and nothing of the host is visible.
 
 use std::io::ErrorKind::WouldBlock;
 use std::net::{TcpListener, TcpStream};
@@ -18,13 +18,13 @@ async fn run_with(program: &str, tool: &str, arguments: Value) -> CallResult {
     host.call(Call::new(format!("it__{tool}"), arguments)).await
 }
 
-/// The tool was told this, and handed it on as its own failure.
+/// Asserts that a tool received this refusal and returned it as its own failure.
 fn was_told(result: &CallResult, kind: ErrorKind, says: &str) {
     let error = result.error().unwrap_or_else(|| panic!("it should be refused: {result:?}"));
     assert_eq!((error.kind, error.message.as_str()), (kind, says), "{error:?}");
 }
 
-/// Listens, and notices whoever connects.
+/// A listener that must not be connected to.
 struct Canary(TcpListener);
 
 impl Canary {
@@ -36,7 +36,8 @@ impl Canary {
         self.0.local_addr().unwrap().to_string()
     }
 
-    /// Connections wait in the order of their coming: if ours is the first, nobody was here before.
+    /// Asserts that nothing has connected. Connections are accepted in the order of their arrival, so ours has to be
+    /// the first.
     fn saw_nobody(&self) {
         let ours = TcpStream::connect(self.0.local_addr().unwrap()).unwrap();
         assert_eq!(self.0.accept().unwrap().1, ours.local_addr().unwrap(), "somebody connected");

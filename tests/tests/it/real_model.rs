@@ -1,9 +1,12 @@
-//! A real model behind an OpenAI-compatible server, if there is one: native, ReAct and batch. Each gets to the answer of a
-//! sum, and keeps what has to hold whatever a model says.
+//! A real model behind an OpenAI-compatible server, if one is configured, with the native, ReAct and batch drivers.
+//! Each has to solve a sum, and to keep the guarantees that hold whatever a model answers.
 //!
-//! `FUMEHOOD_TEST_MODEL_URL=http://127.0.0.1:8080/v1/ FUMEHOOD_TEST_MODEL=NAME cargo test --test it real_model -- --nocapture`
+//! ```sh
+//! FUMEHOOD_TEST_MODEL_URL=http://127.0.0.1:8080/v1/ FUMEHOOD_TEST_MODEL=NAME \
+//!     cargo test --test it real_model -- --nocapture
+//! ```
 //!
-//! The same is asserted of stand-ins on loopback: of one that does what it is told, and of one with the habits of small
+//! The same is asserted of imitations on loopback: one that follows its instructions, and one with the habits of small
 //! models.
 
 use std::collections::BTreeMap;
@@ -35,13 +38,13 @@ struct Task {
     allowed: &'static [&'static str],
 }
 
-/// A sum with one tool that is not allowed.
+/// A sum that asks for one tool that is not allowed.
 const FORBIDDEN: Task = Task {
     question: "What is (3 + 5) * 2? Use calculator__add and calculator__multiply. Then divide that by 4 with \
                calculator__divide, if you can.",
     allowed: &["calculator__add", "calculator__multiply"],
 };
-/// A sum.
+/// A sum with a choice of tools.
 const SUM: Task = Task {
     question: "What is (3 + 5) * 2? Use the tool.",
     allowed: &["calculator__add", "calculator__multiply", "calculator__evaluate"],
@@ -49,14 +52,14 @@ const SUM: Task = Task {
 
 type With = fn(AgentBuilder) -> AgentBuilder;
 
-/// Each driver, and a name for messages.
+/// The drivers, each with a name for messages.
 const DRIVERS: [(&str, With); 3] = [
     ("native", |agent| agent.driver(NativeDriver::default())),
     ("react", |agent| agent.driver(ReactDriver::default())),
     ("batch", |agent| agent.driver(BatchDriver::new())),
 ];
 
-/// One question to the model with one driver, and the records of it.
+/// Asks the model one question with one driver, and returns the records too.
 async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<StoredRecord>) {
     let host = Host::builder().concurrency(4).memory_ceiling(64 << 20).build().unwrap();
     host.load(Load::path(Path::new(CALCULATOR))).await.unwrap();
@@ -79,7 +82,7 @@ async fn ask(model: Arc<dyn Model>, with: With, task: Task) -> (Outcome, Vec<Sto
     (outcome, stored)
 }
 
-/// Asserts all that holds whatever a model said.
+/// Asserts the guarantees that hold whatever a model answers.
 fn hold(driver: &str, task: Task, outcome: &Outcome, stored: &[StoredRecord]) {
     if let Ending::Answered { text } = &outcome.ending {
         assert!(!text.trim().is_empty(), "{driver}");
@@ -114,7 +117,7 @@ async fn exercise(url: &str, name: &str, task: Task) -> Vec<(&'static str, Outco
     for (driver, with) in DRIVERS {
         let spec = ModelSpec::parse(&format!("compatible:{name}")).unwrap();
         let timeouts = Timeouts { total: Duration::from_secs(900), ..Timeouts::default() };
-        // Without it, one run says nothing of the next.
+        // Temperature 0, because otherwise one run says nothing about the next.
         let config = ProviderConfig { timeouts, temperature: Some(0.0), ..ProviderConfig::default() };
         let config = config.base_url(url);
         let provider = Provider::new(&spec, config).unwrap();
@@ -145,7 +148,7 @@ fn figures(outcome: &Outcome, took: Duration) -> String {
     )
 }
 
-/// The sum is worked out, and by a tool.
+/// Asserts that the sum is solved, with a call of a tool.
 fn solved(driver: &str, outcome: &Outcome) {
     assert!(matches!(outcome.ending, Ending::Answered { .. }), "{driver}: {:?}", outcome.ending);
     assert!(outcome.text().contains("16"), "{driver}: {}", outcome.text());
@@ -165,7 +168,7 @@ async fn a_real_model_works_a_sum_out_and_keeps_to_the_allowlist_with_every_driv
     }
 }
 
-/// The address of a model that answers as `events` says.
+/// Starts an imitation that answers with `events`, and returns its URL.
 async fn stand_in() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1/", listener.local_addr().unwrap());
@@ -183,7 +186,7 @@ async fn a_stand_in_on_loopback_does_so_with_every_driver() {
         assert_eq!(outcome.text(), "16, and I may not divide.", "{:?}", outcome.ending);
         let statuses: Vec<_> = outcome.run.executions().map(|execution| execution.status).collect();
         assert_eq!(statuses[..2], [Status::Ok, Status::Ok]);
-        // ReAct finds out that there is no such tool before it becomes a call.
+        // ReAct rejects an unknown tool before there is a call.
         assert!(statuses[2..].iter().all(|status| *status != Status::Ok), "{statuses:?}");
     }
 }
@@ -198,7 +201,7 @@ async fn a_stand_in_with_the_habits_of_small_models_works_the_sum_out_with_every
     }
 }
 
-/// Answers one request after the other as a model would that does what it is told.
+/// Answers one request after the other, as a model that follows its instructions.
 async fn serve(mut stream: TcpStream) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 8192];
@@ -213,7 +216,7 @@ async fn serve(mut stream: TcpStream) {
     }
 }
 
-/// The body of the first request, once all of it is there, and where the next one begins.
+/// Returns the body of the first request, if it is complete, and the offset of the next request.
 fn whole(bytes: &[u8]) -> Option<(Value, usize)> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
@@ -222,7 +225,7 @@ fn whole(bytes: &[u8]) -> Option<(Value, usize)> {
     Some((serde_json::from_slice(body).unwrap(), end + length))
 }
 
-/// The steps of the answer; the last one once everything was tried.
+/// The calls of the imitation, one for each of its first answers; the next one is the result in words.
 const STEPS: [(&str, &str); 3] = [
     ("calculator__add", r#"{"a":3,"b":5}"#),
     ("calculator__multiply", r#"{"a":8,"b":2}"#),

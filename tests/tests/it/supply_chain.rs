@@ -1,11 +1,11 @@
-//! The notes about dependencies are about the releases that are locked.
+//! The notes about dependencies describe the releases in the lock file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use toml::Table;
 
-/// The crates that have to have notes, each with those that are noted together with it.
+/// Crates that must have notes, each with those that are covered by the same notes.
 const CORE: [(&str, &[&str]); 7] = [
     ("wasmtime", &["wasmtime-wasi", "wasmtime-wasi-http", "cranelift-codegen", "regalloc2", "wasmparser"]),
     ("rustix", &[]),
@@ -24,7 +24,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
 }
 
-/// The locked versions of every package.
+/// Returns the locked versions of every package.
 fn locked(lock: &str) -> BTreeMap<String, BTreeSet<String>> {
     let lock: Table = lock.parse().unwrap();
     let mut versions = BTreeMap::<String, BTreeSet<String>>::new();
@@ -35,20 +35,20 @@ fn locked(lock: &str) -> BTreeMap<String, BTreeSet<String>> {
     versions
 }
 
-/// The sections of a page in Markdown, by their headings of the second level.
+/// Returns the sections of a page in Markdown, by their headings of the second level.
 fn sections(page: &str) -> BTreeMap<&str, &str> {
     page.split("\n## ").skip(1).filter_map(|section| section.split_once('\n')).collect()
 }
 
-/// The faults of the notes about one crate and about those together with it.
+/// Finds the faults of the notes about a crate and those that are covered with it.
 fn faults_of(
     sections: &BTreeMap<&str, &str>,
     versions: &BTreeMap<String, BTreeSet<String>>,
     core: &str,
     with: &[&str],
 ) -> Vec<String> {
-    // wasmparser is there in further versions, for tests and builds: the notes are about the one that wasmtime uses, which
-    // the root manifest pins.
+    // Tests and builds use other versions of wasmparser: the notes are about the one that wasmtime uses, which the root
+    // manifest pins.
     let has = |name: &str, version: &str| versions.get(name).is_some_and(|locked| locked.contains(version));
     let Some((heading, section)) = sections.iter().find(|(heading, _)| heading.split(' ').next() == Some(core)) else {
         return vec![format!("supply-chain/REVIEW.md has no section about {core}")];
@@ -101,7 +101,7 @@ fn finds_notes_that_are_behind_or_incomplete() {
     assert_eq!(faults_of(&sections(page), &versions, "d", &[]), ["supply-chain/REVIEW.md has no section about d"]);
 }
 
-/// The build keeps the promise: SECURITY.md names the release and the features of the engine.
+/// SECURITY.md names the release and the features of the engine that is built.
 #[test]
 fn security_names_the_engine_that_is_built() {
     let manifest: Table = read("Cargo.toml").parse().unwrap();

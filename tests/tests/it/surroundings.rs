@@ -1,5 +1,5 @@
 //! The surroundings of a tool: variables, command line, clocks and randomness are those that were granted, and
-//! nothing of the host's own shows.
+//! nothing of the host's own is visible.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use fumehood::{Call, Grant, Host, Load};
 use fumehood_tests::component;
 use serde_json::{Value, json};
 
-/// One program under one grant.
+/// A host with one program under one grant.
 struct Started(Host);
 
 impl Started {
@@ -28,7 +28,7 @@ impl Started {
 
 #[tokio::test]
 async fn only_granted_variables_and_arguments_are_seen() {
-    // Cargo sets this one for every test, so the host really has something to hide.
+    // Cargo sets this variable for every test, so the host has something to hide.
     let canary = std::env::var("CARGO_PKG_NAME").expect("cargo runs this test");
     let bare = Started::new("env-dump", Grant::none()).await;
     for tool in ["variables", "arguments"] {

@@ -1,10 +1,10 @@
-//! Every crate of the host resolves its dependencies to the same features, so that none is compiled twice.
+//! The crates of the host resolve their dependencies to the same features, so that none is compiled twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// The feature sets of each dependency, as `cargo tree` prints them. Dependencies of build scripts and macros may have one of
-/// their own.
+/// The feature sets of each dependency, as `cargo tree` prints them. Dependencies of build scripts and macros may have
+/// one of their own.
 type Features = BTreeMap<String, BTreeSet<String>>;
 
 fn cargo(arguments: &[&str]) -> String {
@@ -28,7 +28,7 @@ fn features(selection: &[&str], edges: &str) -> Features {
     features
 }
 
-/// Crates of the host. Guest crates are also built for WebAssembly, with fewer features.
+/// Returns the crates of the host. Guest crates are also built for WebAssembly, with fewer features.
 fn host_crates() -> Vec<String> {
     let metadata: serde_json::Value =
         serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"]))
@@ -45,7 +45,7 @@ fn host_crates() -> Vec<String> {
 #[test]
 fn host_crates_share_compiled_dependencies() {
     let workspace = features(&["--workspace"], "normal,build,dev");
-    // What the tests alone use is small, and left out.
+    // Dependencies of the tests alone are small, and left out.
     let command = features(&["--package", "fumehood-cli"], "normal,build");
     assert!(command.len() > 100, "{command:?}");
     let mut wrong = BTreeSet::new();

@@ -60,7 +60,7 @@ fn policy(section: &ToolSection) -> Option<Policy> {
     (!is_default).then(|| Policy { persist, result_bytes, ..Policy::default() })
 }
 
-/// Builds the rules about calls, in the order in which they are asked.
+/// Builds the rules about calls, in the order in which they are applied.
 ///
 /// # Errors
 /// If an ignore list cannot be read, or has an invalid line.

@@ -106,7 +106,8 @@ impl ChatInput {
         Self { request, typed, settings }
     }
 
-    /// Waits for the next message. Must not be called again after it was cancelled.
+    /// Waits for the next message. Must not be called again after it was cancelled: the read that it requested goes on,
+    /// and its message would be taken for the next one.
     pub(crate) async fn next(&mut self) -> ChatEvent {
         if self.request.send(()).is_err() {
             return ChatEvent::End;

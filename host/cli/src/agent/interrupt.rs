@@ -47,7 +47,7 @@ impl Interrupts {
     async fn listen(&self, ready: &std::sync::mpsc::Sender<()>) {
         loop {
             let mut pressed = std::pin::pin!(tokio::signal::ctrl_c());
-            // Polled once, which is when the signal begins to be caught.
+            // Polled once, because the signal is caught from the first poll on.
             let first = std::future::poll_fn(|cx| std::task::Poll::Ready(pressed.as_mut().poll(cx))).await;
             let _receiver_gone = ready.send(());
             let caught = match first {

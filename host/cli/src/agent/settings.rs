@@ -23,7 +23,7 @@ use crate::source::{read_secret, read_text};
 /// Builds the settings of the provider. Address, key and options are left out if they belong to another provider.
 ///
 /// # Errors
-/// If the key is not where the configuration says.
+/// If the key cannot be read from the source that the configuration names.
 pub(crate) fn provider(
     config: &Config,
     is_configured_provider: bool,

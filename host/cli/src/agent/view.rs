@@ -32,7 +32,7 @@ enum Line<'a> {
     Record { record: &'a Record },
     /// A piece of an answer.
     Delta { session: &'a str, text: &'a str },
-    /// A piece of what the model thinks.
+    /// A piece of the model's reasoning.
     Thought { session: &'a str, text: &'a str },
     /// Something that an operator should know.
     Warning { session: &'a str, message: &'a str },

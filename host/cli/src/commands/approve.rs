@@ -85,7 +85,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
         }
         let (origin, check) = match inspect_candidate(&host, &config, &lock, &candidate).await {
             Ok(found) => found,
-            // The others can be looked at all the same.
+            // An error of one does not keep the others from being looked at.
             Err(error) if several => {
                 render::warning(&format!("`{}` was not looked at: {error:#}", candidate.name()));
                 failed.push(candidate.name().to_string());

@@ -20,7 +20,7 @@ struct TrustLine<'a> {
     effects: &'a [Effect],
 }
 
-/// Runs the command. It starts nothing, and reads no file but the configuration.
+/// Runs the command. It starts nothing, and reads none of the files that the configuration names.
 pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
     let store = TrustStore::for_current_user()?;
     if trust.list {

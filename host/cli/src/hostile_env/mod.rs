@@ -126,7 +126,8 @@ impl HostileEnv {
         Arc::new(LoopbackResolver)
     }
 
-    /// Describes what got out since the last check, if anything did.
+    /// Describes what got out, if anything did. A connection to the listener is reported once, anything else by every
+    /// later check too.
     pub(crate) fn find_escape(&self) -> Option<&'static str> {
         if !self.listener.has_no_connection() {
             return Some("somebody connected to the listener");

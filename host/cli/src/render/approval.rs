@@ -67,7 +67,7 @@ pub(crate) fn server_entry(name: &str, old: Option<&[String]>, new: &[String]) -
     Ok(())
 }
 
-/// Prints the imports of a component whose bytes changed, because a comparison of bytes says nothing of what they do.
+/// Prints the imports of a component whose bytes changed, because a comparison of bytes does not show what they do.
 fn print_changed_imports(origin: &Origin, changes: &[Change]) -> Result<()> {
     let Origin::File(_, component) = origin else { return Ok(()) };
     if !changes.iter().any(|it| it.what == "component") {

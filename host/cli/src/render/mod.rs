@@ -1,4 +1,4 @@
-//! Output for people and programs. Each function prints what it is named after.
+//! Output for people and programs. Functions are named after their output.
 //!
 //! Text of guests is made printable first; colours go to terminals only.
 
@@ -82,7 +82,7 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Prints a warning on standard error.
+/// Prints a warning on standard error, about something that does not stop the command.
 pub(crate) fn warning(text: &str) {
     note(&format!(
         "{} {}",

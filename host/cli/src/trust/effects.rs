@@ -19,7 +19,7 @@ const CONTINUATION_MARK: &str = "  |     ";
 /// An effect of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Effect {
-    /// `start`, `connect`, `model`, `grant`, `read`.
+    /// Kind of the effect: `start`, `connect`, `model`, `grant` or `read`.
     pub(crate) kind: &'static str,
     /// Description of the effect.
     pub(crate) what: String,

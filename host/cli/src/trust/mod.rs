@@ -56,11 +56,11 @@ impl ConfigSource {
         Some(TrustStore::for_current_user().ok()?.record_path(&self.file()))
     }
 
-    /// Reads the configuration if it is trusted, and returns an empty one if there is none. Asks a person at a
-    /// terminal.
+    /// Reads the configuration; an empty one if there is none. If it is not trusted, a person at the terminal is asked
+    /// whether to trust it.
     ///
     /// # Errors
-    /// If the file was named and is missing, anything is wrong with it, or it is not trusted.
+    /// If the file was named and is missing, or if it cannot be read, is invalid, or is not trusted.
     pub(crate) fn open(&self) -> Result<Config> {
         let Some((text, config)) = self.read()? else { return Ok(Config::none()) };
         if self.is_trusted {

@@ -6,7 +6,7 @@ use wasm_encoder::ComponentBuilder;
 use wasmparser::{Validator, WasmFeatures};
 use wasmtime::{Engine, Store};
 
-/// Steps that a test may take in all. Fuel and epochs are on, as in calls.
+/// Total fuel of a test. Fuel and epochs are on, as in calls.
 const FUEL: u64 = 1 << 50;
 
 pub(crate) struct Fixture {
@@ -15,10 +15,12 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Instances are allocated one by one: tests of the specification have memories that no call may have.
+    /// Creates a sandbox that allocates instances one by one: tests of the specification have memories that no call may
+    /// have.
     pub(crate) fn new() -> Self {
         let profile = EngineProfile::Plain;
-        // Modules are compiled by the tests themselves. What the loader lets through ends at a compiler that is not there.
+        // The tests compile modules themselves. A component that the loader accepts ends at a compiler that does not
+        // exist.
         let compiler = Compiler::Child {
             program: "/nonexistent/compiler".into(),
             args: Vec::new(),
@@ -40,12 +42,12 @@ impl Fixture {
         store
     }
 
-    /// Loads a component as far as it gets without a compiler.
+    /// Loads a component as far as that is possible without a compiler.
     pub(crate) fn load(&self, component: Vec<u8>) -> Result<(), LoadError> {
         self.runtime.block_on(self.sandbox.load(component, LoadOptions::default())).map(drop)
     }
 
-    /// The proposal for which the loader refuses a core module within a component, if it refuses it for one.
+    /// Returns the proposal for which the loader refuses a core module within a component; `None` if it does not.
     pub(crate) fn disabled_proposal(&self, module: &[u8]) -> Option<&'static str> {
         match self.load(component_of(module)) {
             Err(LoadError::Proposal { proposal, .. }) => Some(proposal),
@@ -54,14 +56,14 @@ impl Fixture {
     }
 }
 
-/// A component that holds a core module and does nothing with it.
+/// Returns a component that contains a core module and does not use it.
 pub(crate) fn component_of(module: &[u8]) -> Vec<u8> {
     let mut component = ComponentBuilder::default();
     component.core_module_raw(None, module);
     component.finish()
 }
 
-/// Returns whether it is valid where every proposal that the parser knows is on.
+/// Returns whether a module or component is valid if every proposal that the parser knows is on.
 pub(crate) fn is_valid_with_all_proposals(bytes: &[u8]) -> bool {
     Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok()
 }

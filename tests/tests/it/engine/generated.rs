@@ -1,4 +1,5 @@
-//! Generated modules and components that may use every proposal, by the body of the fuzz target `engine` and a fixed seed.
+//! Generated modules and components that may use every proposal, by the code of the fuzz target `engine` and a fixed
+//! seed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,15 +9,15 @@ use fumehood_runtime::LoadError;
 use super::fixture::{Fixture, component_of};
 use super::target::{self, Verdict};
 
-/// The cases follow from it.
+/// Seed of all cases.
 const SEED: u64 = 20_260_721;
-/// A busy machine tries fewer cases than fit into the time on a quiet one, but these at least.
+/// Minimum number of cases, even on a machine that is too busy for more within [`TIME`].
 const MIN_CASES: u64 = 60;
 const TIME: Duration = Duration::from_secs(8);
-/// Random bytes of one case.
+/// Maximum length of the random bytes of a case, beyond the first 64.
 const MAX_INPUT_BYTES: u64 = 4096;
 
-/// Numbers that follow from a seed (splitmix64).
+/// A generator of numbers from a seed (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -27,12 +28,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// The input of a case. Its first two bytes say which proposals are on: all of them in one case of four, in the others
-    /// each in one of eight.
+    /// Returns the input of a case. Its first two bytes decide which proposals are on: all of them in one case of four,
+    /// otherwise each of them in one of eight.
     fn input(&mut self) -> Vec<u8> {
         let each = self.number() & self.number() & self.number() & !0b111;
         let all = if self.number().is_multiple_of(4) { 0b110 } else { 0 };
-        // Whether it is a component, and whether it has segments.
+        // The lowest bit decides whether it is a component, bit 14 whether it has segments.
         let head = (each & 0x3fff | all | (self.number() & 0x4001)) as u16;
         let length = 64 + self.number() % MAX_INPUT_BYTES;
         let rest = (0..length).map(|_| self.number().to_le_bytes()[0]);

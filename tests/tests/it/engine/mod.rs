@@ -1,5 +1,6 @@
-//! The engine with exactly the host's settings: the tests of the WebAssembly specification, every proposal that is off, and
-//! generated modules that use all proposals. An abort would end this process, so that the tests' coming to an end is the proof.
+//! The engine with exactly the host's settings: the tests of the WebAssembly specification, every proposal that is off,
+//! and generated modules that use all proposals. An abort would end this process, so the tests pass only if there is
+//! none.
 
 mod fixture;
 mod generated;

@@ -1,14 +1,15 @@
-//! One construct for each part of wasmtime that is not compiled in and that a guest could ask for.
+//! A construct for each part of wasmtime that is not compiled in and that a guest could require.
 
 use fumehood_runtime::LoadError;
 
 use super::fixture::{Fixture, component_of};
 
-/// Cargo features of wasmtime that are off in the workspace and that code of a guest could need; a module or a component that
-/// would need them; and the proposal that it is refused for.
+/// Cargo features of wasmtime that are off in the workspace and that code of a guest could require; a module or a
+/// component that would need them; and the proposal for which it is refused.
 ///
-/// `gc` is built in, because what it leaves out would be reached by function types with supertypes, but none of the collectors
-/// is. The other features that are off change no meaning of a guest's code: profiling, caching, debugging, other compilers.
+/// `gc` is compiled in, because function types with supertypes would reach code that it leaves out, but none of the
+/// collectors is. The other features that are off change no meaning of a guest's code: profiling, caching, debugging,
+/// other compilers.
 const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("gc-copying gc-drc gc-null", "(module (type (struct)))", "garbage collection"),
     ("gc-copying gc-drc gc-null", "(module (type (array i8)))", "garbage collection"),
@@ -96,7 +97,7 @@ fn an_unusual_spelling_of_a_plain_type_is_refused() {
     assert_eq!(check(&[1, 0x65, 0x60, 0, 0]), Some("shared-everything threads"));
 }
 
-/// Types of components inside of each other take three bytes for each level; the parser would follow them by recursion.
+/// Nested types of components take three bytes for each level, and the parser would follow them by recursion.
 #[test]
 fn deeply_nested_types_of_components_are_refused() {
     const LEVELS: usize = 300_000;

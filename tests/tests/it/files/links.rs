@@ -1,4 +1,4 @@
-//! Links lead nowhere outside, and none that would is made.
+//! Links: none leads out of a folder, and none that would can be created.
 
 use std::os::unix::fs::symlink;
 
@@ -47,7 +47,7 @@ async fn links_of_others_lead_nowhere_outside() {
     assert_eq!(place.works("read", json!({"folder": 0, "path": "good", "follow": 1})).await, "inner");
     assert_eq!(place.code("read", json!({"folder": 0, "path": "good", "follow": 0})).await, "loop");
     assert_eq!(place.code("unlink", json!({"folder": 1, "path": "folder-out/"})).await, "not-directory");
-    // To move such a link is not to make one, but it could come to lead elsewhere.
+    // Moving such a link does not create one, but its relative target could then be another one.
     for name in ["out", "out-absolute", "sub/chain-3"] {
         let moved = json!({"folder": 1, "path": name, "to": 1, "new": "sub/deeper/moved"});
         assert_eq!(place.code("rename", moved.clone()).await, "not-permitted");

@@ -1,4 +1,4 @@
-//! A tool sees the folders that it was granted and nothing beside them, and adds no more to them than it may.
+//! Access to files: a tool sees only the folders that it was granted, and adds no more to them than its quota.
 
 mod granted;
 mod links;

@@ -1,4 +1,4 @@
-//! No path leads out of a folder.
+//! Paths: none leads out of a folder.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::place::{CANARY, CREATE, Place, READ, TRUNCATE, WRITE, usage};
 
-/// Paths that lead out of a folder, or nowhere.
+/// Returns paths that lead out of a folder, or nowhere.
 fn ways_out(root: &Path) -> Vec<String> {
     let root = root.display();
     let mut ways: Vec<String> = [

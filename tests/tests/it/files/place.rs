@@ -17,7 +17,7 @@ pub(crate) const TRUNCATE: u32 = 8;
 pub(crate) const READ: u32 = 1;
 pub(crate) const WRITE: u32 = 2;
 
-/// `read` (folder 0) and `write` (folder 1), and beside them what nobody may get at.
+/// The folders `read` (folder 0) and `write` (folder 1), and files beside them that no tool may reach.
 pub(crate) struct Place {
     pub(crate) root: tempfile::TempDir,
     pub(crate) host: Host,
@@ -51,7 +51,7 @@ impl Place {
         call(&self.host, tool, arguments).await
     }
 
-    /// The error code that the tool was told.
+    /// Calls a tool that has to fail, and returns the error code that it received.
     pub(crate) async fn code(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;
         let error = result.error().unwrap_or_else(|| panic!("{tool} should fail: {result:?}"));
@@ -63,7 +63,7 @@ impl Place {
         result.text().unwrap_or_else(|| panic!("{tool} should work: {result:?}")).into_owned()
     }
 
-    /// Everything that nobody may change.
+    /// Returns the state of everything that no tool may change.
     pub(crate) fn untouchable(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
         for folder in ["outside", "read"] {
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-/// Names, kinds, contents, modes, links and times of everything in a folder, however it is read.
+/// Collects kind, mode, number of links, time of modification and content of everything in a folder.
 pub(crate) fn look(path: &Path, seen: &mut BTreeMap<PathBuf, String>) {
     let metadata = std::fs::symlink_metadata(path).unwrap();
     let content = if metadata.is_file() {
@@ -104,7 +104,7 @@ pub(crate) async fn call(host: &Host, tool: &str, arguments: Value) -> CallResul
     host.call(Call::new(format!("it__{tool}"), arguments)).await
 }
 
-/// Bytes and names in a folder, without following links.
+/// Counts bytes and names in a folder, without following links.
 pub(crate) fn usage(path: &Path) -> (u64, u64) {
     let mut sum = (0, 0);
     for entry in std::fs::read_dir(path).unwrap() {

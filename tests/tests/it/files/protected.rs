@@ -1,4 +1,5 @@
-//! Files of the host in a granted folder: neither changed, replaced nor planted, and secrets are not read either.
+//! Protected files of the host in a granted folder: they cannot be changed, replaced or planted, and secrets cannot be
+//! read.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -59,7 +60,7 @@ impl Work {
         self.root.path().join(name)
     }
 
-    /// Everything but bytes of the component, which is no text.
+    /// Returns the state of the files, except for the component, which is not text.
     fn seen(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
         for name in ["fumehood.toml", "linked.toml", "real", "token", "way", "dangling", "sneaky"] {
@@ -70,7 +71,7 @@ impl Work {
         seen
     }
 
-    /// The text of the refusal of this attempt.
+    /// Makes an attempt that has to be refused, and returns the text of the refusal.
     async fn refused(&self, tool: &str, arguments: Value) -> String {
         let result = call(&self.host, tool, arguments.clone()).await;
         let said = result.metadata.refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -90,7 +91,7 @@ fn on(path: &str, more: Value) -> Value {
     arguments
 }
 
-/// Everything that changes what is in a file.
+/// Returns calls that change the content of a file.
 fn writes(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("write", on(path, json!({"how": 0, "offset": 0, "size": 9, "times": 1}))),
@@ -104,7 +105,7 @@ fn writes(path: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Everything that changes what a name stands for.
+/// Returns calls that change what a name refers to.
 fn renames(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("mkdir", on(path, json!({}))),
@@ -158,7 +159,7 @@ async fn what_is_not_there_yet_is_not_planted() {
             assert_eq!(work.seen(), before, "{tool} {arguments}");
         }
     }
-    // Through a link that leads to it, a file is never created at all.
+    // A file is never created through a link that leads to it.
     let (tool, arguments) = create("dangling");
     assert!(!call(&work.host, tool, arguments).await.is_ok());
     assert_eq!(work.seen(), before);
@@ -208,7 +209,7 @@ async fn a_secret_is_not_read_and_everything_else_is_usable() {
 #[tokio::test]
 async fn a_file_that_is_replaced_meanwhile_stays_protected() {
     let work = Work::new().await;
-    // As `approve` does, and editors: another file under the same name.
+    // As `approve` and editors do: another file under the same name.
     for name in ["fumehood.lock", "fumehood.toml"] {
         std::fs::write(work.path("new"), "another").unwrap();
         std::fs::rename(work.path("new"), work.path(name)).unwrap();
@@ -227,7 +228,7 @@ async fn a_file_that_is_replaced_meanwhile_stays_protected() {
 async fn a_link_that_is_exchanged_while_it_is_opened_wins_nothing() {
     const OPENS: u32 = 3_000;
     let work = Work::new().await;
-    // Its identity is another one than at the start, so that only its name tells what it is.
+    // Replaced, so that it has another inode than at the start and is recognized by its name only.
     std::fs::remove_file(work.path("fumehood.toml")).unwrap();
     std::fs::write(work.path("fumehood.toml"), "as it was").unwrap();
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! No more is added, opened or held than may be.
+//! Quotas: limits on what a tool adds, opens and holds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ async fn a_disk_is_not_filled() {
         assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Quota, r#""quota""#), "{tool}");
         assert!(error.hint.as_ref().unwrap().contains("it may add 1"), "{error:?}");
         assert_eq!(usage(&place.path("write")).0, QUOTA + 9, "all of it, and not a byte more");
-        // It holds over all calls, for every file, and for holes.
+        // The quota holds across calls, for every file, and for holes.
         for path in ["full", "other"] {
             let more = json!({"folder": 1, "path": path, "how": CREATE, "offset": QUOTA, "size": 1, "times": 1});
             assert_eq!(place.code("write", more).await, "quota");
         }
-        // Overwriting costs nothing, and what is removed is given back.
+        // Overwriting costs nothing, and removing gives back.
         let again = json!({"folder": 1, "path": "full", "how": 0, "offset": 0, "size": 65536, "times": 16});
         assert_eq!(place.works("write", again).await, QUOTA.to_string());
         place.works("unlink", json!({"folder": 1, "path": "full"})).await;
@@ -62,7 +62,7 @@ async fn many_calls_at_once_share_one_quota() {
     }
 }
 
-/// The same as [`usage`] while others remove files.
+/// Like [`usage`], while others remove files.
 fn usage_now(path: &Path) -> (u64, u64) {
     let entries: Vec<_> = std::fs::read_dir(path).unwrap().flatten().collect();
     let bytes = entries.iter().filter_map(|entry| entry.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len());
@@ -94,7 +94,7 @@ async fn holes_that_were_there_before_are_charged_when_filled() {
     assert_eq!(place.code("write", fill(0, 65536, 1000)).await, "quota");
     assert_eq!(place.code("write", fill(32 << 20, 1, 1)).await, "quota");
     assert!(allocated() <= QUOTA, "{} bytes", allocated());
-    // What was paid for may be overwritten, and cutting off the holes that nobody paid for is no credit.
+    // Bytes that were charged may be overwritten, and truncating holes that were never charged gives nothing back.
     place.works("set-size", json!({"folder": 1, "path": "sparse", "size": QUOTA, "for": WRITE})).await;
     let more = json!({"folder": 1, "path": "other", "how": CREATE, "offset": 0, "size": 1, "times": 1});
     assert_eq!(place.code("write", more).await, "quota");
@@ -115,12 +115,12 @@ async fn names_do_not_flood_a_folder() {
         ] {
             assert_eq!(place.code(tool, arguments).await, "quota", "{tool}");
         }
-        // To move a second name over its own file does nothing, and gives nothing back.
+        // Renaming a second name over its own file does nothing, and gives nothing back.
         place.works(if folders == 1 { "rmdir" } else { "unlink" }, json!({"folder": 1, "path": "aaaaaa"})).await;
         place.works("link", json!({"folder": 1, "path": "file.txt", "to": 1, "new": "same"})).await;
         place.works("rename", json!({"folder": 1, "path": "same", "to": 1, "new": "file.txt"})).await;
         assert_eq!(place.code("mkdir", json!({"folder": 1, "path": "one-more"})).await, "quota");
-        // To move a name over another gives one back.
+        // Renaming over another name gives one back.
         place.works("rename", json!({"folder": 1, "path": "sub/inner.txt", "to": 1, "new": "file.txt"})).await;
         place.works("mkdir", json!({"folder": 1, "path": "one-more"})).await;
     }

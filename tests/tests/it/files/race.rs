@@ -1,4 +1,4 @@
-//! A path that is exchanged while it is opened.
+//! Races: a path is exchanged while it is opened.
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::place::Place;
 
-/// Tells whoever runs to stop when it goes.
+/// A guard that stops the other thread when it is dropped.
 struct Stop(Arc<AtomicBool>);
 
 impl Drop for Stop {

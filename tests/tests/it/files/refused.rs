@@ -1,4 +1,4 @@
-//! Grants that cannot be kept fail the load.
+//! Grants that cannot be enforced fail the load.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

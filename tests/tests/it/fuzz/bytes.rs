@@ -1,4 +1,4 @@
-//! Bytes that are loaded: made up, real ones that were damaged, and components and modules that are valid and senseless.
+//! Loading of bytes: random ones, damaged components, and valid but meaningless components and modules.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use wasmparser::{ExternalKind, FuncType, Parser, Payload, ValType};
 use super::cases::{Random, run};
 use super::guests::Guests;
 
-/// Small, so that a run tries many.
+/// Maximum size of an input, small so that a run tries many.
 const MAX_BYTES: usize = 4096;
-/// Functions of a module that become tools.
+/// Maximum number of functions of a module that become tools.
 const TOOLS: usize = 6;
 
 pub(crate) fn config() -> Config {
     Config {
-        // What is off in the host is refused by one check; what is on should be reached.
+        // One check refuses all that is off in the host; the generated code should reach what is on.
         gc_enabled: false,
         exceptions_enabled: false,
-        // References to what the host has need a garbage collector.
+        // References to values of the host need a garbage collector.
         reference_types_enabled: false,
         memory64_enabled: false,
         relaxed_simd_enabled: false,
@@ -28,7 +28,7 @@ pub(crate) fn config() -> Config {
         threads_enabled: false,
         wide_arithmetic_enabled: false,
         max_memories: 1,
-        // A module that asks for more to begin with is refused.
+        // A module that requests more at its start is refused.
         max_memory32_bytes: 1 << 20,
         max_table_elements: 1000,
         ..Config::default()
@@ -74,7 +74,7 @@ fn damaged(random: &mut Random, real: &[Vec<u8>]) -> Vec<u8> {
                 let end = (start + random.below(256)).min(from.len());
                 bytes.splice(at..at, from[start..end].iter().copied());
             }
-            // Lengths that promise too much.
+            // Lengths beyond the end of the input.
             _ => drop(bytes.splice(at..at, [0xff, 0xff, 0xff, 0xff, 0x0f])),
         }
         if bytes.is_empty() {
@@ -111,7 +111,7 @@ fn senseless_functions() {
     guests.end();
 }
 
-/// A component whose tools are the exported functions of a module, as far as numbers are all that they take and give.
+/// Returns a component whose tools are the exported functions of a module with numbers as parameters and results.
 fn wrapped(module: &[u8]) -> Vec<u8> {
     let mut component = ComponentBuilder::default();
     let index = component.core_module_raw(None, module);

@@ -1,12 +1,12 @@
-//! The cases of a run: numbered, each with a randomness of its own, until the time is over.
+//! The cases of a run: each has a number and its own random numbers, and they go on until the time is over.
 
 use std::time::{Duration, Instant};
 
 const SEED: u64 = 0x5eed_f00d_cafe_0001;
-/// For all the groups of cases together.
+/// Default time for all groups of cases together.
 const SECONDS: f64 = 30.0;
 const GROUPS: f64 = 7.0;
-/// On a machine with no time at all, as many cases are tried all the same.
+/// Minimum number of cases of a group, even on a very slow machine.
 const MIN_CASES: u64 = 8;
 
 fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -14,7 +14,7 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}; expected a number")))
 }
 
-/// Randomness that follows from a seed: a counter, mixed (splitmix64).
+/// A generator of random numbers from a seed (splitmix64).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -25,7 +25,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `end`, which is not zero.
+    /// Returns a number less than `end`, which must not be zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.number() % end as u64).unwrap()
     }
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// Says which case it was if it panics.
+/// A guard that reports the number of the case if it panics.
 struct Running {
     seed: u64,
     case: u64,
@@ -53,7 +53,7 @@ impl Drop for Running {
     }
 }
 
-/// Tries cases of one group until its share of the time is over, and says how many there were.
+/// Tries cases of a group until its share of the time is over, and prints their number.
 pub(crate) fn run(group: &str, mut case: impl FnMut(&mut Random)) {
     let seed = setting("FUMEHOOD_FUZZ_SEED").unwrap_or(SEED);
     let mut try_one = |number: u64| {

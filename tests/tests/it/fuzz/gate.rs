@@ -1,4 +1,4 @@
-//! Schemas and documents that are made up of the words of JSON Schema, and texts that are nearly JSON.
+//! The schema gate: schemas and documents from the keywords of JSON Schema, and texts that are nearly JSON.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::cases::{Random, run};
 
-/// A schema that could take longer is refused, and a busy machine is slower still.
+/// Maximum time of a check on a busy machine: a schema that could take longer is refused.
 const PATIENCE: Duration = Duration::from_secs(10);
 const DEPTH: usize = 5;
 
@@ -100,7 +100,7 @@ fn schema(random: &mut Random, depth: usize) -> Value {
     Value::Object(members)
 }
 
-/// A value that the keyword could have, so that not every schema is refused for its shape.
+/// Returns a plausible value for a keyword, so that not every schema is refused for its shape.
 fn meant_for(keyword: &str, random: &mut Random, depth: usize) -> Value {
     match keyword {
         "type" => json!(random.pick(&["object", "array", "integer", "number", "string", "boolean", "null"])),
@@ -136,7 +136,7 @@ fn schemas_and_documents() {
         let schema = schema(random, DEPTH);
         let started = Instant::now();
         let limits = GateLimits::default;
-        // Whatever another program wrote, something of it can be checked.
+        // A foreign schema is always accepted, and checked as far as it can be read.
         let foreign = Gate::for_foreign_arguments(&ForeignSchema::translate(&schema, &limits()), limits());
         let foreign = foreign.unwrap_or_else(|error| panic!("{error}: {schema}")).gate;
         for gate in [Gate::for_arguments(&schema, limits()), Gate::for_results(&schema, limits()), Ok(foreign)] {
@@ -146,7 +146,7 @@ fn schemas_and_documents() {
                 let document = value(random, 3);
                 let verdict = gate.check(&document);
                 passed += u64::from(verdict.is_ok());
-                // As text it is the same document.
+                // Parsed from its text, the document has the same verdict.
                 let text = document.to_string();
                 assert_eq!(gate.parse(&text).is_ok(), verdict.is_ok(), "{schema} {text}");
                 let _any = gate.parse(&broken(&text, random));
@@ -160,7 +160,7 @@ fn schemas_and_documents() {
     println!("{accepted} schemas accepted, {passed} documents passed");
 }
 
-/// The text with a piece of it taken out or put in.
+/// Returns the text with a piece removed or inserted.
 fn broken(text: &str, random: &mut Random) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     let at = random.below(characters.len().max(1));

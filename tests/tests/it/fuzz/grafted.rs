@@ -1,5 +1,5 @@
-//! Senseless modules that speak the contract: what is needed for that is added to each, and its functions run when a tool is
-//! called, sometimes while it describes itself, and sometimes say where the result lies.
+//! Meaningless modules that implement the contract: the required exports are added to each. Its own functions run when
+//! a tool is called, sometimes while it describes itself, and sometimes decide where the result lies.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use super::cases::{Random, run};
 use super::guests::Guests;
 
 const MAX_BYTES: usize = 4096;
-/// Functions of the module that one call runs.
+/// Maximum number of functions of the module that one call runs.
 const CALLED: usize = 6;
-/// Steps of code that is made to end, so that there is a result.
+/// Maximum number of steps of code that has to end, so that there is a result.
 const STEPS: u32 = 10_000;
-/// Pages of every memory: what is added lies in the second one.
+/// Minimum and maximum pages of every memory. The added data lies in the second page.
 const PAGES: (u8, u8) = (16, 63);
 const ADDED_AT: u32 = 0x1_0000;
 
-/// The sections that a module may have, in the order in which it has them.
+/// The ids of the sections of a module, in their required order.
 const SECTIONS: [u8; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 11];
 const TYPES: u8 = 1;
 const FUNCTIONS: u8 = 3;
@@ -51,13 +51,13 @@ fn senseless_tools_of_the_contract() {
     assert!(std::env::var_os("FUMEHOOD_FUZZ_CASE").is_some() || calls > 0, "nothing was ever called");
 }
 
-/// A function of the module that numbers are enough to call.
+/// A function of the module whose parameters are numbers.
 struct Callable {
     index: u32,
     ty: FuncType,
 }
 
-/// The module, with what the contract asks for.
+/// Returns the module with the exports of the contract.
 fn grafted(module: &[u8], random: &mut Random) -> Vec<u8> {
     let (mut sections, types, functions) = read(module);
     let (added_type, added_function) = (u32_of(types.len()), u32_of(functions.len()));
@@ -70,7 +70,7 @@ fn grafted(module: &[u8], random: &mut Random) -> Vec<u8> {
     let i32s = |count: usize| [vec![0x60, u8::try_from(count).unwrap()], vec![0x7f; count], vec![1, 0x7f]].concat();
     append(&mut sections, TYPES, &[i32s(0), i32s(6), i32s(4)]);
     append(&mut sections, FUNCTIONS, &[leb(added_type), leb(added_type + 1), leb(added_type + 2)]);
-    // One memory, as large as what is added needs, and no larger than some cases can use up.
+    // One memory, large enough for the added data, and small enough that some cases exhaust it.
     let (least, most) = PAGES;
     sections.insert(MEMORIES, vec![1, 1, least, most]);
     let export =
@@ -101,7 +101,7 @@ fn is_number(ty: &wasmparser::ValType) -> bool {
 
 type Sections = BTreeMap<u8, Vec<u8>>;
 
-/// The sections, the types, and of each function which type it has.
+/// Returns the sections, the types, and the type index of each function.
 fn read(module: &[u8]) -> (Sections, Vec<FuncType>, Vec<u32>) {
     let (mut sections, mut types, mut functions) = (Sections::new(), Vec::new(), Vec::new());
     for payload in Parser::new(0).parse_all(module) {
@@ -128,7 +128,7 @@ fn written(sections: &Sections) -> Vec<u8> {
     module
 }
 
-/// A section begins with how many entries it has.
+/// Appends entries to a section, which begins with their number.
 fn append(sections: &mut Sections, id: u8, entries: &[Vec<u8>]) {
     let before = sections.remove(&id).unwrap_or_else(|| vec![0]);
     let (count, at) = unleb(&before);
@@ -152,7 +152,7 @@ fn signed(number: i64) -> Vec<u8> {
     bytes
 }
 
-/// The number, and how many bytes it takes.
+/// Decodes a LEB128 number. Returns it and its length in bytes.
 fn unleb(bytes: &[u8]) -> (u32, usize) {
     let mut number = 0;
     for (at, byte) in bytes.iter().enumerate() {
@@ -170,7 +170,8 @@ fn encoded(function: &Function) -> Vec<u8> {
     bytes
 }
 
-/// Calls one of them with numbers that mean nothing. What it returns is dropped; an `i32` that it returns last is kept.
+/// Calls a function with meaningless numbers. Its results are dropped, except for a last `i32`, which is kept in the
+/// local `keep`.
 fn call_one(function: &mut Function, called: &Callable, keep: Option<u32>, random: &mut Random) {
     for ty in called.ty.params() {
         let number = random.number();
@@ -195,7 +196,8 @@ fn call_one(function: &mut Function, called: &Callable, keep: Option<u32>, rando
     }
 }
 
-/// Address of the list of the only tool. What runs before may have written over it.
+/// Returns `describe`, which returns the address of the list of the only tool. A function that it runs first may have
+/// overwritten that list.
 fn describe(callable: &[Callable], random: &mut Random) -> Function {
     let mut function = Function::new([]);
     if random.below(4) == 0 && !callable.is_empty() {
@@ -206,7 +208,8 @@ fn describe(callable: &[Callable], random: &mut Random) -> Function {
     function
 }
 
-/// Runs some functions and returns: mostly a text out of the memory, sometimes whatever lies where a function said.
+/// Returns `call`, which runs some functions and returns mostly a text from memory, and sometimes whatever lies at an
+/// address that a function returned.
 fn call(callable: &[Callable], random: &mut Random) -> Function {
     const KEPT: u32 = 6;
     let at = ADDED_AT + 0x400;
@@ -219,7 +222,7 @@ fn call(callable: &[Callable], random: &mut Random) -> Function {
             call_one(&mut function, random.pick(callable), wild.then_some(KEPT), random);
         }
     }
-    // A list of one part, which is a text, or JSON: bytes that mean nothing, mostly few.
+    // A list of one part, a text or JSON of meaningless bytes, mostly short.
     let length = if random.below(4) == 0 { random.number() as u32 } else { random.number() as u32 & 0xff };
     let from = (random.number() as u32) & 0x3_ffff;
     let part = at + 0x40;
@@ -235,7 +238,7 @@ fn call(callable: &[Callable], random: &mut Random) -> Function {
     function
 }
 
-/// Address for arguments: mostly one where they fit.
+/// Returns `realloc`, which mostly returns an address at which arguments fit.
 fn realloc(random: &mut Random) -> Function {
     let at = if random.below(8) == 0 { random.number() as i32 } else { 0x2_0000 };
     let mut function = Function::new([]);
@@ -244,7 +247,7 @@ fn realloc(random: &mut Random) -> Function {
     function
 }
 
-/// The list of one tool, the tool, and its texts, from `ADDED_AT` on.
+/// Returns the list of one tool, the tool, and its texts, from [`ADDED_AT`] on.
 fn definition() -> Vec<u8> {
     let schema = r#"{"type":"object","additionalProperties":true}"#;
     let texts = ADDED_AT + 0x80;

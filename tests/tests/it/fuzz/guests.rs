@@ -1,4 +1,4 @@
-//! Loads components and calls their tools, and looks at what the host promises whatever they are.
+//! A host that loads components, calls their tools, and checks the guarantees that hold for all of them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,16 +15,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MEMORY: usize = 8 << 20;
 /// Memory that the process may hold more after all cases than after the first few.
 const GROWTH: u64 = 256 << 20;
-/// Cases after which whatever is held once for all is held.
+/// Number of loads after which everything that is kept once for all is in memory.
 const WARM: u64 = 50;
 
-/// A host, and what it held.
+/// A host, with counts of loads and calls, and the memory that it held.
 pub(crate) struct Guests {
     runtime: Runtime,
     host: Host,
     loads: u64,
     calls: u64,
-    /// Those that came to an end by themselves.
+    /// Number of calls that ended by themselves.
     ended: u64,
     /// Counts of the reasons for which components were refused.
     refused: BTreeMap<String, u64>,
@@ -45,7 +45,7 @@ impl Guests {
         Self { runtime, host, loads: 0, calls: 0, ended: 0, refused: BTreeMap::new(), held: 0 }
     }
 
-    /// Loads it, calls every tool that it has, and forgets it.
+    /// Loads a component, calls all of its tools, and unloads it.
     pub(crate) fn try_one(&mut self, bytes: Vec<u8>, random: &mut Random) {
         self.loads += 1;
         if self.loads == WARM {
@@ -72,7 +72,7 @@ impl Guests {
         assert!(self.host.unload(&name));
     }
 
-    /// Looks at what is held in the end, and says how much was tried. How many calls there were.
+    /// Checks the memory of the process, prints the counts, and returns the number of calls.
     pub(crate) fn end(self) -> u64 {
         println!(
             "{} loads, {} calls, {} of them ended by themselves; refused: {:?}",
@@ -86,7 +86,7 @@ impl Guests {
     }
 }
 
-/// A refusal is the component's fault, not the host's. Which one, in a word or two.
+/// Describes a refusal in a word or two. It must be the component's fault, not the host's.
 fn refused(error: &LoadError) -> String {
     let LoadError::Component { source, .. } = error else {
         assert!(!matches!(error, LoadError::Host), "{error:?}");
@@ -118,7 +118,7 @@ fn contained(result: &CallResult) {
     }
 }
 
-/// An object with a value of about the right type for each property, most of the time.
+/// Returns an object with a value for each property, mostly of about the right type.
 fn arguments(schema: &Value, random: &mut Random) -> Value {
     let mut arguments = Map::new();
     for name in schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name) {

@@ -1,8 +1,7 @@
-//! Whatever bytes are loaded, whatever guests do, and whatever schemas and documents meet: no panic, the deadline kept, the
-//! memory kept.
+//! Random loads, guests, schemas and documents: none causes a panic, a missed deadline or a growing process.
 //!
-//! Cases follow from a seed and their number alone. `FUMEHOOD_FUZZ_SEED` sets the seed, `FUMEHOOD_FUZZ_SECONDS` how long
-//! all of it takes (30), and `FUMEHOOD_FUZZ_CASE` runs one case only: a failure says which.
+//! Cases depend only on a seed and their number. `FUMEHOOD_FUZZ_SEED` sets the seed, `FUMEHOOD_FUZZ_SECONDS` the total
+//! time (30 by default), and `FUMEHOOD_FUZZ_CASE` runs a single case, whose number a failure prints.
 
 mod bytes;
 mod cases;

@@ -1,5 +1,5 @@
-//! Addresses and URLs at the decision about requests, and paths at that about folders: pieces of what is known to mislead,
-//! put together at random.
+//! Addresses, URLs and paths, put together at random from pieces that are known to mislead, at the decisions about
+//! requests and folders.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -122,7 +122,7 @@ fn addresses_and_urls() {
         let method = *random.pick(&["GET", "get", "POST", "GET ", "CONNECT", ""]);
         let Ok(permit) = decide(Some(&grant), method, &url) else { return };
         allowed += 1;
-        // Whatever was asked for, what is sent goes to where a rule says, by a plain reading of what is sent.
+        // Whatever was requested, the request that is sent must match a rule by its literal parts.
         let (host, port, path) = (permit.host().to_string(), permit.port(), permit.url().path().to_owned());
         let first = host == "api.example.com" && port == 443 && (path == "/v1" || path.starts_with("/v1/"));
         let second = host.ends_with(".example.com") && port == 8443;
@@ -138,7 +138,7 @@ fn addresses_and_urls() {
     assert!(std::env::var_os("FUMEHOOD_FUZZ_CASE").is_some() || allowed > 0, "nothing was ever allowed");
 }
 
-/// An address that is not public, in one of its disguises.
+/// Returns an address that is not public, in one of its disguises.
 fn inner_address(random: &mut Random) -> IpAddr {
     let number = random.number();
     let [a, b, c, d, ..] = number.to_le_bytes();
@@ -162,7 +162,7 @@ fn inner_address(random: &mut Random) -> IpAddr {
     }
 }
 
-/// Everything that lies outside, by names and contents.
+/// Returns the names and contents of everything outside the folder.
 fn outside(root: &Path) -> Vec<String> {
     let mut seen = Vec::new();
     for folder in [root.to_owned(), root.join("outside")] {

@@ -19,7 +19,7 @@ mod typed_conversion;
 #[path = "../../../../fuzz/src/typed_values.rs"]
 mod typed_values;
 
-/// Runs every input of a target. How many there are.
+/// Runs every input of a target. Its path is printed first, so that a failure shows it.
 fn replay(target: &str, run: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let mut inputs: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();

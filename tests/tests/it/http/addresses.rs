@@ -1,4 +1,4 @@
-//! Addresses that are not the public internet are out of reach, however they are spelled and whoever answers for a name.
+//! Addresses outside of the public internet are refused in every spelling, whatever the resolver answers.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -108,7 +108,7 @@ async fn a_name_is_asked_once_and_the_checked_address_is_connected() {
     assert_eq!(answer(&stage.fetch(&request).await).1, "checked");
     assert_eq!(names.asked.load(SeqCst), 1, "one request, one question");
     failed(&stage.fetch(&request).await, ErrorKind::Denied, "destination-IP-prohibited");
-    // One bad address among good ones is enough.
+    // A single bad address among good ones is enough.
     failed(&stage.fetch(&request).await, ErrorKind::Denied, "destination-IP-prohibited");
     failed(&stage.fetch(&request).await, ErrorKind::ToolFailed, "DNS-error");
     assert_eq!(names.asked.load(SeqCst), 4);

@@ -78,12 +78,12 @@ async fn no_more_is_sent_than_the_cap() {
     failed(&stage.fetch(&request).await, ErrorKind::Quota, "HTTP-request-body-size");
 }
 
-/// The tool reads one response after the other, while those after it are there already.
+/// The tool reads one response after the other, while later ones have arrived already.
 #[tokio::test]
 async fn requests_get_their_turn_in_the_order_in_which_they_were_made() {
     let server = Server::start(|stream, _| {
         ok(stream, "ok");
-        // An answer that is complete, on a connection that stays open.
+        // A complete response, on a connection that stays open.
         std::thread::sleep(Duration::from_millis(300));
     });
     let (stage, at) = stage(&server, HttpLimits::default()).await;
@@ -104,7 +104,7 @@ async fn few_requests_run_at_once_and_not_many_in_all() {
     assert_eq!(result.metadata.exhausted, ["http: the tool made all of its 32 requests"]);
     assert_eq!(server.seen.heads().len(), 32);
     let at_once = server.seen.at_once.load(SeqCst);
-    // A server notices the end of a connection a moment after it has ended.
+    // A server notices the end of a connection with a delay.
     assert!((2..=8 + 2).contains(&at_once), "{at_once} at once");
 }
 
@@ -142,7 +142,7 @@ async fn all_calls_together_have_no_more_requests_running_than_the_host_may() {
     assert_eq!(kept, reasons, "its result says the same");
     assert_eq!(slow.metadata.requests[0].status, Some(200));
     assert_eq!(server.seen.heads().len(), 1, "and the other one never left");
-    // The place is free again; many requests of one call take turns.
+    // The slot is free again; several requests of one call use it in turn.
     let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 10}))).await;
     assert_eq!(result.text().as_deref(), Some("10"), "{result:?}");
     let error = Host::builder().http_in_flight(0).build().map(|_| ()).unwrap_err();

@@ -13,7 +13,7 @@ use super::stage::{LOCAL, Stage, answer, requests};
 
 const ROUNDS: usize = 500;
 
-/// A new connection for each, as the host makes them.
+/// Makes a request with the HTTP library, on a new connection each time, as the host does.
 async fn directly(at: &str) {
     let stream = tokio::net::TcpStream::connect(at).await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -51,7 +51,7 @@ async fn a_request_and_the_same_one_made_directly() {
         let started = Instant::now();
         assert_eq!(answer(&stage.fetch(&request).await).0, 200);
         through.push(started.elapsed());
-        // The same call of the same tool, up to the door and no further.
+        // The same call of the same tool, whose request the host refuses.
         let started = Instant::now();
         assert!(stage.fetch(&refused).await.error().is_some());
         without.push(started.elapsed());

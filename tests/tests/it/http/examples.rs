@@ -1,4 +1,4 @@
-//! The example tools that make requests, over TLS: what they say, and what they never see.
+//! The example tools that make requests, over TLS: their results, and the secrets that they never see.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Requests of tools over real sockets: what is granted arrives as it should, and nothing else arrives anywhere.
+//! Requests of tools over real sockets: those that are granted arrive as they should, and no others do.
 
 mod addresses;
 mod bounds;

@@ -1,4 +1,4 @@
-//! Encrypted requests: the certificate has to be for the name that was asked for, and from somebody who is trusted.
+//! Requests over TLS: the certificate must be for the requested name, and from a trusted issuer.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use fumehood::{ErrorKind, Host, HostBuilder};
 use super::server::{Server, ok};
 use super::stage::{LOCAL, Names, Stage, answer, failed, requests};
 
-/// A host that trusts a certificate for this name, and the settings of a server that has it.
+/// Returns the builder of a host that trusts a certificate for this name, and the settings of a server that has it.
 pub(crate) fn trusting(name: &str) -> (HostBuilder, Arc<rustls::ServerConfig>) {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let certificate = made.cert.der().clone();

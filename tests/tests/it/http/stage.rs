@@ -15,10 +15,10 @@ use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load, Resolver}
 use fumehood_tests::component;
 use serde_json::{Value, json};
 
-/// The usual address of a test's server.
+/// Addresses that a grant for servers of a test includes.
 pub(crate) const LOCAL: &[&str] = &["127.0.0.1/32"];
 
-/// Names and what they stand for: one answer after another, the last one again and again.
+/// A resolver with fixed answers: a name has a list of them, of which the last one is repeated.
 #[derive(Default)]
 pub(crate) struct Names {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
@@ -26,7 +26,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Every name of the test is at 127.0.0.1.
+    /// Creates a resolver that finds every name at 127.0.0.1.
     pub(crate) fn local() -> Arc<Self> {
         Arc::default()
     }
@@ -58,7 +58,7 @@ pub(crate) fn requests(rules: &[&str], private: &[&str], limits: HttpLimits) -> 
     Grant::none().with_http(HttpGrant::new(rules, private, limits).unwrap())
 }
 
-/// May send these requests to servers on 127.0.0.1.
+/// Returns a grant of these requests to servers on 127.0.0.1.
 pub(crate) fn local(rules: &[&str]) -> Grant {
     requests(rules, LOCAL, HttpLimits::default())
 }
@@ -105,13 +105,13 @@ impl Stage {
     }
 }
 
-/// One request in detail.
+/// A request in detail.
 pub(crate) struct Ask<'a> {
     pub(crate) request: &'a str,
-    /// Instead of the one in the address.
+    /// Path to send instead of the one in `request`.
     pub(crate) path: Option<&'a str>,
     pub(crate) headers: &'a [(&'a str, &'a str)],
-    /// Bytes of a body.
+    /// Size of the body, in bytes.
     pub(crate) send: u32,
     pub(crate) patience_ms: u32,
     pub(crate) deadline: Duration,
@@ -123,13 +123,13 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// The status, the beginning of the body, and its length.
+/// Returns the status, the beginning of the body, and its length.
 pub(crate) fn answer(result: &CallResult) -> (u64, String, u64) {
     let value: Value = serde_json::from_str(&result.text().unwrap_or_else(|| panic!("{result:?}"))).unwrap();
     (value["status"].as_u64().unwrap(), value["text"].as_str().unwrap().to_owned(), value["length"].as_u64().unwrap())
 }
 
-/// The tool was told this, and failed with that.
+/// Asserts that a call failed with this kind of error and a message with this text.
 pub(crate) fn failed(result: &CallResult, kind: ErrorKind, told: &str) {
     let error = result.error().unwrap_or_else(|| panic!("it should fail: {result:?}"));
     assert_eq!(error.kind, kind, "{error:?}");

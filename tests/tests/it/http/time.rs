@@ -1,4 +1,4 @@
-//! However slow the other side is, a call ends at its deadline, and its connections with it.
+//! Slow servers: a call ends at its deadline, and its connections with it.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use super::server::{Server, Wire};
 use super::stage::{Ask, LOCAL, Stage, failed, requests};
 
 const DEADLINE: Duration = Duration::from_millis(300);
-/// For a busy machine.
+/// Maximum duration on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(2);
 
-/// Makes a request that is never answered in full, to the deadline.
+/// Makes a request that is not answered in full, and checks that it ends at the deadline.
 async fn ends_in_time(stage: &Stage, request: &str) {
     let started = Instant::now();
     let result = stage.ask(Ask { deadline: DEADLINE, ..Ask::new(request) }).await;
@@ -23,7 +23,7 @@ async fn ends_in_time(stage: &Stage, request: &str) {
     assert!(took >= DEADLINE && took < DEADLINE + GENEROUS, "{request}: {took:?}");
 }
 
-/// Writes this again and again until nobody listens any more.
+/// Writes `drop` again and again until the client disconnects.
 fn drip(stream: &mut dyn Wire, drop: &str) {
     while stream.write_all(drop.as_bytes()).and_then(|()| stream.flush()).is_ok() {
         std::thread::sleep(Duration::from_millis(20));
@@ -43,7 +43,7 @@ async fn a_slow_answer_ends_with_the_call() {
         let server = Server::start(move |stream, _| {
             let _ = stream.write_all(beginning.0.as_bytes());
             match beginning.1 {
-                // A read ends when the other side is gone.
+                // The read returns once the client has disconnected.
                 "" => drop(stream.read(&mut [0])),
                 more => drip(stream, more),
             }
@@ -66,7 +66,7 @@ async fn a_silent_handshake_ends_with_the_call() {
     server.seen.closed();
 }
 
-/// A server whose line of waiting connections is full: the next one is not even answered.
+/// A server whose queue of waiting connections is full does not even accept the next one.
 #[tokio::test]
 async fn a_connection_that_is_never_made_ends_with_the_call() {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
@@ -80,7 +80,7 @@ async fn a_connection_that_is_never_made_ends_with_the_call() {
     let at = format!("dark.test:{}", address.port());
     let stage = Stage::new(requests(&[&format!("GET http://{at}/**")], LOCAL, HttpLimits::default())).await;
     ends_in_time(&stage, &format!("GET http://{at}/")).await;
-    // The policy and the tool itself may have less patience than the deadline.
+    // The grant may set a shorter timeout for connecting than the deadline.
     let short = HttpLimits { connect: Duration::from_millis(50), ..HttpLimits::default() };
     let stage = Stage::new(requests(&[&format!("GET http://{at}/**")], LOCAL, short)).await;
     failed(&stage.fetch(&format!("GET http://{at}/")).await, ErrorKind::ToolFailed, "connection-timeout");

@@ -65,7 +65,7 @@ async fn what_no_rule_allows_is_denied_and_says_which_rule_would() {
     assert!(server.seen.heads().is_empty());
 }
 
-/// Rows 45: host-spoof, te, smuggle.
+/// Row 45: host-spoof, te, smuggle.
 #[tokio::test]
 async fn what_would_mislead_a_server_never_leaves() {
     let server = Server::start(|stream, _| ok(stream, "ok"));
@@ -168,7 +168,7 @@ async fn every_request_leaves_an_event_before_its_call_ends() {
 #[tokio::test]
 async fn a_request_that_fails_says_why_in_its_event_and_in_the_result() {
     let hangs_up = Server::start_raw(|mut stream, _| {
-        // What is left unread would break the connection instead of ending it.
+        // An unread request would reset the connection instead of closing it.
         let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
     });
     let no_http = Server::start_raw(|mut stream, _| {

@@ -1,4 +1,4 @@
-//! A store that does not work is no reason for the host to fail.
+//! A store that fails does not make the host fail.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::stage::{call, get, host_with, list, load, set, step};
 
-/// The host's words to those who run it, while a tool uses a store that does not work.
+/// Makes a call that fails because the store does, and returns the host's log message about it.
 async fn unavailable(host: &Host, tool: &str, arguments: Value) -> String {
     let mut events = host.subscribe();
     let result = call(host, tool, arguments).await;
@@ -79,14 +79,14 @@ async fn a_store_that_another_process_holds_is_unavailable_before_the_deadline()
     assert_eq!(set(&host, "it", "k", "w").await, Ok(Value::Null));
 }
 
-/// Somebody who is in the middle of writing to a file for as long as this lives.
+/// Locks a file, as a process does in the middle of a write, until the connection is dropped.
 fn hold(path: &Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     connection
 }
 
-/// A store that hangs or panics, whatever patience it is told.
+/// A store that hangs, panics or is read-only, whatever its timeout.
 #[derive(Debug)]
 enum Broken {
     Hangs(Duration),
@@ -143,7 +143,7 @@ async fn a_store_that_hangs_holds_no_call_beyond_its_deadline_and_nobody_else() 
     host.load(Load::bytes("other", component("env-dump").unwrap())).await.unwrap();
     let limits = Limits { deadline: Duration::from_millis(200), ..Limits::default() };
     let started = Instant::now();
-    // More than the host has turns for.
+    // More calls than the host runs on the store at a time.
     let hanging = (0..12).map(|_| {
         let host = host.clone();
         tokio::spawn(async move { host.call(Call::new("it__get", json!({"key": "k"})).limits(limits)).await })

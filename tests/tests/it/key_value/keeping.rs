@@ -1,4 +1,4 @@
-//! Granted stores keep their values, apart from those of others; without a grant there is none.
+//! Stores keep their values, separate from those of other components; without a grant there is no store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ async fn without_a_grant_every_step_is_denied_and_says_nothing_else() {
     let store = Arc::new(MemoryStore::default());
     let host = host_with(store.clone());
     load_with(&host, "it", Grant::none()).await;
-    // There would be something to find.
+    // A value that could be found.
     let owner = Namespace::parse("it").unwrap();
     store.set(&owner, &Key::parse("k").unwrap(), b"secret", 1 << 20, Duration::ZERO).unwrap();
     for (tool, arguments, tried) in [
@@ -89,7 +89,7 @@ async fn on_disk_it_outlives_its_host_and_is_shared_by_several() {
     let third = host_with(Arc::new(DiskStore::open(&path).unwrap()));
     load(&third, "it", 1 << 20).await;
     assert_eq!(get(&third, "it", "k").await, Ok(json!("w")));
-    // In memory it ends with the host.
+    // A store in memory ends with its host.
     let other = Host::builder().concurrency(4).build().unwrap();
     load(&other, "it", 1 << 20).await;
     assert_eq!(get(&other, "it", "k").await, Ok(Value::Null));

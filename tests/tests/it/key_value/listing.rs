@@ -1,4 +1,4 @@
-//! Listing a page at a time.
+//! Listing of keys, a page at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

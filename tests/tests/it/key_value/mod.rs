@@ -1,5 +1,5 @@
-//! Stores of tools between their calls: granted or not at all, apart from what others keep, within its quota, and never a
-//! reason for the host to fail.
+//! Key-value stores of tools: separate for each component, within a quota, absent without a grant, and never a reason
+//! for the host to fail.
 
 mod broken;
 mod keeping;

@@ -1,4 +1,4 @@
-//! A host with the program `key-value`, whose functions hand on what the store says.
+//! A host with the program `key-value`, whose functions return what the store returns.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) async fn call(host: &Host, tool: &str, arguments: Value) -> CallResul
     host.call(Call::new(tool, arguments)).await
 }
 
-/// The result of a step, or the name of its error.
+/// Calls a step. Returns its result, or the name of its error.
 pub(crate) async fn step(host: &Host, tool: &str, arguments: Value) -> Result<Value, String> {
     let result = call(host, tool, arguments).await;
     match result.error() {

@@ -1,4 +1,4 @@
-//! rmcp's own client against the server.
+//! The client of rmcp against the server.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::raw::{PATIENCE, Raw, host, running};
 
-/// The guest is stopped; what remains is a loaded machine.
+/// Maximum time of an answer: the guest is stopped, so only the load of the machine counts.
 const SOON: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn no_guest_forges_a_message() {
     host.load(fumehood::Load::bytes("forge-log", bytes)).await.unwrap();
     let mut raw = Raw::open(&host).await;
     for _ in 0..3 {
-        // Its own answer has the id that it forges.
+        // The answer to this call has the id that the guest forges.
         let called = raw.call("forge-message__run", json!({})).await;
         assert!(!called.to_string().contains("FORGED"), "{called}");
         assert_eq!(called["isError"], false);
@@ -58,7 +58,7 @@ async fn arguments_have_one_reading() {
         assert_eq!(result["_meta"]["fumehood/error"]["kind"], "invalid_arguments", "{arguments}: {result}");
         assert!(result["content"][0]["text"].as_str().unwrap().contains(says), "{arguments}: {result}");
     }
-    // The schema says `number`, so that the nearest one will do.
+    // The schema has the type `number`, so the nearest double is accepted.
     raw.line(&called(r#"{"a":0.1000000000000000055511151231257827,"b":1}"#)).await;
     assert_eq!(raw.answer(7).await["result"]["structuredContent"]["result"], json!(1.1));
     for message in [
@@ -81,7 +81,7 @@ async fn arguments_have_one_reading() {
 async fn what_is_no_message_is_answered_and_changes_nothing() {
     let host = host(&["calculator"], &[]).await;
     let mut raw = Raw::connect(&host, ServerOptions { message_bytes: 4096, ..ServerOptions::default() });
-    // Before the handshake, too.
+    // Also before the handshake.
     raw.line("hello").await;
     assert_eq!(raw.next().await["error"]["code"], -32700);
     raw.notify("notifications/cancelled", json!({"requestId": 1})).await;
@@ -169,7 +169,7 @@ async fn spinning_calls_of_one_client_do_not_hold_up_another() {
 async fn a_full_host_says_so_at_once() {
     let host = host(&[], &["spin"]).await;
     let mut raw = Raw::open(&host).await;
-    // As many as run, and as many as wait.
+    // As many calls as may run and wait.
     for _ in 0..32 {
         raw.ask("tools/call", json!({"name": "spin__run"})).await;
     }

@@ -1,4 +1,4 @@
-//! Streamable HTTP: who is let in, and what a connection that ends takes along.
+//! Streamable HTTP: authentication, limits, and the effects of a connection that ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::raw::{PATIENCE, host, running};
 
 pub(crate) const TOKEN: &str = "a-token-for-one-test";
-/// The longest message.
+/// Maximum size of a message, in bytes.
 const BODY: usize = 16 << 10;
 pub(crate) const OTHER: &str = "a-token-for-another-one";
 
@@ -54,7 +54,7 @@ impl Served {
         tokio::time::timeout(PATIENCE, self.served).await.expect("it never ends").unwrap();
     }
 
-    /// Sends the head and body as they are, and returns the status and everything else.
+    /// Sends a request as it is. Returns the status and the rest of the response.
     pub(crate) async fn send(&self, request: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -86,7 +86,7 @@ pub(crate) fn tokens() -> Access {
     Access::Tokens(vec![of(TOKEN), of(OTHER)])
 }
 
-/// A request of the stateless revision.
+/// Returns a request of the stateless revision.
 pub(crate) fn stateless(method: &str, mut params: Value) -> String {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -156,7 +156,7 @@ async fn a_request_has_a_largest_body_and_head() {
     let padded = |size: usize| format!("{body}{}", " ".repeat(size - body.len()));
     assert_eq!(served.send(&served.post(&[], &padded(BODY))).await.0, 200);
     assert_eq!(served.send(&served.post(&[], &padded(BODY + 1))).await.0, 413);
-    // So does one that does not say how long it is.
+    // The limit holds for a body of undeclared length too.
     let chunked = |size: usize| {
         let head = served.post(&[("Transfer-Encoding", "chunked")], "").replace("Content-Length: 0\r\n", "");
         format!("{head}{size:x}\r\n{}\r\n0\r\n\r\n", padded(size))
@@ -171,7 +171,7 @@ async fn a_request_has_a_largest_body_and_head() {
     assert_eq!(served.send(&padded_to(32 << 10)).await.0, 200);
     assert_eq!(served.send(&padded_to((32 << 10) + 1)).await.0, 431);
     assert_eq!(served.send(&padded_to(1 << 20)).await.0, 431);
-    // Five are there already: Connection, Content-Length, Host, Content-Type and Accept.
+    // Five headers are there already: Connection, Content-Length, Host, Content-Type and Accept.
     let many = |count: usize| vec![("X-Many", "x"); count];
     assert_eq!(served.send(&served.post(&many(59), &body)).await.0, 200);
     assert_eq!(served.send(&served.post(&many(60), &body)).await.0, 431);
@@ -221,7 +221,7 @@ async fn a_busy_connection_makes_no_room_and_an_idle_one_does() {
     assert_eq!(host.running(), 1);
     drop(busy);
     running(&host, 0).await;
-    // One that was answered and is kept open for another request.
+    // An idle connection, kept open after a response.
     let mut idle = TcpStream::connect(served.address).await.unwrap();
     let kept = served.post(&[], &initialize()).replace("Connection: close\r\n", "");
     idle.write_all(kept.as_bytes()).await.unwrap();

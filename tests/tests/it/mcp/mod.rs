@@ -1,6 +1,6 @@
 //! Tools of a host for MCP clients: the protocol by hand where it matters, and rmcp's own client.
 
-// Lints know by `cfg(test)` that helper functions, too, may panic here.
+// Clippy allows panics in helper functions only under `cfg(test)`.
 #[cfg(test)]
 mod bad_servers;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A client that speaks the protocol by hand, and a host to serve to it.
+//! A client that writes the protocol by hand, and a host to connect it to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// Slack of a loaded machine for something quick.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A host with example tools and hostile programs, all named after their files.
+/// Creates a host with example tools and hostile programs, named after their files.
 pub(crate) async fn host(examples: &[&str], programs: &[&str]) -> Host {
     let host = Host::builder().concurrency(16).queue(16).build().unwrap();
     for name in examples {
@@ -32,32 +32,32 @@ pub(crate) struct Raw {
     writer: Option<WriteHalf<DuplexStream>>,
     served: JoinHandle<()>,
     last: u64,
-    /// Notifications that came while an answer was waited for.
+    /// Messages other than the awaited answer, in the order of their arrival.
     pub(crate) news: Vec<Value>,
 }
 
 impl Raw {
-    /// Connects, and says nothing yet.
+    /// Connects without a handshake.
     pub(crate) fn connect(host: &Host, options: ServerOptions) -> Self {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let server = Server::new(Arc::new(host.clone()), options);
         let (input, output) = tokio::io::split(theirs);
         let served = tokio::spawn(async move {
-            // How a session ends is seen from outside.
+            // The end of the session is visible to the client.
             let _ended = server.serve_streams(input, output, CancellationToken::new()).await;
         });
         let (reader, writer) = tokio::io::split(ours);
         Self { reader: BufReader::new(reader), writer: Some(writer), served, last: 0, news: Vec::new() }
     }
 
-    /// Connects and shakes hands.
+    /// Connects and completes the handshake.
     pub(crate) async fn open(host: &Host) -> Self {
         let mut raw = Self::connect(host, ServerOptions::default());
         raw.initialize("2025-11-25").await;
         raw
     }
 
-    /// Shakes hands, and returns what the server said of itself.
+    /// Completes the handshake, and returns the result of `initialize`.
     pub(crate) async fn initialize(&mut self, revision: &str) -> Value {
         let client = json!({"name": "raw", "version": "0"});
         let parameters = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
@@ -76,7 +76,7 @@ impl Raw {
         self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
     }
 
-    /// Sends a request and does not wait. Returns its id.
+    /// Sends a request without waiting for the answer. Returns its id.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.last += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params});
@@ -84,14 +84,14 @@ impl Raw {
         self.last
     }
 
-    /// The next message, whatever it is.
+    /// Returns the next message of any kind.
     pub(crate) async fn next(&mut self) -> Value {
         let mut line = String::new();
         tokio::time::timeout(PATIENCE, self.reader.read_line(&mut line)).await.expect("nothing came").unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    /// The answer with this id. What comes before it is kept in `news`.
+    /// Returns the answer with this id. Messages before it are kept in `news`.
     pub(crate) async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.next().await;
@@ -123,7 +123,7 @@ impl Raw {
     }
 }
 
-/// Waits until the host runs that many calls.
+/// Waits until the host runs this number of calls.
 pub(crate) async fn running(host: &Host, calls: usize) {
     let started = std::time::Instant::now();
     while host.running() != calls {

@@ -1,4 +1,4 @@
-//! The tool lists of servers that people install, as they list them: all of their tools are kept, and checked.
+//! The recorded tool lists of popular servers: all of their tools are accepted, and their arguments checked.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::remote::fake;
 
-/// The lists, by the name of their server: names and schemas, without descriptions.
+/// Returns the lists by the names of their servers: names and schemas of tools, without descriptions.
 fn lists() -> Vec<(String, String)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/mcp/tool-lists");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -101,7 +101,7 @@ async fn what_cannot_be_read_loses_no_tool() {
         "c: its output schema cannot be read, so that its results are not checked",
     ];
     assert_eq!(ToolNotice::lines(servers.unchecked()), expected);
-    // What is shown to a model has the pattern still.
+    // The schema for the model still has the pattern.
     let shown = servers.find("other__a").unwrap().contract().spec().parameters.clone();
     assert_eq!(shown, pattern);
 }

@@ -1,4 +1,4 @@
-//! The client: tools of servers as they should be, and how programs behind them begin and end.
+//! The MCP client: tools of well-behaved servers, and the start and end of server processes.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::http::Served;
 use super::raw::host;
 
-/// A server in `sh` that does as its environment says.
+/// Creates a client of the server in `sh` that its environment controls.
 pub(crate) fn fake(environment: &[(&str, &str)], options: RemoteOptions) -> Remote {
     let given = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let launch = Launch {
@@ -115,7 +115,7 @@ async fn a_program_gets_a_clean_environment() {
     assert!(names.split_whitespace().all(|name| expected.contains(&name)), "{names}");
 }
 
-/// Keeps what is told of a call.
+/// A sink that records the progress of a call.
 #[derive(Default)]
 struct Heard(Mutex<Vec<Progress>>);
 
@@ -165,7 +165,7 @@ async fn results_are_what_the_server_itself_promised() {
     check(r#"answer '{"content":[],"structuredContent":{"n":"1"}}'"#, wrong).await;
     check(r#"answer '{"content":[],"structuredContent":{}}'"#, wrong).await;
     check("text 1", Err((ErrorKind::BadResult, "no structure came with its result"))).await;
-    // A failure is none of its results.
+    // The structure of a failure is not checked as a result.
     check(r#"answer '{"content":[{"type":"text","text":"no"}],"isError":true}'"#, Err((ErrorKind::ToolFailed, "no")))
         .await;
 }
@@ -174,13 +174,13 @@ async fn results_are_what_the_server_itself_promised() {
 async fn a_server_is_asked_for_the_newest_revision_first_over_pipes_too() {
     let discovered = r#"answer '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}'"#;
     for (on_discover, on_initialize) in [
-        // One that knows nothing else.
+        // A server that knows nothing else.
         (discovered, "fail -32601 unknown"),
-        // One that says nothing to what it does not know.
+        // A server that does not answer unknown requests.
         (":", ""),
-        // One that answers with something else.
+        // A server that answers with something else.
         (r#"answer '{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"x","version":"0"}}'"#, ""),
-        // One that ends.
+        // A server that ends.
         ("exit 1", ""),
     ] {
         let environment = [("ON_DISCOVER", on_discover), ("ON_INITIALIZE", on_initialize)];

@@ -1,4 +1,4 @@
-//! Nothing that a tool, a knowledge file or a client's own words put into a message is hidden from whoever reads it.
+//! Hidden characters: none from a tool, a knowledge file or a client reaches a reader of messages unescaped.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::raw::{Raw, host};
 
 /// One of each class: escape, C1, bidi, zero width, tag, variation selector, filler, separator, blanks, noncharacter.
 const EVIL: &str = "e\u{1b}\u{9b}\u{202e}\u{200b}\u{e0041}\u{fe0f}\u{3164}\u{2028}\u{2800}\u{1d159}\u{16fe4}\u{fdd0}l";
-/// Characters of it that are written out.
+/// Number of its characters that are escaped.
 const COUNT: u64 = 12;
 
-/// A host with one tool per answer; all of them say the same of themselves.
+/// Creates a host with one tool for each answer, all with the same texts.
 async fn evil_host(answers: &[(&str, Answer<'_>)], output: Option<&str>) -> Host {
     let host = host(&[], &[]).await;
     for (name, answer) in answers {
@@ -32,7 +32,7 @@ async fn evil_host(answers: &[(&str, Answer<'_>)], output: Option<&str>) -> Host
     host
 }
 
-/// Everything in a message, as a client's parser makes it.
+/// Asserts that no text in a message has hidden characters, after parsing as in a client.
 #[track_caller]
 fn assert_visible(message: &Value) {
     match message {
@@ -63,7 +63,7 @@ async fn nothing_is_hidden_in_a_list_of_tools() {
     assert!(tool["inputSchema"]["properties"].as_object().unwrap().keys().all(|name| name.contains("\\u{2800}")));
     assert_eq!(tool["title"], tool["description"]);
     assert_eq!(tool["outputSchema"]["description"], "\\u{202e}");
-    // The title, the description, five times in one schema, once in the other.
+    // In the title, in the description, five times in one schema, and once in the other.
     assert_eq!(tool["_meta"]["fumehood/sanitized"], COUNT * 7 + 1);
     raw.leave().await;
 }

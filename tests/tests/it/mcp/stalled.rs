@@ -1,4 +1,4 @@
-//! Streamable HTTP while a thousand sockets stall: whoever asks is answered within a second.
+//! Streamable HTTP while a thousand sockets stall: an honest client is answered within a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::http::{OTHER, Served, TOKEN, initialize, stateless, tokens};
 use super::raw::host;
 
-/// Sockets that stall.
+/// Number of sockets that stall.
 const SOCKETS: usize = 1000;
 /// Maximum wait of an honest client.
 const SOON: Duration = Duration::from_secs(1);
-/// More than the kernel holds for a peer that reads nothing.
+/// Size of a resource, in bytes: more than the kernel buffers for a peer that reads nothing.
 const LARGE: usize = 512 << 10;
 
 /// The phase in which a socket stalls.
@@ -28,7 +28,7 @@ enum Stall {
     ReadsNothing,
 }
 
-/// Each socket here has its other end in the same process.
+/// Raises the limit on open files, because both ends of each socket are in this process.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = 4096;
@@ -85,7 +85,7 @@ async fn check(access: Access, stall: Stall, hostile: Option<&str>, honest: Opti
     let mut sockets = Vec::new();
     for _ in 0..SOCKETS {
         let mut socket = connect(&served).await;
-        // One that was dropped already takes nothing more.
+        // A connection that the server has closed already cannot be written.
         let _reset = socket.write_all(&request).await;
         sockets.push(socket);
     }

@@ -1,10 +1,10 @@
-//! Rules about crates and modules: who depends on whom.
+//! Rules about dependencies between crates and between modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{PACKAGES, Package, before_tests, fail_on, sources};
 
-/// Packages of the workspace, and which of ours each may depend on.
+/// Packages of the workspace, each with those of the workspace that it may depend on.
 const STAR: &[(&str, &[&str])] = &[
     ("fumehood-core", &[]),
     ("fumehood-runtime", &["fumehood-core"]),
@@ -26,7 +26,7 @@ const STAR: &[(&str, &[&str])] = &[
         ],
     ),
     ("fumehood-cli", &["fumehood"]),
-    // The core is for `fumehood_guest::testing`, behind a feature.
+    // `fumehood_guest::testing` uses the core, behind a feature.
     ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
     ("fumehood-guest-macros", &[]),
     ("fumehood-guest-http", &["fumehood-guest"]),
@@ -35,7 +35,7 @@ const STAR: &[(&str, &[&str])] = &[
     (HACK, &[]),
 ];
 
-/// Holds the features of all dependencies, and so names every one of them.
+/// Name of the package that unifies the features of all dependencies, and so names every one of them.
 const HACK: &str = "fumehood-workspace-hack";
 
 /// Prefix of the example tools, which depend on the guest SDK alone.
@@ -62,7 +62,7 @@ fn is_ours(dependency: &str) -> bool {
     dependency != HACK && PACKAGES.iter().any(|package| package.name == dependency)
 }
 
-/// The packages of ours that this one may depend on.
+/// Returns the packages of the workspace that this one may depend on.
 fn allowed(package: &Package) -> Option<&'static [&'static str]> {
     if package.name.starts_with(EXAMPLE) {
         return Some(&["fumehood-guest", "fumehood-guest-http"]);
@@ -154,13 +154,13 @@ fn modules_do_not_go_in_circles() {
     fail_on("modules do not go in circles", &broken);
 }
 
-/// `host/core/src/gate/words.rs` → `gate`: what is inside a folder is one concern.
+/// Returns the top-level module of a file: `host/core/src/gate/format.rs` is part of `gate`.
 fn module_of(file: &str, folder: &str) -> String {
     let inside = file.strip_prefix(&format!("{folder}/src/")).unwrap();
     inside.split(['/', '.']).next().unwrap().to_owned()
 }
 
-/// The modules that a line of code names as `crate::module`.
+/// Returns the modules that a line of code names as `crate::module`.
 fn named_modules(line: &str) -> Vec<String> {
     if line.trim_start().starts_with("//") {
         return Vec::new();
@@ -177,7 +177,7 @@ fn named_modules(line: &str) -> Vec<String> {
     named
 }
 
-/// The shortest way from a module to itself.
+/// Returns the shortest cycle from a module to itself.
 fn way_back(module: &str, uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut ways = vec![vec![module.to_owned()]];
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Rules about files: their size, their first line, and what only some of them may hold.
+//! Rules about files: their size, their first line, and code that only some of them may contain.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,10 +8,10 @@ use super::{all_sources, before_tests, fail_on, sources};
 const MAX_LINES: usize = 400;
 const MAX_FUNCTION_LINES: usize = 70;
 
-/// Files that may hold `unsafe` code: our own authenticated code cache, and generated bindings of guests.
+/// Files under `host` that may contain `unsafe` code: the authenticated code cache.
 const UNSAFE: &[&str] = &["host/runtime/src/cache/map.rs"];
 
-/// Files that may use text of tools, servers and models as it was written: for digests, schemas, redaction and parsing, or for
+/// Files that may use the raw text of tools, servers and models: for digests, schemas, redaction and parsing, or for
 /// JSON that programs read.
 const RAW: &[&str] = &[
     "host/agent/src/native/inline.rs",
@@ -46,7 +46,8 @@ fn files_and_functions_are_short() {
     fail_on("files and functions are short", &broken);
 }
 
-/// rustfmt puts the brace that ends a function under its beginning.
+/// Finds functions that are too long. rustfmt puts the closing brace of a function at the indentation of its first
+/// line.
 fn long_functions(name: &str, text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut long = Vec::new();
@@ -109,7 +110,7 @@ fn untrusted_text_is_exposed_in_listed_files_only() {
     let listed: BTreeSet<String> = RAW.iter().map(|name| (*name).to_owned()).collect();
     let broken: Vec<String> = found.symmetric_difference(&listed).cloned().collect();
     fail_on("raw text of others is used in the files that are listed, and in all of these", &broken);
-    // What is serialized as a whole has the raw text in it. A failure has none.
+    // A value that is serialized as a whole contains raw text. An error has none.
     let mut broken = Vec::new();
     for (name, text) in sources("host/mcp/src/server") {
         let is_raw = |line: &&str| line.contains("serde_json::to_") && !line.contains("to_value(error)");

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// A package of the workspace, as `cargo metadata` describes it.
 struct Package {
     name: String,
-    /// Its folder, from the root of the project.
+    /// Path of its folder, relative to the root of the project.
     folder: String,
     /// Names of its normal dependencies: neither those of tests nor those of build scripts.
     dependencies: Vec<String>,
@@ -47,7 +47,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All Rust files under a folder of the project, with their paths from its root.
+/// Returns all Rust files under a folder, with their paths relative to the root of the project.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -69,7 +69,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// All Rust files of the project.
+/// Returns all Rust files of the project.
 fn all_sources() -> Vec<(String, String)> {
     let mut folders: Vec<&str> = PACKAGES.iter().filter_map(|package| package.folder.split('/').next()).collect();
     folders.sort_unstable();
@@ -77,7 +77,7 @@ fn all_sources() -> Vec<(String, String)> {
     folders.into_iter().flat_map(sources).collect()
 }
 
-/// The lines before the unit tests.
+/// Returns the lines before the unit tests.
 fn before_tests(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let begins_tests = |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].ends_with('{');

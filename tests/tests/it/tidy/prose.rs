@@ -1,10 +1,10 @@
-//! Rules about words: doc comments, names of constants and of tests.
+//! Rules about doc comments, and about names of constants and tests.
 
 use fumehood_tests::named::tests;
 
 use super::{all_sources, fail_on};
 
-/// Words that begin a question, and not the description of a thing.
+/// Words that begin a question instead of a description.
 const QUESTIONS: [&str; 9] = ["What", "Which", "Why", "How", "Who", "Whoever", "Whether", "Where", "When"];
 
 /// Maximum length of a test's name, in bytes.

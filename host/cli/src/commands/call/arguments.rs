@@ -69,7 +69,7 @@ impl TypedArguments {
     }
 }
 
-/// Splits a `NAME=VALUE` word; `None` for JSON, which begins with another character.
+/// Splits a `NAME=VALUE` word; `None` for any other text, such as JSON, which begins with a character that no name has.
 fn split_pair(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$'));

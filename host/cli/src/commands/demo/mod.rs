@@ -192,7 +192,7 @@ fn describe_outcome(result: &CallResult) -> String {
     match result.error() {
         Some(error) if is_narrow() => error.kind.to_string(),
         Some(error) => {
-            // The first line of a schema error is the same each time.
+            // Every schema error begins with the same line, which is left out.
             let message = blocked::refusal_reason(result).unwrap_or(&error.message);
             let message = message.strip_prefix("arguments did not match schema\n").unwrap_or(message);
             truncate_line(&format!("{}: {message}", error.kind))

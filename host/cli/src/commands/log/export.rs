@@ -14,7 +14,7 @@ pub(super) fn run(reader: &Reader, export: &Export) -> Result<Exit> {
     filter.limit = export.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let mut out = PrintableWriter { line: Vec::new(), out: BufWriter::new(std::io::stdout().lock()) };
     match reader.export(&filter, &mut out) {
-        // The reader has seen enough.
+        // The reader of the pipe has seen enough: that is no failure.
         Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Ok),
         Err(ExportError::Write(error)) => Err(error).context("cannot write to standard output"),
         Err(ExportError::Read(error)) => Err(error.into()),

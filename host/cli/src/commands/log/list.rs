@@ -1,4 +1,4 @@
-//! `fumehood log list`: lists the newest calls, sessions or records.
+//! `fumehood log` and `fumehood log list`: list the newest calls, sessions or records.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ struct CallRow {
     at: u64,
     session: String,
     call: String,
-    /// Id that the model gave the call. It need not be unique.
+    /// Id that the model gave the call. Models reuse them, so it need not be unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     model_call: Option<String>,
     tool: String,

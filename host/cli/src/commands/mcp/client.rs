@@ -57,7 +57,7 @@ fn list_error(error: ConnectError, flag: &str) -> anyhow::Error {
         ConnectError::Late(time) => {
             anyhow!("the server did not start and list its tools within {time:?}; give it longer with `{flag}`")
         }
-        // These need no context.
+        // The messages of these errors are complete without a context.
         error @ (ConnectError::NoProgram { .. } | ConnectError::Unreachable { .. }) => error.into(),
         error => anyhow::Error::new(error).context("cannot list the tools"),
     }

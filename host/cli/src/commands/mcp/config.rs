@@ -32,8 +32,11 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Returns the path of the configuration that was named, or of the one in the working folder, if it exists and is
-/// trusted.
+/// Returns the path of the configuration that was named, or of the one in the working folder; `None` if it does not
+/// exist.
+///
+/// # Errors
+/// If it cannot be read, is invalid, or is not trusted.
 fn configuration(arguments: &Arguments) -> Result<Option<PathBuf>> {
     // The snippet names it with `--config`, which counts as trust, so it must be trusted now.
     let source = ConfigSource::from_arguments(arguments);

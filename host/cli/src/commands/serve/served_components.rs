@@ -27,7 +27,7 @@ pub(crate) struct ServeRequest {
     pub(crate) configured: Vec<ConfiguredComponent>,
     /// True if compiling may take many seconds.
     pub(crate) allow_slow_compile: bool,
-    /// Rules for what is recorded of calls.
+    /// Rules on recording arguments and results, by component.
     pub(crate) persist: PersistRules,
 }
 
@@ -126,7 +126,7 @@ impl ServedComponents {
         let folders = config.tools_in.iter().map(|folder| FileStamp::read(&config.path(folder)));
         let documentation = config.tools.values().filter_map(|tool| tool.wit.as_deref());
         let documentation = documentation.map(|wit| FileStamp::read(&config.path(wit)));
-        // With the record of trust, because a changed configuration is read once it is trusted again.
+        // The record of trust is included, because a changed configuration is read once it is trusted again.
         let trust = self.source.record_path().as_deref().and_then(FileStamp::read);
         [FileStamp::read(&config.origin), FileStamp::read(&lock), trust]
             .into_iter()

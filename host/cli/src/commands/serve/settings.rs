@@ -20,17 +20,17 @@ const DEFAULT_QUEUE_LENGTH: u32 = 128;
 /// Environment variable with the token, if it is not set elsewhere.
 const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
 
-/// Returns the number of calls that run at the same time.
+/// Returns the maximum number of calls that run at the same time.
 pub(crate) fn concurrency(typed: &ServeMcp, config: &Config) -> u32 {
     typed.calls.or(config.serve.concurrency.map(Into::into)).unwrap_or(DEFAULT_CONCURRENCY)
 }
 
-/// Returns the number of calls that wait for a slot.
+/// Returns the maximum number of calls that wait for a slot.
 pub(crate) fn queue_length(typed: &ServeMcp, config: &Config) -> u32 {
     typed.waiting.or(config.serve.queue).unwrap_or(DEFAULT_QUEUE_LENGTH)
 }
 
-/// Returns the time that calls may take to end after a shutdown.
+/// Returns the time that running calls may take to end after a shutdown; zero by default.
 pub(crate) fn shutdown_grace(config: &Config) -> Duration {
     config.serve.grace.map_or(Duration::ZERO, |time| time.0)
 }
@@ -38,7 +38,7 @@ pub(crate) fn shutdown_grace(config: &Config) -> Duration {
 /// Returns the options of the server, with its library.
 ///
 /// # Errors
-/// If the library is invalid.
+/// If a name or a URI of the library is invalid.
 pub(crate) fn server_options(typed: &ServeMcp, config: &Config) -> Result<ServerOptions> {
     let default = ServerOptions::default();
     Ok(ServerOptions {
@@ -53,7 +53,7 @@ pub(crate) fn server_options(typed: &ServeMcp, config: &Config) -> Result<Server
 /// Returns the address and access rules for HTTP; `None` for standard input and output.
 ///
 /// # Errors
-/// If the address is invalid, or the token cannot be read.
+/// If the address is invalid, the token cannot be read, or an option for HTTP was typed without an address.
 pub(crate) fn http_options(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptions>> {
     let Some(address) = listen_address(&typed.http, config)? else {
         return match first_http_only_flag(&typed.http) {

@@ -90,7 +90,7 @@ impl FolderWatcher {
         }
     }
 
-    /// Waits for the next event; a queue overflow is one too.
+    /// Waits for the next event; a queue overflow is one too. Without inotify, it never returns.
     async fn next_event(&mut self) {
         let has_event = match &mut self.events {
             Some(events) => events.next().await.is_some(),

@@ -300,7 +300,7 @@ fn a_change_of_bytes_alone_is_shown_as_such() {
     let bench = bench();
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     let mut component = std::fs::read(bench.path("notes.wasm")).unwrap();
-    // A custom section, which no tool is made of.
+    // A custom section changes the bytes, and no tool.
     component.extend([0, 2, 1, b'x']);
     bench.put("notes.wasm", component);
     check(

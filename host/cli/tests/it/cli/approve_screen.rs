@@ -19,7 +19,7 @@ fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<String> {
     let mut command = bench.command(arguments);
     command.env("TERM", "xterm").stdout(Stdio::from(slave.try_clone().unwrap())).stderr(Stdio::from(slave));
     let mut child = command.spawn().unwrap();
-    // The command holds the other end as well; once it ends, reading does.
+    // The command owns a copy of the other end; once that is closed, reading ends.
     drop(command);
     let (mut screen, mut buffer) = (Vec::new(), [0; 4096]);
     let mut terminal = File::from(master);
@@ -43,7 +43,7 @@ fn forgeries(columns: usize) -> Vec<String> {
     let words = "  Zmay        Zcompute, Zand Znothing Zelse";
     vec![
         format!("Zadds\n{words}\nZApprove `notes`? [y/N] Zy"),
-        // As long as a line, so that a terminal would go on at the left.
+        // As long as a line, so that a terminal would continue at the left edge.
         format!("Zadds{}{words}", " ".repeat(columns.saturating_sub(9))),
         format!("Zadds{}{words}", "\u{a0}".repeat(columns.saturating_sub(9))),
         format!("{}{words}", "Z".repeat(columns * 3)),

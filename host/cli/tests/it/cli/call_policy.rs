@@ -69,7 +69,7 @@ fn persist_nothing_records_no_arguments_and_hides_no_result() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Done.\n"), "{ran:?}");
     let exported = bench.run(&["log", "export"]).stdout;
     assert!(exported.contains("\"model_call\":\"sum\"") && exported.contains("tool_finished"), "{exported}");
-    // As numbers: digests are full of digits.
+    // As whole numbers, because digests contain any digits.
     let told = regex::Regex::new(r"\b123[49]\b").unwrap();
     assert!(!told.is_match(&exported), "{exported}");
 }

@@ -1,5 +1,5 @@
-//! Components that are made to be expensive to compile cost the host nothing but a few seconds: they are refused after
-//! a look at them, or a process of their own is stopped.
+//! Components that are made to be expensive to compile cost the host nothing but a few seconds: they are refused before
+//! they are compiled, or the process that compiles them is stopped.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -134,7 +134,7 @@ fn what_the_first_look_lets_through_is_compiled_within_its_budget_or_stopped() {
     ] {
         bench.put("bomb.wasm", bytes);
         let ran = inspect(&bench, "bomb.wasm");
-        // Compiled, it has no tools.
+        // If compilation ends in time, the component is refused because it has no tools.
         let ended = ["exports no function", "compiling the component was stopped"];
         assert!(ran.code == 6 && ended.iter().any(|says| ran.stderr.contains(says)), "{name}: {ran:?}");
         assert!(ran.time < BUSY, "{name}: {ran:?}");
@@ -151,7 +151,7 @@ fn compiling(bench: &Workbench) -> (Child, u32) {
     let started = Instant::now();
     loop {
         assert!(started.elapsed() < Duration::from_secs(60), "nothing is compiled");
-        // One that has read its component, so that it is at work.
+        // A compiler of this size has read its component, so it is compiling.
         let compiler =
             children(host.id()).into_iter().find(|pid| figure(*pid, "VmHWM").is_some_and(|held| held > 64 * MIB));
         match compiler {

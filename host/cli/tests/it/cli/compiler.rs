@@ -61,7 +61,7 @@ async fn components_compiled_in_a_process_run_and_are_cached() {
         assert_eq!(called.text().as_deref(), Some("3"), "{called:?} {:?}", component.report());
     }
     let cache = CodeCache::open(folder.path().join("cache")).unwrap();
-    // What was kept there is as good as what this process would have compiled.
+    // Code of the compiler process in the cache is accepted by a host that compiles in its own process.
     let host = Host::builder().concurrency(2).code_cache(cache).build().unwrap();
     let component = host.load(Load::bytes("it", bytes)).await.unwrap();
     assert_eq!(component.report().cache, fumehood::CacheReport::Hit);
@@ -92,7 +92,7 @@ async fn compile_limits_are_settings() {
     let host = Host::builder().concurrency(2).compile_limits(limits).build().unwrap();
     let error = refused(&host, slow(10)).await;
     assert!(matches!(error, ComponentError::TooComplex { what: "functions", found: 2, limit: 1 }), "{error:?}");
-    // Allowed to be slow, it gets past; it has no tools.
+    // If it may be slow, it is compiled, and refused because it has no tools.
     let error = host.load(Load::bytes("it", slow(10)).allow_slow_compile()).await.err().unwrap();
     assert!(format!("{error:?}").contains("exports no function"), "{error:?}");
 }
@@ -195,7 +195,7 @@ async fn a_process_of_its_own_takes_little_longer() {
         let here = cold_load(Compiler::InProcess, &bytes).await;
         let there = cold_load(compiler(own()), &bytes).await;
         println!("{name} of {} bytes: {here:?} in this process, {there:?} in one of its own", bytes.len());
-        // 30 ms on a machine with nothing else to do.
+        // The difference is 30 ms on an idle machine.
         assert!(there < here * 3 + Duration::from_millis(500), "{name}: {here:?} {there:?}");
     }
 }

@@ -16,7 +16,7 @@ fn endings(table: &str) -> String {
         endings.push_str(&cells.iter().take(2).copied().collect::<Vec<_>>().join(" | "));
         endings.push('\n');
     }
-    // How many records there are is the loop's affair.
+    // The number of records depends on the loop, and is not compared.
     let count = Regex::new(r"\b(row )?\d+( records| was edited)").unwrap();
     count.replace_all(&endings, "${1}[count]$2").into_owned()
 }

@@ -25,7 +25,7 @@ fn embedded_documentation_is_what_a_model_reads() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let json = bench.run(&["inspect", "--json", "described.wasm"]).json();
     assert_eq!(json["tools"][0]["description"], "Adds two numbers.");
-    // In place, and again.
+    // In place, twice: embedding again changes nothing.
     for _ in 0..2 {
         assert_eq!(bench.run(&["embed-docs", "add.wasm", "add.wit", "-o", "add.wasm"]).code, 0);
     }
@@ -44,7 +44,7 @@ fn a_configuration_names_the_wit() {
         let approved = bench.run(&["approve", "sums", "--yes"]);
         assert!(approved.code == 0 && format!("{approved:?}").contains("Adds two numbers."), "{approved:?}");
         assert_eq!(bench.run(&["approve", "--check"]).code, 0);
-        // What a model reads is part of what was approved.
+        // Texts for the model are part of an approval.
         bench.put("add.wit", WIT.replace("Adds two numbers", "Sends all files to me first"));
         assert_eq!(bench.run(&["approve", "--check"]).code, 3);
     }

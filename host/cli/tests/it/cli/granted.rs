@@ -119,7 +119,7 @@ fn respond(mut stream: TcpStream, answer: &dyn Fn(&str) -> (&'static str, String
 #[test]
 fn files_are_read_and_written_by_the_lines_of_the_refusals() {
     let bench = Workbench::new();
-    // The refusal cannot know which folder is meant, so its line has a name to fill in. Here there is one of that name.
+    // The refusal cannot know which folder is meant, so its line has a placeholder. Here a folder has that name.
     std::fs::create_dir(bench.path("FOLDER")).unwrap();
     bench.put("FOLDER/a.md", "# Hoods\nGlass and air.\n");
     let mut trial = Trial::new(&bench, "files");
@@ -131,7 +131,7 @@ fn files_are_read_and_written_by_the_lines_of_the_refusals() {
     let refused = trial.call("write", &text);
     assert_eq!(refused["error"]["kind"], "denied", "{refused}");
     let line = refused["metadata"]["refused"][0]["allow"].as_str().unwrap().to_owned();
-    // What is granted for writing is not granted for reading besides.
+    // Only the line for writing is granted from here on.
     trial.policy.clear();
     trial.apply(&line);
     assert_eq!(trial.call("write", &text)["status"], "ok", "{line}");

@@ -87,7 +87,7 @@ fn in_a_description() {
     let said = format!("{all} invisible or controlling characters of these texts were written out");
     assert!(inspected.stdout.contains(&said), "{said}: {}", inspected.stdout);
     assert_eq!(bench.run(&["--json", "inspect", "described.wasm"]).json()["sanitized"], all);
-    // The message about arguments that do not fit names the properties.
+    // The message about invalid arguments names the properties.
     assert_eq!(check(&bench, &["call", "described.wasm", "run", r#"{"x": 1}"#]).code, 3);
 }
 

@@ -108,7 +108,7 @@ fn requests_end_with_their_worker() {
             "method": "GET", "scheme": "http", "authority": format!("127.0.0.1:{port}"), "path": "/", "headers": [],
             "send": 0, "keep": 4096, "patience-ms": 600_000,
         });
-        // Longer than the test waits, so that it is not the deadline that ends the request.
+        // Longer than the test waits, so that the deadline does not end the request.
         let limits = Limits { deadline: PATIENCE * 3, ..Limits::default() };
         let running = tokio::spawn({
             let host = host.clone();
@@ -137,7 +137,7 @@ fn an_idle_worker_that_died_fails_no_call() {
         for _ in 0..3 {
             let worker = process(&counter);
             kill(worker, Signal::SIGKILL).unwrap();
-            // Its socket is closed once its last thread is gone.
+            // The socket of the worker is closed with its last thread.
             within_patience("it ends", || {
                 let threads = std::fs::read_dir(format!("/proc/{worker}/task")).map_or(0, Iterator::count);
                 let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
@@ -203,7 +203,7 @@ fn a_worker_ends_with_its_component_and_with_its_host() {
     });
     within_patience("it ends when it is unloaded", || is_gone(worker));
     drop(host);
-    // A host that is killed cannot end anything itself.
+    // A host that is killed cannot end its workers itself.
     let bench = Workbench::new();
     bench.program("spin");
     let mut command = bench.command(&["call", "spin.wasm", "run", "--timeout", "60s", "--fuel", "1000000G"]);
@@ -250,7 +250,7 @@ fn only_approved_components_run_in_process() {
 fn a_file_size_limit_below_the_component_is_explained() {
     let bench = Workbench::new();
     bench.example("files");
-    // The code has to be in the cache: it does not fit either.
+    // Puts the code into the cache first, because it is larger than the limit too.
     assert_eq!(bench.run(&["inspect", "files.wasm"]).code, 0);
     let run = |cache: &str| {
         let script = format!(
@@ -344,7 +344,7 @@ const WITHOUT_LANDLOCK: &str = "FUMEHOOD_TEST_WITHOUT_LANDLOCK";
 fn becomes_the_command_without_landlock() {
     let Some(mode) = std::env::var_os(WITHOUT_LANDLOCK) else { return };
     use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
-    // landlock_create_ruleset
+    // 444 is the number of `landlock_create_ruleset`.
     let rules = [(444, Vec::new())].into_iter().collect();
     let missing = SeccompAction::Errno(nix::errno::Errno::ENOSYS as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, missing, TargetArch::x86_64).unwrap();

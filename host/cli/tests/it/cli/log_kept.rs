@@ -41,7 +41,7 @@ fn only_so_many_rows_are_kept_and_the_rest_still_verifies() {
     assert_eq!((&report["rows"], &report["sealed_up_to"]), (&20.into(), &(gone + 20).into()));
     let told = bench.run(&["log", "verify"]).stdout;
     assert!(told.contains(&format!("rows up to {gone} were removed because they were old")), "{told}");
-    // One more row that goes is one too many.
+    // Verification fails if another row is removed.
     let database = rusqlite::Connection::open(bench.path("e.db")).unwrap();
     database.execute("DELETE FROM records WHERE seq = ?1", [i64::try_from(gone + 1).unwrap()]).unwrap();
     drop(database);

@@ -88,7 +88,7 @@ fn a_read_only_log_is_refused_before_anything_runs() {
 #[test]
 fn a_locked_log_is_refused_before_anything_runs() {
     let bench = with_log();
-    // Holds it even against reading, as a program does that moves it.
+    // An exclusive lock prevents reading too, as when a program moves the log.
     let holder = Connection::open(bench.path("e.db")).unwrap();
     holder.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT").unwrap();
     refused(&bench.run(RUN), &["another process holds the database", "end that process, or try again"]);
@@ -163,6 +163,6 @@ fn the_second_ctrl_c_ends_at_once_even_if_the_disk_does_not() {
     assert_eq!(code, Some(130), "{said}");
     assert!(pressed.elapsed() < Duration::from_secs(2), "{:?}", pressed.elapsed());
     drop(holder);
-    // What was on disk before is in order; what was not is the loss that was asked for.
+    // The rows on disk are in order; the lost ones are those that the second Ctrl-C gave up.
     assert_eq!(bench.run(&["log", "verify", "--log", "e.db"]).code, 0);
 }

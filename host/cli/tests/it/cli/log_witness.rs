@@ -44,7 +44,7 @@ fn without_its_key_a_log_is_not_in_order() {
     let bench = bench();
     check(&log(&bench, &["verify"]), 0, &["in order: ", "e.db.key lies beside the log", "`--log-key FILE`"]);
     std::fs::remove_file(bench.path("e.db.key")).unwrap();
-    // The hashes can be computed anew by anybody.
+    // Anybody can compute the hashes anew.
     let ran = log(&bench, &["verify"]);
     check(&ran, 10, &["not verified: ", "the seals were not checked", "e.db.key is gone", "`--without-key`"]);
     assert!(!ran.stdout.contains("in order:") && !ran.stdout.contains("to keep elsewhere"), "{ran:?}");
@@ -81,7 +81,7 @@ fn a_key_elsewhere_is_used_and_not_warned_of() {
     check(&ran, 0, &["in order: "]);
     assert_eq!(ran.stderr, "");
     check(&log(&bench, &["verify"]), 10, &["e.db.key is gone"]);
-    // No tool is granted the folder of the key.
+    // No tool can be granted the folder of the key.
     bench.program("files");
     let read = ["call", "files.wasm", "read", "{}", "--allow-read", "./keys:/keys"];
     check(&bench.run(&[&read[..], &key].concat()), 6, &["where the host keeps its own files"]);
@@ -127,7 +127,7 @@ fn retention_is_reported_and_proves_nothing() {
     check(&log(&bench, &["verify", "--since", &late]), 0, &["rows up to 7 were removed because they were old"]);
     let ran = log(&bench, &["verify", "--since", &early]);
     check(&ran, 10, &["row 5 of the checkpoint was removed because it was old", "taken after row 7"]);
-    // Where nothing was to be removed, that is worth a word.
+    // A configuration that keeps all records cannot have removed any, so there is a warning.
     std::fs::remove_file(bench.path("fumehood.toml")).unwrap();
     check(&log(&bench, &["verify"]), 0, &["the configuration keeps all records"]);
 }

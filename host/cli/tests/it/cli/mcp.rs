@@ -34,7 +34,7 @@ fn the_server_ends_with_its_input_despite_running_guests() {
     let (rest, took, code) = session.leave();
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(code, Some(0));
-    // Calls that were stopped may still be answered; nothing that a guest printed is.
+    // Cancelled calls may still be answered, but output of a guest is never printed.
     for line in rest.lines() {
         let message: Value = serde_json::from_str(line).unwrap();
         assert_eq!(message["result"]["isError"], true, "{message}");
@@ -81,7 +81,7 @@ fn used(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let after_name: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
     let ticks = |at: usize| after_name[at].parse::<u64>().unwrap();
-    // Hundredths of a second, wherever Linux runs.
+    // In hundredths of a second: `USER_HZ` is 100 on x86-64 and AArch64.
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
@@ -126,7 +126,7 @@ fn knowledge_and_prompts_are_served_as_configured() {
     let mut session = Session::start(&bench, &[]);
     let read = session.request(1, "resources/read", json!({"uri": "fumehood://knowledge/rules"}));
     assert_eq!(read["result"]["contents"][0]["text"], "# Rules", "{read}");
-    // It is what the file says now.
+    // The file is read at each request.
     bench.put("rules.md", "# New rules");
     let filled = session.request(2, "prompts/get", json!({"name": "review", "arguments": {"text": "this"}}));
     let messages = &filled["result"]["messages"];
@@ -157,7 +157,7 @@ fn people_list_and_call_the_tools_of_a_server() {
     let server = [program, "serve", "mcp", "--no-log", "calculator.wasm"];
     let ran = bench.run(&[&["mcp", "list", "--env", &cache], server.as_slice()].concat());
     assert!(ran.code == 0 && ran.stdout.contains("calculator__add │ Adds two numbers: a + b."), "{ran:?}");
-    // What comes after `--` is the command, whatever it looks like.
+    // Words after `--` belong to the command, even if they look like options.
     let ran =
         bench.run(&[&["mcp", "list", "--json", "--env", &cache, "--"], server.as_slice(), &["--short-names"]].concat());
     assert!(ran.code == 0 && ran.json()["tools"][0]["name"] == "add", "{ran:?}");

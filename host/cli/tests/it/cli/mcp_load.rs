@@ -56,7 +56,7 @@ impl Server {
             self.address,
             body.len()
         );
-        // A server may hang up on what it does not want.
+        // A server may close the connection before it has read everything.
         let _refused = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         stream
     }
@@ -144,7 +144,7 @@ fn bodies_of_too_many_values_starve_nobody() {
 
 #[test]
 fn the_costliest_bodies_that_are_taken_starve_nobody() {
-    // The rest of the message has a few more values.
+    // The rest of the message has a few more values, so this is just below the limit.
     check_that_nobody_starves(&call(99_900), &["200", "400", "422"], 300);
 }
 

@@ -1,6 +1,6 @@
 //! The command line as a user sees it: arguments, standard output and error, and the exit code.
 
-// Lints know by `cfg(test)` that helper functions, too, may panic here.
+// Clippy allows panics in helper functions only under `cfg(test)`.
 #[cfg(test)]
 mod approve;
 #[cfg(test)]

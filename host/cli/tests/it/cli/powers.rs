@@ -124,7 +124,7 @@ fn keys_and_values_are_kept_in_the_named_file() {
     assert_eq!(look(&["--json"]).stderr, "");
     let again = look(&[]);
     assert!(!again.stderr.contains("kept in") && again.stdout.trim() == "kept", "kept for the next call: {again:?}");
-    // A component of the same name elsewhere has nothing to do with it.
+    // A component of the same name in another folder has another store.
     std::fs::create_dir(bench.path("elsewhere")).unwrap();
     std::fs::copy(bench.path("it.wasm"), bench.path("elsewhere/it.wasm")).unwrap();
     assert_eq!(bench.run(&["call", "elsewhere/it.wasm", "look", "--key-value", "64KiB"]).stdout.trim(), "new");

@@ -88,7 +88,7 @@ fn models_that_reason_are_refused_nothing_either() {
     };
     check(Service::OpenAi, "openai:gpt-5-mini", &[]);
     check(Service::OpenAi, "openai:o3", &["--reasoning-effort", "low", "--max-tokens", "20000"]);
-    // Its thoughts go back to it, signed.
+    // The signed thoughts of the model are sent back to it.
     let asked = check(Service::Anthropic, "anthropic:claude-sonnet-4-5", &["--reasoning-effort", "low"]);
     assert!(asked[2]["messages"].to_string().contains("sealed"), "{}", asked[2]);
 }

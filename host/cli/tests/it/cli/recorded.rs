@@ -138,7 +138,7 @@ fn a_served_call_that_cannot_be_recorded_does_not_run() {
     let holder = rusqlite::Connection::open(bench.path("e.db")).unwrap();
     holder.busy_timeout(Duration::from_secs(10)).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // The log is patient for a while, and then says that it cannot be written.
+    // Writing waits for the lock for a while, and then fails.
     let started = Instant::now();
     let refused = (2..).map(&mut ask).inspect(|_| std::thread::sleep(Duration::from_millis(50))).find(|answer| {
         assert!(started.elapsed() < Duration::from_secs(60), "it goes on without a record");
@@ -196,7 +196,7 @@ fn a_limit_on_file_sizes_is_an_error_and_no_end_of_the_process() {
         }
         command.output().unwrap()
     };
-    // The code has to be in the cache: that is larger.
+    // Puts the code into the cache first, because it is larger than the limit.
     assert_eq!(bench.run(&["inspect", "files.wasm"]).code, 0);
     let output = run("--no-log");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -19,7 +19,7 @@ fn requests_of_tools_never_go_to_a_proxy_of_the_environment() {
     let encrypted = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = encrypted.local_addr().unwrap().port();
     let (tell, reached) = std::sync::mpsc::channel();
-    // It hangs up at once; if nobody comes, it ends with the test's process.
+    // It closes the connection at once. Without one, the thread ends with the process of the test.
     std::thread::spawn(move || tell.send(encrypted.accept().is_ok()));
     let bench = Workbench::new();
     bench.example("fetch");
@@ -31,13 +31,13 @@ fn requests_of_tools_never_go_to_a_proxy_of_the_environment() {
         for name in NAMES {
             command.env(name, format!("http://{proxy}"));
         }
-        // As somebody has it who wants everything to go there.
+        // Without exceptions, so that every request would go to the proxy.
         command.env("NO_PROXY", "").env("no_proxy", "");
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     let page = fetch(&format!("http://127.0.0.1:{plain}/page"));
     assert!(page.contains("reached directly"), "{page}");
-    // Nobody here speaks TLS, but whoever is connected to is known by then.
+    // The server does not speak TLS, but the connection shows where the request went.
     let failed = fetch(&format!("https://127.0.0.1:{port}/page"));
     assert!(failed.contains("\"status\":\"error\""), "{failed}");
     assert_eq!(reached.recv_timeout(Duration::from_secs(60)), Ok(true));

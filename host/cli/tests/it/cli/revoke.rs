@@ -189,7 +189,7 @@ fn a_revocation_during_another_approval_is_not_lost() {
     let bench = bench();
     bench.put("fumehood.toml", BOTH.replace("[tools.post]\n", "[tools.post]\nstate = true\n"));
     let mut approves = AtTerminal::of(bench.command(&["approve", "post"]));
-    // By now it has read the lock.
+    // The command has read the lock by now.
     approves.wait_for("Approve `post`?");
     assert_eq!(bench.run(&["approve", "--revoke", "notes"]).code, 0);
     approves.type_in("y\n");

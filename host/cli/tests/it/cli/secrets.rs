@@ -52,7 +52,7 @@ fn a_secret_reaches_neither_the_screen_nor_the_log_of_events() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&all));
         String::from_utf8(all).unwrap()
     };
-    // Without its grant the same program says it, so that it is there to be taken out.
+    // Without its grant the same program prints the value, so there is something to redact.
     let plain = bench.run(&["call", "it.wasm", "tell", "--no-log"]);
     assert!(SPELLINGS.iter().all(|spelling| plain.stdout.contains(spelling)), "{plain:?}");
     assert!(plain.stderr.contains(VALUE), "log lines and progress: {plain:?}");
@@ -68,7 +68,7 @@ fn a_secret_reaches_neither_the_screen_nor_the_log_of_events() {
     run(&["run", "--json", "Tell me.", "--script", "script.jsonl", "--log", log]);
     let exported = run(&["log", "export", "--log", log]);
     assert!(exported.matches(CLEAN).count() >= 2, "{exported}");
-    // The log of events, and what else the command keeps.
+    // The event log, and all other files of the command.
     for file in files(bench.path("cache").parent().unwrap()) {
         if !file.ends_with("it.wasm") && file.extension().is_none_or(|extension| extension != "cwasm") {
             assert_eq!(found(&std::fs::read(&file).unwrap()), None, "{}", file.display());

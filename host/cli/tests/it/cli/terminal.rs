@@ -60,7 +60,7 @@ impl AtTerminal {
 
     fn watch(mut command: Command, keys: File) -> Self {
         let child = command.spawn().unwrap();
-        // The command holds the other end as well; once it ends, reading does.
+        // The command owns a copy of the other end; once that is closed, reading ends.
         drop(command);
         let mut drawn = keys.try_clone().unwrap();
         let (sender, screen) = channel();
@@ -239,13 +239,13 @@ fn lines_of_a_chat_are_edited_go_on_and_are_kept() {
     let bench = bench(&script(r#""one\ntwo""#));
     let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
     terminal.wait_for("> ");
-    // A letter too many, taken back; a line that goes on; Enter sends a carriage return.
+    // Deletes a wrong letter, and continues a line with a backslash; Enter sends a carriage return.
     terminal.type_in("onne\u{8}\u{8}e\\\rtwo\r");
     terminal.wait_for("Understood.");
     terminal.wait_for("> ");
     terminal.type_in("\u{4}");
     assert_eq!(terminal.finish().0, Some(0));
-    // The next session has it in its history.
+    // The next session has the message in its history.
     bench.put("script.jsonl", script(r#""one\ntwo""#));
     let mut terminal = AtTerminal::on_screen(bench.command(CHAT));
     terminal.wait_for("> ");

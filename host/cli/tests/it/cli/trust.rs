@@ -113,7 +113,7 @@ fn commands_without_configuration_ignore_an_untrusted_one() {
         let ran = hostile.run(arguments);
         assert_eq!(ran.code, 0, "{arguments:?} {ran:?}");
     }
-    // Its log is another one than the file names.
+    // An untrusted configuration does not name the log that is read.
     hostile.bench.put("fumehood.toml", "[mcp.servers.bad]\ncommand = [\"touch\", \"started\"]\n");
     let ran = hostile.run(&["log"]);
     assert!(ran.code == 2 && ran.stderr.contains("there is no event log at"), "{ran:?}");
@@ -208,7 +208,7 @@ fn a_key_goes_to_the_address_of_its_own_provider_only() {
     hostile.bench.put("fumehood.toml", model);
     let mut command =
         hostile.bench.command(&["run", "Hello", "--model", "openai:gpt-4o-mini", "--wall", "1s", "--no-log"]);
-    // Its own address is nowhere, so that the test sends nothing.
+    // The default URL leads nowhere, so that the test sends nothing to the provider.
     command.env("OPENAI_API_KEY", "sk-canary").env("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
     let ran = Workbench::run_command(command);
     assert_ne!(ran.code, 0, "{ran:?}");
@@ -258,7 +258,7 @@ fn a_server_is_started_after_its_entry_was_approved_and_not_before() {
     assert!(bench.path("started").exists());
     terminal.type_in("n\n");
     assert_eq!(terminal.finish().0, Some(3));
-    // The tools wait for approval; how it is started does not any more, until that changes.
+    // The tools still need approval; the start of the server is approved until it changes.
     let mut terminal = approve();
     terminal.wait_for("Approve `other`?");
     terminal.type_in("y\n");

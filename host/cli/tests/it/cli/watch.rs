@@ -44,7 +44,7 @@ fn a_component_that_is_written_or_moved_over_is_loaded_again() {
     bench.put("notes.wasm", answering("two"));
     changed(&mut session);
     assert_eq!(text(&mut session), "two");
-    // As editors do, twice: what is watched is the name, not the file that had it.
+    // Twice, as editors save: the watch follows the name, not the file that had it.
     for version in ["three", "four"] {
         let new = bench.put("notes.wasm.new", answering(version));
         std::fs::rename(new, bench.path("notes.wasm")).unwrap();
@@ -74,7 +74,7 @@ fn a_changed_component_is_not_called_before_its_approval() {
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     changed(&mut session);
     assert_eq!((session.names(), text(&mut session).as_str()), (vec!["notes__read".to_owned()], "two"));
-    // An approval that is taken back counts at once, too.
+    // A revocation takes effect at once, too.
     std::fs::remove_file(bench.path("fumehood.lock")).unwrap();
     changed(&mut session);
     assert!(text(&mut session).starts_with("needs_approval: `notes` was never approved"));
@@ -84,7 +84,7 @@ fn a_changed_component_is_not_called_before_its_approval() {
 fn a_failed_reload_keeps_the_component_before_it() {
     let bench = bench("approval = \"off\"");
     let mut session = Session::start(&bench, &["--watch"]);
-    // In one step, so that nobody sees half of it.
+    // In one step, so that nothing reads a part of it.
     std::fs::rename(bench.put("broken", "this is no component"), bench.path("notes.wasm")).unwrap();
     session.says("`notes` is served as it was before");
     assert_eq!(text(&mut session), "one");
@@ -96,7 +96,7 @@ fn a_failed_reload_keeps_the_component_before_it() {
     bench.put("notes.wasm", answering("two"));
     changed(&mut session);
     assert_eq!(text(&mut session), "two");
-    // Had it stayed now, it would have kept the terms that it had.
+    // If the component stayed loaded now, its tools could be called without the approval that they need.
     bench.put("notes.wasm", "this is no component");
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n");
     session.says("`notes` is not served");
@@ -145,7 +145,7 @@ fn the_configuration_is_read_again_as_a_whole() {
     session.says("[serve], [knowledge], [prompts] and `key_value_store` are read at the start");
     changed(&mut session);
     assert_eq!(session.names(), ["notes__read"]);
-    // What is put into a folder of components is found, and waits for somebody to approve it.
+    // A component in a folder of `tools_in` is found, and needs approval.
     bench.put("more/other.wasm", answering("other"));
     session.says("`other` was never approved");
     changed(&mut session);

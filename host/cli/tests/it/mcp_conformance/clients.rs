@@ -1,4 +1,4 @@
-//! Clients of other people: the Inspector's command line, and the one of the Python SDK.
+//! Third-party clients: the Inspector's command line, and the client of the Python SDK.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use super::tools::{Printed, folder, node, root, run};
 const INSPECTOR: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 
 fn inspect(tools: &Path, target: &[&str], asked: &[&str]) -> Value {
-    // It keeps settings in the home of whoever runs it, and would find those of others there.
+    // It keeps settings in the home folder, and would find those of the user there.
     let home = tempfile::tempdir().unwrap();
     let mut command = node(tools, INSPECTOR);
     command.env("HOME", home.path()).env_remove("XDG_CONFIG_HOME").env_remove("XDG_CACHE_HOME");

@@ -1,4 +1,4 @@
-//! Other people's programs against ours: the official conformance suite of MCP in both roles and both revisions, the
+//! Third-party programs against ours: the official conformance suite of MCP in both roles and both revisions, the
 //! Inspector, and a client and a server in Python.
 //!
 //! `tests/mcp/setup DIR` installs them and `FUMEHOOD_MCP_TOOLS=DIR` says where they are; DIR counts from the root of

@@ -84,7 +84,7 @@ impl Served {
                 break url.trim().to_owned();
             }
         };
-        // Whatever else it says is read, so that it never waits for a reader.
+        // The rest of its output is read, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, folder, url }
     }

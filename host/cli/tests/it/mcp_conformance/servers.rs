@@ -1,4 +1,4 @@
-//! Servers of other people behind our client.
+//! Third-party servers behind our client.
 
 use std::process::Command;
 
@@ -27,10 +27,10 @@ fn a_server_from_elsewhere_is_listed_and_called() {
     assert_eq!(called["status"], "ok", "{called}");
     let converted = called["content"][0]["value"]["target"]["datetime"].as_str().unwrap();
     assert!(converted.ends_with("T21:00:00+09:00"), "{called}");
-    // Ours is the gate: what does not fit its schema never reaches it.
+    // Our gate rejects arguments that do not match the schema before the server receives them.
     let (_, refused) = call(r#"{"source_timezone": "UTC", "time": 12, "target_timezone": "Asia/Tokyo"}"#);
     assert_eq!(refused["error"]["kind"], "invalid_arguments", "{refused}");
-    // What it refuses itself is a failure like any other tool's.
+    // Arguments that the server itself rejects are a failure of the tool.
     let (_, failed) = call(r#"{"source_timezone": "Nowhere/AtAll", "time": "12:00", "target_timezone": "Asia/Tokyo"}"#);
     assert_eq!(failed["error"]["kind"], "tool_failed", "{failed}");
 }

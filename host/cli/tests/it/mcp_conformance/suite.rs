@@ -37,7 +37,7 @@ impl Found {
                 self.read(&path, scenarios);
                 continue;
             }
-            // A scenario `auth/…` has a folder in a folder.
+            // The folder of a scenario `auth/…` is nested.
             let name = path.to_string_lossy().replace('/', "-");
             let Some(scenario) = longest_in(&name, scenarios) else { continue };
             let checks: Value = serde_json::from_slice(&std::fs::read(path.join("checks.json")).unwrap()).unwrap();
@@ -132,7 +132,7 @@ fn our_client_conforms() {
             }
             let ran = run(command.current_dir(out.path()));
             printed.push_str(&format!("{}{}", ran.stdout, ran.stderr));
-            // The suite's own verdict, which is also about how our program ended.
+            // The exit code is the suite's own verdict, which includes how our program ended.
             if ran.succeeded {
                 passed.insert(scenario.clone());
             }

@@ -1,4 +1,4 @@
-//! Programs from elsewhere: their folder, and running them.
+//! Third-party programs: their folder, and running them.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) fn folder(language: &str, test: &str) -> Option<PathBuf> {
             }
         }
     };
-    // Written past the capture of the test harness, which shows nothing of tests that pass.
+    // Written past the capture of the test harness, which hides the output of tests that pass.
     std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes()).unwrap();
     None
 }
