@@ -116,7 +116,7 @@ pub enum Remedy {
     Escalate {
         /// The severity.
         severity: Severity,
-        /// The advice, before the message of the error.
+        /// The advice, placed before the message of the error.
         advice: String,
     },
     /// The run ends.

@@ -56,11 +56,11 @@ pub struct Invocation {
     pub actor: Option<Arc<str>>,
     /// A read-only copy of the agent's state as JSON text, if [`Tool::needs_state`].
     pub state: Option<Arc<str>>,
-    /// The session.
+    /// The id of the session.
     pub session: String,
-    /// The execution of the loop.
+    /// The id of the execution of the loop.
     pub execution: String,
-    /// The step of the execution.
+    /// The number of the step in the execution, from 1.
     pub step: u32,
     /// The handle for partial results while the call runs.
     pub partials: Partials,
