@@ -204,8 +204,11 @@ impl Host {
     ///
     /// Works on any executor. The first slice of a guest may run on the thread that polls this future: a few
     /// milliseconds, or one bulk instruction over at most 64 MiB. Everything after that runs on threads of the host's
-    /// own. Arguments and results are checked on the polling thread, outside the deadline; [`GateLimits::work`] bounds
-    /// what that takes.
+    /// own.
+    ///
+    /// Arguments and results are checked on the polling thread if that takes a few milliseconds at most, and otherwise
+    /// on a thread of the host's own; [`GateLimits::work`] bounds what a check takes. The check of the arguments does
+    /// not count towards the deadline. A check of the result on another thread does.
     pub async fn call(&self, call: Call) -> CallResult {
         self.call_observed(call, None, None, None).await
     }

@@ -25,7 +25,7 @@ impl McpTool {
     /// Creates a tool of this server; `refusal` is the error for every call, if there is one.
     ///
     /// # Errors
-    /// If it cannot be shown to a model, or has an argument that the operator does not want.
+    /// If it cannot be presented to a model, or has an argument that the operator forbids.
     pub(crate) fn new(
         remote: &Remote,
         tool: RemoteTool,
@@ -51,7 +51,7 @@ impl McpTool {
 /// Checks that a tool can be used once its server is approved.
 ///
 /// # Errors
-/// If it cannot be shown to a model, or has an argument that the operator does not want.
+/// If it cannot be presented to a model, or has an argument that the operator forbids.
 pub(crate) fn check(tool: &RemoteTool, actor_arguments: &ActorArguments) -> Result<(), ToolNotice> {
     let contract = contract(tool.clone(), false, actor_arguments);
     contract.map(drop).map_err(|error| ToolNotice::new(&tool.foreign, error.to_string()))

@@ -152,7 +152,8 @@ impl Tool {
         admitted.map_err(|violations| refused(&violations))
     }
 
-    /// Runs the tool, and checks the result against its output schema, which counts towards the deadline.
+    /// Runs the tool, and checks the result against its output schema. A check that runs on another thread counts
+    /// towards the deadline.
     pub(crate) async fn run(
         self: &Arc<Self>,
         sandbox: &Sandbox,
