@@ -83,7 +83,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop for this reason.
+    /// Creates a request to end the run for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
@@ -92,14 +92,14 @@ impl Stop {
 /// The purpose of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// An action.
+    /// The tool performs an action.
     #[default]
     Action,
-    /// A text that belongs to a skill.
+    /// The tool returns a text that belongs to a skill.
     Knowledge,
 }
 
-/// A tool.
+/// A tool that a model can call: a built-in function, or a tool of a component or of an MCP server.
 pub trait Tool: Send + Sync {
     /// Returns the checked description of the tool.
     fn contract(&self) -> &Contract;
