@@ -3,7 +3,7 @@
 use fumehood_core::chat::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// Deepest nesting of example arguments.
+/// Maximum nesting of example arguments.
 const MAX_DEPTH: usize = 4;
 
 /// Returns arguments for a call of the tool: the required properties, or else the first one. Examples with different

@@ -51,7 +51,7 @@ pub struct ToolExecution {
     pub status: Status,
     /// The result, as the model may see it.
     pub result: CallResult,
-    /// The time at which it started.
+    /// The time at which the call was accepted for execution, before its checks.
     pub started_at: Timestamp,
     /// The time at which it ended.
     pub completed_at: Timestamp,

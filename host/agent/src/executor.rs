@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::execution::ToolExecution;
 
-/// The scope of a batch: actor, session, skill and allowlist. Set by the program that runs the loop, never by a model.
+/// The context of a batch of calls: the session, the actor, the skill and the allowlist. It is set by the program that
+/// runs the loop, never by a model.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// The session.
+    /// The id of the session.
     pub session: String,
-    /// The execution of the loop within the session: a new one for each user message.
+    /// The id of the execution of the loop within the session: a new one for each user message.
     pub execution: String,
-    /// The session that started this one, if an agent started it.
+    /// The id of the session that started this one, if an agent started it.
     pub parent_session: Option<String>,
-    /// The step of the execution, from 1.
+    /// The number of the step in the execution, from 1.
     pub step: u32,
     /// The actor on whose behalf calls are made; `None` for guests.
     pub actor: Option<Arc<str>>,

@@ -16,8 +16,7 @@ const MAX_DEPTH: usize = 127;
 pub enum Closing {
     /// Brackets may be added: the model ended its reply itself.
     Allowed,
-    /// Brackets must not be added: the reply was cut off, so an argument that is missing may not have been left out on
-    /// purpose.
+    /// Brackets must not be added: the reply was cut off, so a missing argument was not necessarily omitted on purpose.
     Never,
 }
 

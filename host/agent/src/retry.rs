@@ -116,7 +116,7 @@ pub enum Remedy {
     Escalate {
         /// The severity.
         severity: Severity,
-        /// The advice, before the message of the error.
+        /// The advice, placed before the message of the error.
         advice: String,
     },
     /// The run ends.
@@ -142,7 +142,8 @@ impl fmt::Debug for Remedy {
     }
 }
 
-/// The remedies of a tool, or of all tools. Those that are `None` are taken from the next of tool, agent and default.
+/// The remedies of a tool, or of all tools. One that is `None` is taken from the next policy, in the order of
+/// [`Policy`](crate::registry::Policy).
 #[derive(Debug, Clone, Default)]
 pub struct Recovery {
     /// The remedy for [`Fault::InvalidArguments`].

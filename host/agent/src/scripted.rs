@@ -8,7 +8,7 @@ use crate::driver::{Decision, DecisionError, DecisionFault, Driver};
 use crate::execution::ToolExecution;
 use crate::native::to_tool_messages;
 
-/// A driver that returns scripted decisions in order, one for each reply, whatever the reply says.
+/// A driver that returns scripted decisions in order, one for each reply, regardless of its content.
 ///
 /// The script continues from one execution to the next and never starts again. After its end, every reply is a failure
 /// with a message about that, or the answer of [`ScriptedDriver::then_answer`]. So a loop around it always ends.

@@ -119,7 +119,7 @@ pub struct RequestDelta {
     pub messages: Vec<Message>,
     /// The number of tools that the request offered.
     pub tools: usize,
-    /// The permission or obligation of the model to call tools.
+    /// The tool choice of the request: the model may, must or must not call tools.
     pub tool_choice: ToolChoice,
     /// The model; `None` for the one that the client is configured with.
     pub model: Option<String>,

@@ -115,7 +115,7 @@ fn clean_part(part: &Content) -> Content {
     match part {
         Content::Text { text } => Content::text(escape_tags(text.to_sanitized())),
         Content::Json { value } => {
-            // In JSON a `<` stands inside a string.
+            // In JSON, `<` occurs only inside strings.
             let clean = escape_tags(value.to_sanitized());
             Content::json(clean).unwrap_or_else(|_| Content::text(escape_tags(value.to_sanitized())))
         }

@@ -1,4 +1,5 @@
-//! Cost of a batch of sandboxed calls: against the same calls made directly at the same time, and ten times as many.
+//! Cost of a batch of sandboxed calls, compared to the same calls made directly and concurrently, and for ten times as
+//! many.
 //!
 //! `cargo bench -p fumehood --bench agent_batch`
 

@@ -21,7 +21,7 @@ use fumehood::{Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
-/// Says yes to everything. A real one asks.
+/// An approver that allows everything. A real one asks a person.
 struct Obliging;
 
 impl Approver for Obliging {

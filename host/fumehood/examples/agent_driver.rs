@@ -15,7 +15,7 @@ use fumehood::{Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
-/// Holds only what the loop gave it: nothing here asks a model or runs a tool.
+/// A driver for this protocol. It is pure: it neither asks a model nor runs a tool.
 #[derive(Default)]
 struct Lines {
     runtime: ToolRuntime,

@@ -19,7 +19,7 @@ use fumehood::{Host, HostTools, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
-/// Answers a call that was made before from memory.
+/// An executor that answers a repeated call from memory.
 struct Remembering<E> {
     inner: E,
     known: Mutex<HashMap<(String, String), ToolExecution>>,
@@ -29,7 +29,7 @@ impl<E: ToolExecutor> Remembering<E> {
     fn recall(&self, call: &ToolIntent) -> Option<ToolExecution> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut execution = known.get(&(call.name.clone(), call.arguments.clone()))?.clone();
-        // It answers this call, not the one from before.
+        // The result belongs to this call, not to the earlier one.
         execution.call = call.clone();
         execution.result.id.clone_from(&call.id);
         Some(execution)

@@ -1,4 +1,4 @@
-//! Guardrails: a rule of your own that changes a call, and a judge that is a model, for tools that promise nothing.
+//! Guardrails: a rule of your own that changes a call, and a judge that is a model, for tools without annotations.
 //!
 //! `cargo run -p fumehood --example agent_guardrail`
 
@@ -17,7 +17,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder().build()?;
     host.load(Load::path(CALCULATOR)).await?;
 
-    // Pure: it sees the call, and says what may become of it. The agent is told what was changed.
+    // A rule is pure: it gets the call and returns a verdict. The agent gets a note about the change.
     let clamp = RuleFn::new("at_most_a_hundred", |proposed: &ProposedCall| {
         let mut arguments = proposed.arguments.clone();
         match arguments.get_mut("a") {
@@ -26,7 +26,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         }
         Verdict::Modify { arguments, note: "`a` was cut to 100".to_owned() }
     });
-    // Stands for a small model. It sees the call as data, and anything but one clear verdict is a no.
+    // In place of a small model. It gets the call as data, and any reply but a valid verdict is a denial.
     let small = |request: &Request| {
         let call = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
         let allowed = !call.contains("multiply");

@@ -1,5 +1,5 @@
-//! Hooks around each call: one before, that blocks; one after, that takes a secret out of a result before the model,
-//! the log or anybody else sees it.
+//! Hooks around each call: one before it, which blocks, and one after it, which removes a secret from a result before
+//! the model, the log or an observer gets it.
 //!
 //! `cargo run -p fumehood --example agent_hook`
 
@@ -14,7 +14,7 @@ use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::{Content, Host};
 
 pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    // Functions of your own are tools as well. They run in your process: only those of components are contained.
+    // Functions of your own can be tools, too. They run in your process: only tools of components are sandboxed.
     let account =
         |_: BTreeMap<String, String>, _| async { Ok::<_, BuiltInError>("token=hunter2, balance=12".to_owned()) };
     let tools = BuiltIns::default();
@@ -25,7 +25,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
         "close_account" => BeforeAction::Block { message: Some("accounts are not closed here".to_owned()) },
         _ => BeforeAction::Continue,
     });
-    // What a hook may change it has to declare; whatever else it changes is undone.
+    // A hook declares the fields that it may change; other changes are undone.
     let redact = HookFn::new("redact", 0, &[Field::Result], |used: &mut CompletedToolUse| {
         if let Ok(parts) = &mut used.outcome {
             for part in parts {

@@ -13,7 +13,7 @@ use fumehood::{Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
-/// Hands its answer on word by word, as a provider does.
+/// A model that streams its answer word by word, as a provider does.
 struct Slowly;
 
 impl Model for Slowly {
@@ -39,7 +39,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder().build()?;
     host.load(Load::path(CALCULATOR)).await?;
 
-    // A closure is enough where nothing has to be waited for.
+    // A closure is enough if the model does not wait for anything.
     let closure = |request: &Request| -> Result<Response, ModelError> {
         Ok(match request.messages.iter().rfind(|message| message.role == Role::Tool) {
             Some(result) => Response::text(format!("It is {}.", result.content)),

@@ -1,4 +1,4 @@
-//! Stores of your own: where records go, and where the model's notes are kept.
+//! Stores of your own: one for records, and one for the model's notes.
 //!
 //! `cargo run -p fumehood --example agent_store`
 
@@ -13,7 +13,7 @@ use fumehood::boxed::BoxFuture;
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::{Durability, Record, RecordError, Recorder};
 
-/// Keeps records as lines. What it does not take stops the run: a call that is not on record does not happen.
+/// A recorder that stores records as lines. An error stops the run, because a call that is not recorded must not run.
 #[derive(Default)]
 struct Lines(Mutex<Vec<String>>);
 
@@ -25,7 +25,7 @@ impl Recorder for Lines {
     }
 }
 
-/// Notes by owner and key. A real one is a table.
+/// Notes by owner and key. A real store would use a table.
 #[derive(Default)]
 struct Notes(Mutex<BTreeMap<(String, String), String>>);
 
@@ -35,7 +35,7 @@ impl Notes {
     }
 }
 
-/// Whose note it is. Two actors never see each other's.
+/// Returns the key of a note of this owner. Owners never see the notes of each other.
 fn owned(owner: Option<&str>, key: &str) -> (String, String) {
     (owner.unwrap_or_default().to_owned(), key.to_owned())
 }

@@ -22,13 +22,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}: {}", tool.full_name(), description.lines().next().unwrap_or_default());
     }
 
-    // A model's arguments are text, and are often wrong. The error says how to repair them.
+    // The arguments of a model are text, and often wrong. The error contains what is needed to repair them.
     for arguments in [r#"{"a": 3, "b": 5}"#, r#"{"a": "3"}"#] {
         let result = host.call(Call::new("calculator__add", arguments)).await;
         println!("\n{arguments}\n{}", serde_json::to_string_pretty(&result)?);
     }
 
-    // Events arrive while a call runs. Whoever reads too slowly loses some, and is told how many.
+    // Events arrive while a call runs. A subscriber that reads too slowly loses some, and gets their number.
     let mut events = host.subscribe();
     let call = Call::new("slow__countdown", json!({"from": 3, "step_ms": 20})).actor("ann");
     let (result, ()) = tokio::join!(host.call(call), async {
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     println!("counted down in {:?}", result.metadata.duration);
 
-    // A call of its own limits, stopped by one of them; and one that its caller gives up on.
+    // A call with limits of its own, stopped by one of them, and a call that its caller cancels.
     let long = json!({"from": 1000, "step_ms": 0});
     let little = Limits { fuel: 50_000, ..limits };
     let stopped = host.call(Call::new("slow__countdown", long).limits(little)).await;

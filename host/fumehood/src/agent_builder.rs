@@ -1,4 +1,4 @@
-//! An agent over the tools of a host, with everything that was not chosen at its usual setting.
+//! The builder of an agent over the tools of a host.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,11 +31,16 @@ const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 
 type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 
-/// An agent in the making: [`Host::agent`].
+/// A builder of an agent over the tools of a host, made by [`Host::agent`].
 ///
-/// Unless said otherwise: the native driver; the pipeline over the host's tools, of which **none may be called** until
-/// they are allowed; one rule, that arguments have at most 1 MiB; the budget of [`Budget::default`]; nothing is kept;
-/// nobody is asked.
+/// The defaults are:
+///
+/// - the native driver
+/// - the pipeline over the host's tools, of which **none may be called** until they are allowed
+/// - one rule: arguments have at most 1 MiB
+/// - the budget of [`Budget::default`]
+/// - no records
+/// - no approver
 #[must_use = "nothing happens before `build`"]
 pub struct AgentBuilder {
     host: Host,
@@ -65,8 +70,8 @@ impl fmt::Debug for AgentBuilder {
 }
 
 impl Host {
-    /// An agent that asks this model and calls tools of this host, once they are allowed. Tools that are loaded later
-    /// are the agent's as well.
+    /// Creates a builder of an agent for this model and the tools of this host, as far as they are allowed. Tools that
+    /// are loaded later are included.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -80,7 +85,7 @@ impl Host {
     /// let host = Host::builder().build()?;
     /// host.load(Load::path(path)).await?;
     ///
-    /// // A model of any provider stands here; this one says what it was told to say.
+    /// // In place of a model of a provider, this one follows a script.
     /// let model = ScriptedModel::new(vec![
     ///     ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#),
     ///     ScriptedReply::text("It is 8.").expect_text("8"),
@@ -115,16 +120,16 @@ impl Host {
     }
 }
 
-/// Setters of what may be called.
+/// Setters of the tools that may be called.
 impl AgentBuilder {
-    /// Allows every tool there is, now and later, where neither a skill nor a channel says less: for programs that
-    /// load only what they want to be called.
+    /// Allows every tool, now and later, unless a skill or a channel restricts them: for programs that load only tools
+    /// that may be called.
     pub fn allow_everything(mut self) -> Self {
         self.allowlists.default = allowlist::DefaultAllowlist::Everything;
         self
     }
 
-    /// Allows these tools, by their full names, besides those that were allowed before.
+    /// Allows these tools, by their full names, in addition to those that were allowed before.
     pub fn allow<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         let tools = tools.into_iter().map(Into::into);
         match &mut self.allowlists.default {
@@ -149,30 +154,30 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a channel, or replaces the one of that name: the full names of the tools that may be called there.
+    /// Adds a channel, or replaces the one of that name. `tools` are the full names of the tools that may be called in
+    /// it.
     pub fn channel<N: Into<String>>(mut self, name: impl Into<String>, tools: impl IntoIterator<Item = N>) -> Self {
         self.allowlists.channels.insert(name.into(), tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Uses this channel: only its tools may be called, and while a skill is in use only those that both allow. Its list
-    /// is signed here; without a key of the host's own, with one that nobody else has. An envelope that a scope brings
-    /// along is replaced.
+    /// Uses this channel: only its tools may be called, and with a skill only those that both allow. Its list is signed
+    /// here, with the key of the allowlists or else with a random one. It replaces the envelope of [`Self::scope`].
     pub fn use_channel(mut self, name: impl Into<String>) -> Self {
         self.channel = Some(name.into());
         self
     }
 
-    /// Says in one go what may be called: skills, channels, their key. Replaces all that was said before.
+    /// Sets all allowlists at once: skills, channels and their key. Replaces those that were set before.
     pub fn allowlists(mut self, allowlists: Allowlists) -> Self {
         self.allowlists = allowlists;
         self
     }
 }
 
-/// Parts that take the place of the usual ones.
+/// Setters of parts that replace the defaults.
 impl AgentBuilder {
-    /// Sets the driver, which takes replies for decisions. The native driver by default.
+    /// Sets the driver, which reads decisions from replies. The default is the native driver.
     pub fn driver(mut self, driver: impl Driver + 'static) -> Self {
         self.agent = self.agent.driver(driver);
         self.driven = true;
@@ -186,50 +191,50 @@ impl AgentBuilder {
         self
     }
 
-    /// Functions of the host's own that are tools besides those of components.
+    /// Sets the built-in tools: functions of this program, in addition to the tools of components.
     pub fn built_ins(mut self, tools: Arc<BuiltIns>) -> Self {
         self.built_ins = tools;
         self
     }
 
-    /// A further registry of tools, such as [`McpTools`](crate::McpTools): asked after those of its family that are there.
+    /// Adds a provider of tools, such as [`McpTools`](crate::McpTools). It is searched after those of the same kind.
     pub fn provider(self, family: Arc<dyn ToolProvider>) -> Self {
         self.pipeline(move |pipeline| pipeline.provider(family))
     }
 
-    /// Gives the model notes of its own, and three tools to use them, which may always be called.
+    /// Gives the model notes of its own, and three tools to read, write and search them, which are always allowed.
     pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
         self.memory = Some(memory);
         self
     }
 
-    /// Maximum size of the arguments of a call, in bytes. 1 MiB.
+    /// Sets the maximum size of the arguments of a call, in bytes. The default is 1 MiB.
     pub fn argument_bytes(mut self, bytes: usize) -> Self {
         self.argument_bytes = bytes;
         self
     }
 
-    /// Refuses tools of components with arguments of these names: they would let the model choose on whose behalf they run.
-    /// Without this, such names are data like any other. For tools of servers, see
+    /// Refuses tools of components with arguments of these names: they would let the model choose on whose behalf they
+    /// run. Without this, such names are data like any other. For tools of servers, see
     /// [`McpTools::without_arguments`](crate::McpTools::without_arguments).
     pub fn actor_arguments(mut self, names: ActorArguments) -> Self {
         self.actor_arguments = names;
         self
     }
 
-    /// Changes the pipeline before it is made: rules, judges, hooks, policies, further registries.
+    /// Configures the pipeline before it is built: rules, judges, hooks, policies, further providers.
     pub fn pipeline(mut self, change: impl FnOnce(PipelineBuilder) -> PipelineBuilder + Send + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
     }
 
-    /// Keeps what happens in this file: [`EventLog::open`] with its usual options. The log is closed with the agent.
+    /// Records in an event log in this file: [`EventLog::open`] with default options. The log is closed with the agent.
     pub fn event_log(mut self, path: impl Into<PathBuf>) -> Self {
         self.log = Some(path.into());
         self
     }
 
-    /// Records there instead of in a file.
+    /// Sets the recorder. It takes precedence over [`Self::event_log`].
     pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
         self
@@ -241,28 +246,29 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the clock.
+    /// Sets the clock. The default is that of the system.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Sets who is asked about calls that a guardrail does not decide, and about more turns when those have run out.
+    /// Sets the approver, who is asked about calls that a guardrail does not decide on, and for more turns when they
+    /// have run out.
     pub fn approver(mut self, human: Arc<dyn Approver>) -> Self {
         self.human = Some(human);
         self
     }
 }
 
-/// The session.
+/// Setters of the session.
 impl AgentBuilder {
-    /// Sets the configuration of the session, in place of what was set of it before.
+    /// Sets the configuration of the session. Replaces the budget and the prompt that were set before.
     pub fn config(mut self, config: SessionConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Limits what the session may use.
+    /// Sets the limits of the session.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.config.budget = budget;
         self
@@ -274,25 +280,25 @@ impl AgentBuilder {
         self
     }
 
-    /// On whose behalf everything runs; without this on a guest's.
+    /// Sets the actor on whose behalf everything runs. The default is a guest.
     pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
         self.scope.actor = Some(actor.into());
         self
     }
 
-    /// The agent's state, as JSON text: a snapshot for tools that were granted it, until a hook changes it.
+    /// Sets the agent's state, as JSON text: a snapshot for tools that were granted it, until a hook changes it.
     pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
         self.scope.state = Some(state.into());
         self
     }
 
-    /// Actor, skill, envelope and state of every batch. Replaces what was said about them before.
+    /// Sets the actor, skill, envelope and state of every batch. Replaces those that were set before.
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Fuel that the session shares with others.
+    /// Sets the fuel that the session shares with others.
     pub fn tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
         self.agent = self.agent.tenant_fuel(fuel);
         self
@@ -304,17 +310,16 @@ impl AgentBuilder {
         self
     }
 
-    /// Keeps in the records what the model is told and what it says: see
-    /// [`AgentBuilder::keep_texts`](fumehood_agent::agent::LoopBuilder::keep_texts).
+    /// Records the texts of requests and replies: see [`LoopBuilder::keep_texts`].
     pub fn keep_texts(mut self) -> Self {
         self.agent = self.agent.keep_texts();
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
     /// # Errors
-    /// If a name is one of nothing, a tool is none for models, or the event log does not open.
+    /// If a name is unknown, a tool cannot be presented to a model, or the event log cannot be opened.
     pub fn build(mut self) -> Result<Agent, AgentError> {
         let recorder: Arc<dyn Recorder> = match (self.recorder.take(), self.log.take()) {
             (Some(recorder), _) => recorder,
@@ -370,7 +375,7 @@ impl AgentBuilder {
     }
 }
 
-/// The signed list of a channel.
+/// Signs the list of a channel, with a random key if there is none.
 fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AgentError> {
     if !allowlists.channels.contains_key(channel) {
         return Err(AgentError::UnknownChannel(channel.to_owned()));
@@ -381,7 +386,7 @@ fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AgentErr
     Ok(allowlists.seal(channel, None, None, None)?.into())
 }
 
-/// Allows these tools besides the others.
+/// Allows these tools in addition to the others.
 fn always<const N: usize>(default: &mut allowlist::DefaultAllowlist, names: [&str; N]) {
     let names = names.map(str::to_owned);
     match default {

@@ -11,16 +11,16 @@ use fumehood_event_log::OpenError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// A tool of the host is none for models.
+    /// A tool of the host cannot be presented to a model.
     #[error("a tool of the host cannot be shown to a model")]
     Tool(#[from] ContractError),
     /// The tools of the memory cannot be registered.
     #[error("the tools of the memory cannot be registered")]
     Memory(#[from] MemoryToolsError),
-    /// The skill in use is none of the host's.
+    /// The skill in use does not exist.
     #[error("the skill '{0}' is to be used, and there is none of that name; add it with `skill` or correct the name")]
     UnknownSkill(String),
-    /// The channel in use is none of the host's.
+    /// The channel in use does not exist.
     #[error(
         "the channel '{0}' is to be used, and there is none of that name; add it with `channel` or correct the name"
     )]
@@ -31,13 +31,13 @@ pub enum AgentError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers to sign the list of a channel with; give the allowlists a key")]
     Random,
-    /// The path of a call cannot be set up.
+    /// The pipeline cannot be built.
     #[error("the path of a call cannot be set up")]
     Pipeline(#[from] PipelineError),
-    /// The event log does not open.
+    /// The event log cannot be opened.
     #[error("the event log cannot be opened")]
     Log(#[from] OpenError),
-    /// The agent's own parts do not fit.
+    /// A part of the agent is missing, or the system has no random bytes for the id of its session.
     #[error("the agent cannot be put together")]
     Agent(#[from] BuildError),
 }

@@ -1,4 +1,4 @@
-//! A component that has to be what somebody approved before its tools can be called.
+//! The comparison of a component with what an operator approved.
 
 use std::path::PathBuf;
 
@@ -9,16 +9,16 @@ use fumehood_core::permission::Grant;
 use fumehood_core::result::CallError;
 use fumehood_runtime::{Component, Dialect};
 
-/// The demand that a component be approved, or not.
+/// The approval that calls of a component's tools require.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Pinning {
-    /// It can be called as it is.
+    /// None: the tools can be called.
     #[default]
     Off,
-    /// It has to be what was approved.
+    /// The component has to be what was approved.
     On {
         approved: Option<Box<Approval>>,
-        /// The folder that folders of its grant are told from.
+        /// The folder that folders of the grant are recorded relative to.
         base: Option<PathBuf>,
     },
 }
@@ -51,25 +51,25 @@ impl Pinning {
 }
 
 impl ApprovalCheck {
-    /// These parts, held against what was approved.
+    /// Compares these parts with what was approved.
     pub(crate) fn compare(parts: Manifest, approved: Option<&Approval>) -> Self {
         let standing = ApprovalStatus::compare(&parts, approved);
         Self { parts, standing }
     }
 
-    /// All that an approval of it would be about.
+    /// Returns the parts that an approval of the component covers.
     #[must_use]
     pub fn parts(&self) -> &Manifest {
         &self.parts
     }
 
-    /// The result of the comparison.
+    /// Returns the result of the comparison.
     #[must_use]
     pub fn standing(&self) -> &ApprovalStatus {
         &self.standing
     }
 
-    /// The answer to every call, unless it is approved.
+    /// Returns the error for every call, unless the component is approved.
     pub(crate) fn refusal(&self, component: &str) -> Option<CallError> {
         if self.standing.is_approved() {
             return None;

@@ -1,4 +1,4 @@
-//! Records of calls that no agent makes: those of a program, a person or an MCP client.
+//! Records of calls that are not made by an agent: those of a program, a person or an MCP client.
 //!
 //! They have the shape of an agent's records, so that one log holds both: a session starts, each of its calls is
 //! rejected or started, finished and answered, and the session ends.
@@ -17,12 +17,12 @@ use fumehood_core::result::{CallResult, Metadata};
 use fumehood_core::sanitize::{printable, truncate_str};
 use serde_json::{Map, Value, json};
 
-/// The maximum size of rejected arguments in a record. No tool ever saw them.
+/// Maximum size of rejected arguments in a record, in bytes. No tool received them.
 const MAX_REJECTED_BYTES: usize = 4096;
-/// The maximum length of an unknown tool's name in a record.
+/// Maximum length of an unknown tool's name in a record, in bytes.
 const MAX_NAME_BYTES: usize = 130;
 
-/// Chooses what is kept of the calls of a tool, by its full name.
+/// A function that returns the part of a tool's calls that is recorded, by its full name.
 type PersistPolicy = Arc<dyn Fn(&str) -> Persistence + Send + Sync>;
 
 /// Options of a [`CallLog`].
@@ -30,18 +30,20 @@ type PersistPolicy = Arc<dyn Fn(&str) -> Persistence + Send + Sync>;
 pub struct CallLogOptions {
     /// The origin of the calls, such as `call` or `serve mcp`. Every record has it.
     pub entry_point: String,
-    /// On whose behalf the session as a whole runs. Each call has an actor of its own.
+    /// The actor on whose behalf the session as a whole runs. Each call has an actor of its own.
     pub actor: Option<String>,
-    /// The point that a call waits for: its start is on disk, or the log has room for it.
+    /// The durability that a call waits for before it runs: its start is on disk, or in the queue of the log.
     pub durability: Durability,
-    /// True if the session ends with its only call. The end of the call is then written together with that of the session.
+    /// True if the session ends with its only call. The end of the call is then written together with that of the
+    /// session.
     pub is_single_call: bool,
-    /// Chooses what is kept of arguments and results, by the full name of a tool. By default all of it.
+    /// Returns the part of arguments and results that is recorded, by the full name of a tool. The default is all of
+    /// them.
     pub persist: PersistPolicy,
 }
 
 impl CallLogOptions {
-    /// Records calls from this entry point: queued, with arguments and results.
+    /// Returns options for calls from this entry point: queued, with full arguments and results.
     #[must_use]
     pub fn new(entry_point: impl Into<String>) -> Self {
         let (entry_point, persist) = (entry_point.into(), Arc::new(|_: &str| Persistence::Full));
@@ -59,19 +61,19 @@ impl fmt::Debug for CallLogOptions {
     }
 }
 
-/// A log of calls was not begun.
+/// Errors of [`CallLog::begin`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallLogError {
-    /// The system has no random numbers to name the session with.
+    /// The system has no random bytes for the id of the session.
     #[error("the system gave no random bytes to name the session of the event log with")]
     Random(#[source] getrandom::Error),
-    /// The log refuses the first record.
+    /// The recorder refuses the first record.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
 
-/// One session of calls in an event log. Cheap to clone; all clones are the same session.
+/// A session of calls in an event log. Cheap to clone; clones share the session.
 #[derive(Clone)]
 pub struct CallLog {
     inner: Arc<Inner>,
@@ -86,36 +88,36 @@ struct Inner {
 }
 
 impl CallLog {
-    /// Begins a session.
+    /// Starts a session.
     ///
     /// # Errors
-    /// The log refuses its first record, or there are no random numbers to name it with.
+    /// If the recorder refuses the first record, or the system has no random bytes for the id of the session.
     pub async fn begin(recorder: Arc<dyn Recorder>, options: CallLogOptions) -> Result<Self, CallLogError> {
         let session = format!("c{:016x}", getrandom::u64().map_err(CallLogError::Random)?);
         let (records, calls) = (AtomicU64::new(0), AtomicU64::new(0));
         let log = Self { inner: Arc::new(Inner { recorder, options, session, records, calls }) };
-        // On disk no later than the start of the first call, which comes after it.
+        // It is on disk no later than the start of the first call, which is recorded after it.
         let started = log.of_session(RecordKind::SessionStarted, None);
         let durability = if log.inner.options.is_single_call { Durability::Deferred } else { Durability::Queued };
         log.inner.recorder.record(started, durability).await?;
         Ok(log)
     }
 
-    /// Ends the session: `status` in one word.
+    /// Ends the session. `status` is one word, such as `ok`.
     ///
     /// # Errors
-    /// The log refuses the record.
+    /// If the recorder refuses the record.
     pub async fn end(&self, status: &str) -> Result<(), RecordError> {
         self.record(self.of_session(RecordKind::SessionFinished, Some(status))).await
     }
 
-    /// The name of the session in the records.
+    /// Returns the id of the session in the records.
     #[must_use]
     pub fn session(&self) -> &str {
         &self.inner.session
     }
 
-    /// Prepares the records of one call. Nothing is recorded before it started or was rejected.
+    /// Prepares the records of one call. Nothing is recorded before the call starts or is rejected.
     #[must_use]
     pub fn entry(&self, call: &Call) -> CallEntry {
         let inner = &self.inner;
@@ -183,9 +185,9 @@ pub struct CallEntry {
     actor: Option<String>,
     client: Option<String>,
     persist: Persistence,
-    /// As the tool gets them.
+    /// The arguments as the tool gets them; set only if the policy redacts.
     arguments: Value,
-    /// The beginning of what was sent, until the call started.
+    /// The beginning of the arguments that were sent, until the call starts.
     rejected: Option<String>,
     last: String,
     is_running: bool,
@@ -193,24 +195,24 @@ pub struct CallEntry {
 }
 
 impl CallEntry {
-    /// Says which client made the call, as far as it named itself.
+    /// Sets the name of the client that made the call, if it gave one.
     #[must_use]
     pub fn with_client(mut self, client: Option<String>) -> Self {
         self.client = client;
         self
     }
 
-    /// The name of the call in the records.
+    /// Returns the id of the call in the records.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.call
     }
 
-    /// Records that the call passed every check and runs now, with these arguments, a tool of these bytes.
+    /// Records the start of the call, after it passed every check. `digest` is that of the component.
     ///
     /// # Errors
-    /// The log refuses the record. Then the tool must not run. [`Self::ended`] is still due: the log may keep the record
-    /// and write it later.
+    /// If the recorder refuses the record. The tool must not run then. [`Self::ended`] has to be called nevertheless,
+    /// because the log may write the record later.
     pub async fn started(&mut self, arguments: &Value, digest: Option<Digest>) -> Result<(), RecordError> {
         self.digest = digest;
         self.rejected = None;
@@ -224,7 +226,7 @@ impl CallEntry {
         self.log.record(record).await
     }
 
-    /// Records how the call ended. A failure to record does not take the result back: the log tells the next call.
+    /// Records the end of the call. The result stands even if that fails: the log reports the failure to the next call.
     pub async fn ended(mut self, result: &CallResult) {
         self.has_ended = true;
         let status = result.error().map_or("ok", |error| error.kind.as_str());
@@ -240,7 +242,7 @@ impl CallEntry {
         });
         let inner = &self.log.inner;
         let last = if inner.options.is_single_call { Durability::Deferred } else { inner.options.durability };
-        // Both in one write.
+        // Deferred, so that both records are in one write.
         let first = if kept.is_some() { Durability::Deferred } else { last };
         let _next_call_is_told = inner.recorder.record(finished, first).await;
         if let Some(kept) = kept {
@@ -249,10 +251,10 @@ impl CallEntry {
     }
 
     fn rejection(&mut self, status: &str, result: Option<&CallResult>) -> Record {
-        // As JSON if that is what they are; else as text.
+        // As JSON if they are JSON, else as text.
         let sent = self.rejected.take().map(|text| serde_json::from_str(&text).unwrap_or(Value::from(text)));
         let arguments = sent.and_then(|arguments| self.persist.arguments(&arguments));
-        // The message repeats what was given, which may be what the tool keeps to itself.
+        // The message repeats the arguments, which the policy may exclude from the records.
         let error = match result.and_then(CallResult::error).filter(|_| self.persist.is_full()) {
             Some(error) => json!(error),
             None => json!({ "kind": status }),
@@ -286,7 +288,7 @@ impl fmt::Debug for CallEntry {
 }
 
 impl Drop for CallEntry {
-    /// Records a call that its caller gave up on, without waiting for the disk.
+    /// Records a call that its caller dropped, without waiting for the disk.
     fn drop(&mut self) {
         if self.has_ended {
             return;
@@ -299,7 +301,7 @@ impl Drop for CallEntry {
     }
 }
 
-/// Records how a call ended, if it is recorded.
+/// Records the end of a call if there is an entry for it.
 pub(crate) async fn ended(entry: Option<CallEntry>, result: CallResult) -> CallResult {
     if let Some(entry) = entry {
         entry.ended(&result).await;
@@ -317,13 +319,13 @@ fn usage(result: &CallResult) -> Value {
         "bytes": result.content().iter().map(Content::bytes).sum::<usize>(),
     });
     if let (false, Value::Object(body)) = (requests.is_empty(), &mut body) {
-        // Method, host, status and sizes, and nothing of what was asked or answered.
+        // Method, host, status and sizes only, nothing of the bodies.
         body.insert("requests".to_owned(), json!(requests));
     }
     body
 }
 
-/// The beginning of arguments that no tool has accepted yet.
+/// Returns the beginning of arguments that are not checked yet.
 fn beginning_of(arguments: &Arguments) -> String {
     match arguments {
         Arguments::Text(text) => truncate_str(text, MAX_REJECTED_BYTES).to_owned(),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call_log::CallEntry;
 use crate::host::Host;
 
-/// Options of one call: see [`Host::call_with`].
+/// Options of one call, for [`Host::call_with`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,29 +53,29 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// No observer, no way to cancel but dropping the future, no record.
+    /// Creates options without an observer, a cancellation token or a record.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells `observer` what this call says while it runs, whether or not anybody watches the whole host. Its methods run while
-    /// the guest waits, and must not block.
+    /// Sets an observer of this call, in addition to subscribers of the host. Its methods run while the guest waits,
+    /// and must not block.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Stops the guest within milliseconds once `cancelled` is cancelled. The result then has the kind `cancelled`, and says what
-    /// the call cost until then.
+    /// Stops the guest within milliseconds once `cancelled` is cancelled. The result then has the kind `cancelled`, and
+    /// the cost of the call until then.
     #[must_use]
     pub fn cancelled_by(mut self, cancelled: CancellationToken) -> Self {
         self.cancelled = Some(cancelled);
         self
     }
 
-    /// Records the call as `entry`: before it runs, and how it ended. A call that cannot be recorded does not run; it fails with
+    /// Records the start and the end of the call in `entry`. A call that cannot be recorded does not run; it fails with
     /// the kind `host`.
     #[must_use]
     pub fn recorded_as(mut self, entry: CallEntry) -> Self {
@@ -94,19 +94,19 @@ impl fmt::Debug for CallOptions {
 }
 
 impl Host {
-    /// Calls a tool, as [`Self::call`] does, with options for this call alone.
+    /// Like [`Self::call`], with options for this call.
     pub async fn call_with(&self, call: Call, options: CallOptions) -> CallResult {
         let CallOptions { observer, cancelled, entry } = options;
         self.call_observed(call, observer, cancelled, entry).await
     }
 
     /// Calls a tool until `cancelled` completes; then the guest is stopped within milliseconds, and the result has the
-    /// kind `cancelled` and says what the call cost until then.
+    /// kind `cancelled` and the cost of the call until then.
     pub async fn call_until(&self, call: Call, cancelled: impl Future) -> CallResult {
         self.call_recorded(call, None, cancelled).await
     }
 
-    /// Like [`Self::call_until`], and records the call as `entry` if one is given: before it runs, and how it ended.
+    /// Like [`Self::call_until`], and records the start and the end of the call in `entry` if there is one.
     ///
     /// A call that cannot be recorded does not run; it fails with the kind `host`.
     pub async fn call_recorded(&self, call: Call, entry: Option<CallEntry>, cancelled: impl Future) -> CallResult {

@@ -1,4 +1,4 @@
-//! Events on their way to whoever watches.
+//! Events of a host, and their subscribers.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,15 +13,15 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
-/// Events that a slow subscriber may lag behind before it loses some.
+/// Maximum number of events that a slow subscriber may lag behind before it loses some.
 ///
-/// A result may be large, so this also bounds what a subscriber that never reads makes the host hold.
+/// Results may be large, so this also bounds the memory that a subscriber that never reads costs the host.
 const BACKLOG: usize = 256;
 
-/// Hands every event to every subscriber and never waits for one.
+/// A channel that sends every event to every subscriber and never waits for one.
 pub(crate) struct Bus {
     sender: broadcast::Sender<Event>,
-    /// So that a host that nobody watches spends nothing on events.
+    /// The number of subscribers. Without any, no event is created.
     watchers: Arc<AtomicUsize>,
 }
 
@@ -41,7 +41,7 @@ impl Bus {
 
     pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
         if self.is_watched() {
-            // It fails only if everybody has just left.
+            // It fails only if the last subscriber has just been dropped.
             let _ = self.sender.send(event());
         }
     }
@@ -61,7 +61,7 @@ impl Observer for Bus {
     }
 }
 
-/// Tells one more of a call, besides everybody else.
+/// An observer that forwards everything about a call to a second one and to the bus.
 pub(crate) struct Tee {
     pub(crate) bus: Arc<Bus>,
     pub(crate) also: Arc<dyn Observer>,
@@ -84,8 +84,8 @@ impl Observer for Tee {
     }
 }
 
-/// The events of one host, from the moment of [`crate::Host::subscribe`] on: a [`Stream`] that ends with the host. Of calls that
-/// were running already it has the end, not the log lines and progress.
+/// The events of one host, from the moment of [`crate::Host::subscribe`] on: a [`Stream`] that ends once the host is
+/// dropped. For calls that were already running it has the end, but neither log lines nor progress.
 pub struct EventStream {
     stream: BroadcastStream<Event>,
     watchers: Arc<AtomicUsize>,
@@ -106,7 +106,7 @@ impl Drop for EventStream {
 /// An item of a subscription.
 #[derive(Debug, Clone)]
 pub enum Observed {
-    /// Something happened.
+    /// An event of the host.
     Event(Event),
     /// The subscriber was too slow and missed this many events.
     Lost(u64),
@@ -126,7 +126,7 @@ impl Stream for EventStream {
 }
 
 impl EventStream {
-    /// Waits for the next event; `None` once the host is gone.
+    /// Waits for the next event; `None` once the host is dropped.
     pub async fn next(&mut self) -> Option<Observed> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -29,10 +29,10 @@ use crate::tool::Tool;
 
 /// Maximum number of known names in the answer to an unknown one.
 const MAX_SUGGESTIONS: usize = 20;
-/// Characters of an unknown name that are repeated: as many as the longest full name may have.
+/// Maximum length of an unknown name that an error repeats, in characters: that of the longest full name.
 const MAX_NAME_CHARS: usize = 130;
 
-/// A set of loaded tools and the sandbox that runs them. Cheap to clone; all clones are the same host.
+/// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,
@@ -67,7 +67,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// All of them, in the order of their full names.
+    /// Returns all tools, sorted by their full names.
     pub(crate) fn in_order(&self) -> Vec<Arc<Tool>> {
         let mut tools: Vec<_> = self.by_name.values().cloned().collect();
         tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
@@ -100,8 +100,8 @@ impl Host {
 
     /// Loads a component. Its tools can be called as soon as this returns, as `name__tool`.
     ///
-    /// Files are read, and components compiled, on threads of the host's own. Guest code runs at most once, to describe the
-    /// tools, within the limits of an ordinary call.
+    /// Files are read, and components compiled, on threads of the host's own. Guest code runs at most once, to describe
+    /// the tools, within the limits of an ordinary call.
     ///
     /// # Errors
     /// See [`LoadError`]. What was loaded before stays as it was.
@@ -111,8 +111,8 @@ impl Host {
 
     /// Loads a component in place of the one that has its name now, or beside the others if there is none.
     ///
-    /// The tools change in one step: there is no moment at which the name has none. Calls that run end as they began, on
-    /// what was loaded before.
+    /// The tools change in one step, so the name is never without a component. Running calls continue with the
+    /// component that they started with.
     ///
     /// # Errors
     /// See [`LoadError`]. What was loaded before stays as it was, and can be called.
@@ -150,7 +150,7 @@ impl Host {
         Ok(component)
     }
 
-    /// Reads a component and decides where it runs, on a thread where that holds up nobody.
+    /// Reads a component and decides where it runs, on a thread for blocking work.
     async fn read(&self, load: Load, name: &Namespace, pinning: &Pinning) -> Result<(Vec<u8>, Isolation), LoadError> {
         let (sandbox, policy) = (self.inner.sandbox.clone(), self.inner.isolation);
         let (name, pinning) = (name.clone(), pinning.clone());
@@ -166,7 +166,7 @@ impl Host {
         self.inner.sandbox.off_thread(read).await.ok_or(LoadError::Host)?
     }
 
-    /// Forgets a component. Calls that run go on to their end. Says whether there was such a component.
+    /// Unloads a component, and returns whether it was loaded. Running calls continue to their end.
     pub fn unload(&self, name: &str) -> bool {
         let Ok(name) = Namespace::parse(name) else { return false };
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,7 +177,7 @@ impl Host {
         removed
     }
 
-    /// All tools, in the order of their full names. Those that need approval are among them: see [`Tool::is_approved`].
+    /// Returns all tools, sorted by their full names, including those that need approval: see [`Tool::is_approved`].
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<Tool>> {
         self.inner.tools.load().in_order()
@@ -188,24 +188,27 @@ impl Host {
         self.inner.tools.load_full()
     }
 
-    /// The limits of schemas and of arguments.
+    /// Returns the limits of schemas and of arguments.
     #[must_use]
     pub fn gate_limits(&self) -> &GateLimits {
         &self.inner.gate
     }
 
-    /// The tool of that full name.
+    /// Returns the tool with that full name.
     #[must_use]
     pub fn tool(&self, full_name: &str) -> Option<Arc<Tool>> {
         self.inner.tools.load().by_name.get(full_name).cloned()
     }
 
-    /// Calls a tool. Whatever happens comes back as a [`CallResult`]; dropping the future stops the guest.
+    /// Calls a tool. Every outcome is returned as a [`CallResult`]. Dropping the future stops the guest.
     ///
     /// Works on any executor. The first slice of a guest may run on the thread that polls this future: a few
     /// milliseconds, or one bulk instruction over at most 64 MiB. Everything after that runs on threads of the host's
-    /// own. Arguments and results are checked on the polling thread, outside the deadline; [`GateLimits::work`] bounds
-    /// what that takes.
+    /// own.
+    ///
+    /// Arguments and results are checked on the polling thread if that takes a few milliseconds at most, and otherwise
+    /// on a thread of the host's own; [`GateLimits::work`] bounds what a check takes. The check of the arguments does
+    /// not count towards the deadline. A check of the result on another thread does.
     pub async fn call(&self, call: Call) -> CallResult {
         self.call_observed(call, None, None, None).await
     }
@@ -235,7 +238,7 @@ impl Host {
             None => Ok(()),
         };
         if let Err(error) = started {
-            // Nothing runs that cannot be recorded.
+            // A call that cannot be recorded must not run.
             let message = format!("the tool was not called, because that could not be recorded: {error}");
             return call_log::ended(entry, pending.refused(CallError::new(ErrorKind::Host, message))).await;
         }
@@ -246,13 +249,15 @@ impl Host {
         call_log::ended(entry, pending.finished(execution)).await
     }
 
-    /// The events of this host from now on. Reading slowly loses events, with a count; it never slows a call.
+    /// Subscribes to the events of this host from now on. A slow subscriber loses events, and gets their number; it
+    /// never slows a call.
     #[must_use]
     pub fn subscribe(&self) -> EventStream {
         self.inner.bus.subscribe()
     }
 
-    /// A number that grows whenever a component is loaded or unloaded, after its tools can or cannot be called.
+    /// Returns a receiver of a number that grows whenever a component is loaded or unloaded, once its tools can or
+    /// cannot be called.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()
@@ -262,19 +267,20 @@ impl Host {
         self.inner.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Number of calls that are running guest code right now.
+    /// Returns the number of calls that are running guest code right now.
     #[must_use]
     pub fn running(&self) -> usize {
         self.inner.sandbox.running()
     }
 
-    /// The limits of a call that brings none, of a component that was given none.
+    /// Returns the limits of a call without limits of its own, to a component without limits of its own.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
     }
 
-    /// Takes no more calls, waits at most `grace` for those that run, then stops the rest: they end as `cancelled`.
+    /// Accepts no more calls, waits at most `grace` for those that run, and then stops the rest, which end with the
+    /// kind `cancelled`.
     pub async fn shutdown(&self, grace: Duration) {
         self.inner.sandbox.shutdown(grace).await;
     }
@@ -316,7 +322,8 @@ impl Host {
         Ok((Arc::clone(tool), limits))
     }
 
-    /// Two names that look alike are taken for one, so that nobody can pass for another.
+    /// Checks that no other component has this name. Names that differ only in `-` and `_` count as equal, so that no
+    /// component can be mistaken for another.
     fn check_free(&self, name: &Namespace, place: Place) -> Result<(), LoadError> {
         let folded = |name: &Namespace| name.as_str().replace('-', "_");
         let is_other = |taken: &&Namespace| place == Place::Free || *taken != name;
@@ -343,13 +350,13 @@ impl Host {
 /// The place for a component among those that are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Beside the others: nothing may have its name.
+    /// Beside the others: no component may have its name.
     Free,
-    /// In place of what has its name.
+    /// In place of the component that has its name.
     Taken,
 }
 
-/// A call that has not ended. If its caller stops waiting, that is how it ended, and an event says so.
+/// A call that has not ended. If its caller drops it, it ends as cancelled, with an event.
 struct Pending<'a> {
     host: &'a Host,
     names: Option<(String, String)>,
@@ -383,7 +390,7 @@ impl Drop for Pending<'_> {
     }
 }
 
-/// Returns the error for a name that no tool has, with the names of some that there are.
+/// Returns the error for an unknown name, with some of the known names.
 fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> CallError {
     let mut known: Vec<_> = known.collect();
     known.sort_unstable();

@@ -1,4 +1,4 @@
-//! The tools of a host as a registry of the agent loop: what a model calls runs in the sandbox.
+//! The tools of a host as a [`ToolProvider`] of the agent loop. Calls run in the sandbox.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use fumehood_runtime::{Invocation as Running, Observer};
 use crate::host::{Host, Tools};
 use crate::tool::Tool;
 
-/// The tools of a host, in the order of their names. What is loaded later shows up, what is unloaded is gone.
+/// The tools of a host, sorted by their names. The set follows components that are loaded and unloaded.
 ///
-/// A tool that is loaded later and cannot be shown to a model is left out: see [`HostTools::left_out`].
+/// A tool that is loaded later and cannot be presented to a model is left out: see [`HostTools::left_out`].
 pub struct HostTools {
     host: Host,
     actor_arguments: ActorArguments,
@@ -41,7 +41,7 @@ struct View {
     left_out: Vec<ContractError>,
 }
 
-/// One tool of a component, as the loop sees it.
+/// A tool of a component, as the loop sees it.
 struct ComponentTool {
     host: Host,
     tool: Arc<Tool>,
@@ -49,19 +49,19 @@ struct ComponentTool {
 }
 
 impl HostTools {
-    /// The tools that `host` holds, now and later.
+    /// Creates a provider of the tools of `host`, now and later.
     ///
     /// # Errors
-    /// If one that it holds now cannot be shown to a model.
+    /// If a tool that is loaded now cannot be presented to a model.
     pub fn of(host: &Host) -> Result<Self, ContractError> {
         Self::without_arguments(host, ActorArguments::none())
     }
 
-    /// Like [`HostTools::of`], for an operator who wants no tool to have arguments of these names: they would let the model
-    /// choose on whose behalf it runs.
+    /// Like [`HostTools::of`], and refuses tools with arguments of these names: they would let the model choose the
+    /// actor.
     ///
     /// # Errors
-    /// If a tool that `host` holds now cannot be shown to a model, or has such an argument.
+    /// If a tool that is loaded now cannot be presented to a model, or has such an argument.
     pub fn without_arguments(host: &Host, actor_arguments: ActorArguments) -> Result<Self, ContractError> {
         let mut view = View::new(host, host.set(), &[], &actor_arguments);
         match view.left_out.pop() {
@@ -70,13 +70,14 @@ impl HostTools {
         }
     }
 
-    /// Reasons why tools of the host are not shown to models, as far as any are not.
+    /// Returns the reasons for tools of the host that are not presented to models.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
         self.view().left_out.iter().map(ToString::to_string).collect()
     }
 
-    /// Made anew when the host's set of tools is another. Two callers may both do that; both come to the same.
+    /// Returns the view, and builds a new one if the host's set of tools has changed. Two callers may build it at the
+    /// same time, with the same result.
     fn view(&self) -> Arc<View> {
         let (view, now) = (self.view.load_full(), self.host.set());
         if Arc::ptr_eq(&view.of, &now) {
@@ -89,7 +90,7 @@ impl HostTools {
 }
 
 impl View {
-    /// Tools that were there before keep their contracts.
+    /// Builds the view of a set of tools. Tools of the view before keep their contracts.
     fn new(host: &Host, of: Arc<Tools>, before: &[Arc<ComponentTool>], actor_arguments: &ActorArguments) -> Self {
         let (mut tools, mut left_out) = (Vec::new(), Vec::new());
         for tool in of.in_order() {
@@ -141,7 +142,7 @@ fn as_described(tool: &Tool) -> Spec {
     let definition = tool.definition();
     Spec {
         name: tool.full_name().to_owned(),
-        // Cleaned by the contract, which also takes the tags of prompts out.
+        // Raw, because the contract escapes hidden characters and the tags of prompts.
         description: definition.description.expose_raw().clone(),
         parameters: definition.input_schema.expose_raw().clone(),
         annotations: definition.annotations,
@@ -149,8 +150,8 @@ fn as_described(tool: &Tool) -> Spec {
     }
 }
 
-/// Describes a tool without any word of its own, because no model may read those before an operator has. It takes any
-/// arguments, because the answer is always that it needs approval.
+/// Describes a tool without text of its own, because no model may read that before an operator approved it. It accepts
+/// any arguments, because the result is always that it needs approval.
 fn in_quarantine(tool: &Tool) -> Spec {
     Spec {
         description: "Can not be called now: an operator has to approve it first.".to_owned(),
@@ -184,7 +185,7 @@ impl AgentTool for ComponentTool {
     }
 }
 
-/// Tells the agent loop of a call's progress.
+/// An observer that forwards the progress of a call to the agent loop.
 struct ForAgent(Partials);
 
 impl Observer for ForAgent {

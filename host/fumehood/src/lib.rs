@@ -1,8 +1,8 @@
 //! Put a host for untrusted WebAssembly tools inside your own service.
 //!
-//! A [`Host`] loads tools and calls them. Every call runs in a fresh WebAssembly instance, with fuel, a deadline that
-//! is really kept, a memory ceiling, and none of the powers that you did not grant. Its arguments are checked against
-//! the tool's schema before any guest code runs. However it ends, you get a [`CallResult`].
+//! A [`Host`] loads tools and calls them. Every call runs in a fresh WebAssembly instance, with fuel, an enforced
+//! deadline, a memory ceiling, and none of the powers that you did not grant. Its arguments are checked against the
+//! tool's schema before any guest code runs. Every outcome is returned as a [`CallResult`].
 //!
 //! ```
 //! use fumehood::{Call, Host, Load};
@@ -30,8 +30,8 @@
 //! - Isolation: [`HostBuilder::workers`] runs components in processes of their own, in a jail of the kernel.
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.
-//! - Watching: one call with an [`Observer`] of its own ([`Host::call_with`]), or all of them with [`Host::subscribe`], whose
-//!   subscribers lose events if they are slow.
+//! - Watching: one call with an [`Observer`] of its own ([`Host::call_with`]), or all of them with [`Host::subscribe`],
+//!   whose subscribers lose events if they are slow.
 //! - Answering over HTTP: [`ErrorKind::http_status`].
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
 //!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
@@ -40,9 +40,9 @@
 //!
 //! # Build settings
 //!
-//! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for development builds.
-//! Without the first, compiling components is very slow; the second keeps the compiler from leaving out a constant now and then,
-//! which ends in `undefined hidden symbol` when linking. Release builds need neither.
+//! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for
+//! development builds. Without the first, compiling components is very slow; the second keeps the compiler from leaving
+//! out a constant now and then, which ends in `undefined hidden symbol` when linking. Release builds need neither.
 //!
 //! ```toml
 //! [profile.dev.package."*"]

@@ -1,4 +1,4 @@
-//! Loading: where the bytes come from, what the component is called, and whether its schemas are acceptable.
+//! Loading of components: the source of the bytes, the name, and the check of the schemas.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,7 @@ use crate::approval_check::{ApprovalCheck, Pinning};
 use crate::tool::Tool;
 use crate::wit_docs::WitDocs;
 
-/// A component to load, and how.
+/// A component to load, with its options.
 #[derive(Debug, Clone)]
 pub struct Load {
     source: Source,
@@ -50,27 +50,27 @@ pub enum LoadError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// It is a folder, a device, a pipe.
+    /// The path is that of a folder, a device or a pipe.
     #[error("{0} is not a regular file; give the path of a component")]
     NotAFile(PathBuf),
-    /// There is no name for it.
+    /// The component has no valid name.
     #[error("the component needs a name: {reason}; name it yourself with `Load::named`")]
     Name {
-        /// The fault of the name that it would have.
+        /// The error of the name that it would have.
         reason: NameError,
     },
-    /// Another component is called the same.
+    /// Another component has the same name.
     #[error("a component named `{0}` is loaded already; give this one another name, or unload that one first")]
     NameTaken(Namespace),
-    /// The component itself is at fault.
+    /// The component is not valid, or cannot be compiled.
     #[error("cannot load `{name}`")]
     Component {
         /// The name of the component.
         name: Namespace,
-        /// The fault of the component.
+        /// The error of the component.
         source: Box<ComponentError>,
     },
-    /// One of its schemas is not acceptable.
+    /// A schema of one of its tools is not accepted.
     #[error("cannot load `{name}`: the {which} schema of its tool `{tool}` is refused")]
     Schema {
         /// The name of the component.
@@ -79,24 +79,24 @@ pub enum LoadError {
         tool: ToolName,
         /// `input` or `output`.
         which: &'static str,
-        /// The fault of the schema.
+        /// The error of the schema.
         source: Box<SchemaError>,
     },
-    /// The host broke, or is shutting down.
+    /// The host is shutting down, or panicked.
     #[error("the host could not read the component or compile its schemas: it is shutting down, or it panicked")]
     Host,
-    /// The limits make no sense.
+    /// The limits are not valid.
     #[error("the limits for the component cannot be kept")]
     Limits(#[from] LimitError),
 }
 
 impl Load {
-    /// A component in a file. It is called after the file, without `.wasm`.
+    /// Creates a load of a component in a file. Its name is that of the file, without `.wasm`.
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self::new(Source::Path(path.into()))
     }
 
-    /// A component in memory, with its name.
+    /// Creates a load of a component in memory, with its name.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self::new(Source::Bytes(bytes.into())).named(name)
     }
@@ -115,70 +115,73 @@ impl Load {
         }
     }
 
-    /// Calls it something else. The full name of its tools is `name__tool`.
+    /// Overrides the component's name. The full name of its tools is `name__tool`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Gives its calls other limits than the host's own.
+    /// Sets the limits of its calls, in place of the host's.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Grants it powers. Without this it has none.
+    /// Grants powers to the component. Without this it has none.
     #[must_use]
     pub fn grant(mut self, grant: Grant) -> Self {
         self.grant = grant;
         self
     }
 
-    /// Refuses it if it imports a power that it is not granted, whether it would use it or not.
+    /// Refuses the component if it imports a power that it is not granted, whether or not it would use it.
     ///
-    /// Most language runtimes import all of WASI, so this is for components that were built without.
+    /// Most language runtimes import all of WASI, so this is for components that were built without one.
     #[must_use]
     pub fn strict_imports(mut self) -> Self {
         self.strict_imports = true;
         self
     }
 
-    /// Its tools can be called only if it is what was approved; `None`: nothing was, so they cannot. A lock keeps
-    /// approvals: see [`crate::Lock::get`].
+    /// Allows calls of its tools only if the component is what was approved; with `None`, none can be called. Approvals
+    /// are stored in a lock: see [`crate::Lock::get`].
     ///
-    /// A component that is not what was approved is loaded all the same, so that it can be looked at. Then it has been
-    /// asked, without any power and within the limits of a call, what its tools are; nothing else of it ever runs.
+    /// A component that is not what was approved is loaded nevertheless, so that an operator can inspect it. Its code
+    /// has then run once, without any power and within the limits of a call, to describe its tools; no other code of it
+    /// ever runs.
     #[must_use]
     pub fn approval(mut self, approved: Option<Approval>) -> Self {
         self.pinning = Pinning::On { approved: approved.map(Box::new), base: None };
         self
     }
 
-    /// The same, and folders below `base` are told from there, so that an approval does not depend on where that is.
+    /// Like [`Self::approval`], with folders of the grant below `base` recorded relative to it, so that an approval
+    /// does not depend on the location of `base`.
     #[must_use]
     pub fn approval_below(mut self, base: impl Into<PathBuf>, approved: Option<Approval>) -> Self {
         self.pinning = Pinning::On { approved: approved.map(Box::new), base: Some(base.into()) };
         self
     }
 
-    /// Compiles it even if that takes many seconds.
+    /// Compiles the component even if that takes many seconds.
     #[must_use]
     pub fn allow_slow_compile(mut self) -> Self {
         self.allow_slow_compile = true;
         self
     }
 
-    /// Describes its tools with the doc comments of the WIT that it was made of. For components that export plain typed functions
-    /// and have lost theirs; one that describes its tools itself is refused.
+    /// Describes its tools with the doc comments of the WIT that it was built from. For components that export plain
+    /// typed functions and have lost their doc comments; a component that describes its tools itself is refused.
     #[must_use]
     pub fn docs(mut self, docs: WitDocs) -> Self {
         self.docs = Some(docs);
         self
     }
 
-    /// Runs its calls there, whatever the host does with others: see [`crate::HostBuilder::isolation`].
+    /// Sets where its calls run, in place of the host's policy. [`IsolationPolicy::Everything`] takes precedence: see
+    /// [`crate::HostBuilder::isolation`].
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = Some(isolation);
@@ -192,7 +195,7 @@ impl Load {
     /// Returns the name that it will have.
     ///
     /// # Errors
-    /// If it was given no name, and what it was given or its file name is none.
+    /// If the name that was set, or else the name of the file, is not valid.
     pub fn name(&self) -> Result<Namespace, LoadError> {
         let name = match (&self.name, &self.source) {
             (Some(name), _) => Namespace::parse(name),
@@ -223,7 +226,7 @@ impl Load {
         }
     }
 
-    /// The file that it is in, if it is in one.
+    /// Returns the file that the component is in, if it is in one.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::Path(path) => Some(path),
@@ -231,7 +234,7 @@ impl Load {
         }
     }
 
-    /// The bytes. A file over the cap is not read at all.
+    /// Reads the bytes. A file over [`MAX_COMPONENT_BYTES`] is not read at all.
     pub(crate) fn read(self, name: &Namespace) -> Result<Vec<u8>, LoadError> {
         let path = match self.source {
             Source::Bytes(bytes) => return Ok(bytes),
@@ -240,7 +243,8 @@ impl Load {
         let io = |source| LoadError::Read { path: path.clone(), source };
         let too_large =
             |size| Err(LoadError::Component { name: name.clone(), source: Box::new(ComponentError::TooLarge(size)) });
-        // Without waiting: opening a pipe would otherwise last until somebody writes. What is looked at is what was opened.
+        // Opened with `O_NONBLOCK`, because opening a pipe would otherwise block until a process writes to it. The
+        // metadata is that of the open file, which the path may not name any more.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let opened = rustix::fs::open(&path, flags, Mode::empty());
         let file = File::from(opened.map_err(|errno| io(errno.into()))?);
@@ -280,17 +284,17 @@ impl From<&str> for Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationPolicy {
-    /// None.
+    /// No component.
     Nothing,
-    /// All whose bytes are not those of an approval, also while they describe their tools: see
+    /// Components whose bytes are not those of an approval, also while they describe their tools: see
     /// [`crate::Load::approval`].
     Unapproved,
-    /// All, whatever [`crate::Load::isolation`] says.
+    /// All components, regardless of [`crate::Load::isolation`].
     Everything,
 }
 
 impl IsolationPolicy {
-    /// Decides where a component of these bytes runs, given the wish of its load.
+    /// Decides where a component of these bytes runs; `wanted` is the setting of its load.
     pub(crate) fn choose(self, wanted: Option<Isolation>, pinning: &Pinning, bytes: &[u8]) -> Isolation {
         match (self, wanted) {
             (Self::Everything, _) => Isolation::Process,
@@ -301,14 +305,15 @@ impl IsolationPolicy {
     }
 }
 
-/// `My Tools.wasm` → `my-tools`: what is not part of a name becomes a dash.
+/// Derives a name from that of a file: `My Tools.wasm` becomes `my-tools`. Other characters than `a-z` and `0-9` become
+/// dashes.
 fn from_file_name(path: &Path) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
     let dashed: String = stem.chars().map(|c| if matches!(c, 'a'..='z' | '0'..='9') { c } else { '-' }).collect();
     dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// The tools of a loaded component, each behind its gates.
+/// Creates the tools of a loaded component, and compiles their schemas.
 pub(crate) fn tools(
     name: &Namespace,
     component: &Component,
@@ -341,7 +346,8 @@ pub(crate) fn tools(
     component.definitions().iter().enumerate().map(gated).collect()
 }
 
-/// A result may be as large as its own cap says, and its strings too: the cap on arguments is there to protect tools.
+/// Returns the limits of results. A result, and each string in it, may have as many bytes as the limits of the call
+/// allow: the lower limits of arguments only protect tools.
 fn results_limits(gate: &GateLimits, limits: &Limits) -> GateLimits {
     let bytes = limits.output.max(gate.document_bytes);
     GateLimits { document_bytes: bytes, string_bytes: bytes, ..gate.clone() }

@@ -1,4 +1,4 @@
-//! `fumehood.lock`: what was approved, in a file.
+//! The lock: a file, `fumehood.lock`, with the approvals of an operator.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -13,23 +13,23 @@ use fumehood_core::name::{NameError, Namespace};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-/// The form that this program writes. It reads the ones before it, too.
+/// The version of the format that this program writes. It reads earlier ones, too.
 const VERSION: u32 = 2;
 /// Maximum wait for another process that is writing.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Between two looks whether it has written.
+/// Interval of the checks whether that process has finished.
 const POLL: Duration = Duration::from_millis(10);
-/// More than this is no lock: a component says at most some megabytes about itself.
+/// Maximum size of a lock, in bytes. The definitions of a component have a few megabytes at most.
 const MAX_BYTES: u64 = 64 << 20;
 const HEAD: &str = "\
 # What was approved, written by `fumehood approve`: not to be edited by hand.
 # Every entry is held against its pin, and an entry that does not fit it is refused.
 ";
 
-/// Approvals, by what the components are called in a host.
+/// Approvals, by the names of components and servers in a host.
 ///
-/// It keeps those from being called that changed since somebody looked at them. It does not keep out somebody who may
-/// write the file itself: they could approve things anyway.
+/// A lock prevents calls of components that have changed since an operator approved them. It does not protect against
+/// users who may write the file itself: they could approve components anyway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     path: PathBuf,
@@ -66,7 +66,7 @@ impl Approved {
     }
 }
 
-/// Errors of a lock. A lock is read as a whole or not at all.
+/// Errors of reading and writing a lock. A lock is read as a whole or not at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -78,18 +78,18 @@ pub enum LockError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// It is a folder, a device, a pipe, or too large.
+    /// The path is that of a folder, a device or a pipe, or the file is too large.
     #[error("the lock {0} is not a regular file of at most 64 MiB; remove it and approve the tools again")]
     NotALock(PathBuf),
-    /// It is not TOML of the right form.
+    /// The file is not TOML of the expected form.
     #[error("the lock {path} is damaged ({message}); restore it, or remove it and approve the tools again")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The fault and its place.
+        /// The error and its line.
         message: String,
     },
-    /// A later program wrote it.
+    /// The file was written by a later version of this program.
     #[error("the lock {path} has version {found}, and this program knows version {VERSION}; use a newer fumehood")]
     Version {
         /// The file.
@@ -97,17 +97,17 @@ pub enum LockError {
         /// Its version.
         found: u32,
     },
-    /// A name in it is no name.
+    /// A name in the file is not valid.
     #[error("the lock {path} has an entry with a bad name in line {line}; remove the entry")]
     Name {
         /// The file.
         path: PathBuf,
         /// The line, from 1 on.
         line: usize,
-        /// The fault of the name.
+        /// The error of the name.
         source: NameError,
     },
-    /// It has two entries for one name.
+    /// The file has two entries for one name.
     #[error(
         "the lock {path} has a second entry for `{name}` in line {line}; remove one, or approve `{name}` again after \
          removing both"
@@ -129,15 +129,15 @@ pub enum LockError {
         path: PathBuf,
         /// The line, from 1 on.
         line: usize,
-        /// Whose entry.
+        /// The name of the entry.
         name: Namespace,
         /// The two hashes.
         source: PinError,
     },
-    /// Another process writes it and does not come to an end.
+    /// Another process holds the lock for longer than ten seconds.
     #[error("another process has held the lock {0} for ten seconds; end it, or try again when it is done")]
     Busy(PathBuf),
-    /// It cannot be written. The old one is still there.
+    /// The file cannot be written. The old one is unchanged.
     #[error("cannot write the lock {path}; the old one was left as it was")]
     Write {
         /// The file.
@@ -169,23 +169,23 @@ struct WrittenEntry<N> {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenApproval<N> {
-    /// A text; where it is read from a file, with its place there.
+    /// The name as text, with its position if it is read from a file.
     name: N,
     pin: Digest,
     parts: Manifest,
 }
 
-/// Only what is needed to tell a later form from a damaged one.
+/// The version alone, to distinguish a later format from a damaged file.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
 }
 
 impl Lock {
-    /// Reads the lock at `path`. One that is not there has no approvals in it.
+    /// Reads the lock at `path`. A missing file is a lock without approvals.
     ///
     /// # Errors
-    /// If anything in it is not as it was written.
+    /// If the file cannot be read, is not a lock, or was edited by hand.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LockError> {
         let path = path.into();
         let approved = read_if_there(&path)?;
@@ -198,13 +198,13 @@ impl Lock {
         &self.path
     }
 
-    /// Returns the approval under that name.
+    /// Returns the approval of the component or server with that name.
     #[must_use]
     pub fn get(&self, name: &Namespace) -> Option<&Approval> {
         self.approved.approvals.get(name)
     }
 
-    /// Everything that was approved.
+    /// Returns all approvals, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Namespace, &Approval)> {
         self.approved.approvals.iter()
     }
@@ -215,22 +215,23 @@ impl Lock {
         self.approved.entries.get(name)
     }
 
-    /// Everything that was approved of how servers are started or reached.
+    /// Returns the approved ways to start or reach servers, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = (&Namespace, &Entry)> {
         self.approved.entries.iter()
     }
 
-    /// Approves these parts under that name, instead of what was approved before. Kept with [`Lock::save`].
+    /// Approves these parts under that name, in place of an earlier approval. [`Lock::save`] writes it to the file.
     pub fn approve(&mut self, name: Namespace, parts: Manifest) {
         self.change(Change::Approve(name, Box::new(Approval::new(parts))));
     }
 
-    /// Approves that the server of that name is started or reached as the entry says. Kept with [`Lock::save`].
+    /// Approves the way to start or reach the server of that name. [`Lock::save`] writes it to the file.
     pub fn approve_entry(&mut self, name: Namespace, entry: Entry) {
         self.change(Change::ApproveEntry(name, entry));
     }
 
-    /// Takes an approval back, and that of how a server is started. Kept with [`Lock::save`].
+    /// Revokes the approval under that name, and that of the way to start or reach the server. Returns whether there
+    /// was one. [`Lock::save`] writes it to the file.
     pub fn revoke(&mut self, name: &Namespace) -> bool {
         let was_there = self.get(name).is_some() || self.entry(name).is_some();
         self.change(Change::Revoke(name.clone()));
@@ -242,12 +243,12 @@ impl Lock {
         self.unsaved.push(change);
     }
 
-    /// Makes the changes in the file: what other processes wrote since it was read stays. The new file is written beside
-    /// the old one, which it then replaces: whoever reads sees one of them, whole.
+    /// Applies the changes to the file as it is now, so that changes of other processes are kept. The new file is
+    /// written beside the old one and then renamed over it, so that a reader always sees a complete file.
     ///
     /// # Errors
-    /// If the file cannot be read again, is held by another process for ten seconds, or cannot be written; then the old
-    /// one is still there.
+    /// If the file cannot be read again, another process holds it for ten seconds, or it cannot be written. The old
+    /// file is then unchanged.
     pub fn save(&mut self) -> Result<(), LockError> {
         let _held = self.hold()?;
         let mut approved = read_if_there(&self.path)?;
@@ -261,7 +262,7 @@ impl Lock {
         self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// Keeps other processes from writing: holds a lock on the folder, because the file is another one after each change.
+    /// Prevents other processes from writing, with a lock on the folder: the file itself is replaced with each change.
     fn hold(&self) -> Result<File, LockError> {
         let io = |source| LockError::Write { path: self.path.clone(), source };
         let folder = File::open(self.folder()).map_err(io)?;
@@ -279,7 +280,7 @@ impl Lock {
     fn write(&self, approved: &Approved) -> Result<(), LockError> {
         let io = |source| LockError::Write { path: self.path.clone(), source };
         let text = text(approved).map_err(|error| io(std::io::Error::other(error)))?;
-        // There is nothing secret in it, and whoever runs the tools has to read it.
+        // Readable by all: it has no secrets, and every user who runs the tools has to read it.
         let readable = std::fs::Permissions::from_mode(0o644);
         let mut builder = tempfile::Builder::new();
         let mut file =
@@ -356,7 +357,7 @@ fn read(path: &Path, text: &str) -> Result<Approved, LockError> {
     Ok(approved)
 }
 
-/// Adds what stands in a lock under one name.
+/// Adds an entry of a lock, after a check of its name and its pin.
 fn add<T>(
     to: &mut BTreeMap<Namespace, T>,
     (path, text): (&Path, &str),
@@ -375,7 +376,7 @@ fn add<T>(
     Ok(())
 }
 
-/// The line of the byte at `offset`, from 1 on.
+/// Returns the line of the byte at `offset`, from 1 on.
 fn line_of(text: &str, offset: usize) -> usize {
     text.get(..offset).unwrap_or_default().matches('\n').count() + 1
 }

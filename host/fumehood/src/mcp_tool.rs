@@ -1,4 +1,4 @@
-//! One tool of an MCP server, as the agent loop sees it.
+//! A tool of an MCP server, as the agent loop sees it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,20 +12,20 @@ use fumehood_core::gate::GateLimits;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_mcp::{Remote, RemoteTool, ToolNotice};
 
-/// One tool of a server, as the loop sees it.
+/// A tool of a server, with its contract for the loop.
 pub(crate) struct McpTool {
     remote: Remote,
     foreign: Arc<str>,
     contract: Contract,
-    /// The answer to every call, if nobody approved of the server as it is.
+    /// The error for every call if the server is not what was approved.
     refusal: Option<CallError>,
 }
 
 impl McpTool {
-    /// A tool of this server; `refusal` is the answer to every call, if there is one.
+    /// Creates a tool of this server; `refusal` is the error for every call, if there is one.
     ///
     /// # Errors
-    /// If it cannot be shown to a model, or has an argument that the operator does not want.
+    /// If it cannot be presented to a model, or has an argument that the operator forbids.
     pub(crate) fn new(
         remote: &Remote,
         tool: RemoteTool,
@@ -48,17 +48,17 @@ impl McpTool {
     }
 }
 
-/// Checks that a tool can be taken once its server is approved.
+/// Checks that a tool can be used once its server is approved.
 ///
 /// # Errors
-/// If it cannot be shown to a model, or has an argument that the operator does not want.
+/// If it cannot be presented to a model, or has an argument that the operator forbids.
 pub(crate) fn check(tool: &RemoteTool, actor_arguments: &ActorArguments) -> Result<(), ToolNotice> {
     let contract = contract(tool.clone(), false, actor_arguments);
     contract.map(drop).map_err(|error| ToolNotice::new(&tool.foreign, error.to_string()))
 }
 
-/// Describes a tool to the loop: one in quarantine without any word of its own, because no model may read those before an
-/// operator has.
+/// Creates the contract of a tool. One in quarantine has no text of its own, because no model may read that before an
+/// operator approved it.
 fn contract(
     tool: RemoteTool,
     in_quarantine: bool,
@@ -66,7 +66,7 @@ fn contract(
 ) -> Result<Contract, ContractError> {
     let parameters = tool.parameters();
     let RemoteTool { name, description, arguments, annotations, digest, .. } = tool;
-    // Cleaned by the contract, which also takes the tags of prompts out.
+    // Raw, because the contract escapes hidden characters and the tags of prompts.
     let description = description.expose_raw_owned();
     let spec = Spec { name, description, parameters, annotations, digest: Some(digest) };
     if !in_quarantine {

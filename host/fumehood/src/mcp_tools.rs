@@ -1,4 +1,4 @@
-//! The tools of MCP servers as a registry of the agent loop: the third family, behind the same gate.
+//! The tools of MCP servers as a [`ToolProvider`] of the agent loop, behind the same gate as other tools.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::mcp_tool::{McpTool, check};
 /// The calling convention of servers' tools, as approvals name it.
 const CONTRACT: &str = "mcp";
 
-/// The tools that servers had when this was made, in the order of their names.
+/// The tools that servers had when they were added, sorted by their names.
 pub struct McpTools {
     tools: Vec<Arc<dyn AgentTool>>,
     refused: Vec<ToolNotice>,
@@ -31,35 +31,36 @@ impl fmt::Debug for McpTools {
 }
 
 impl Default for McpTools {
-    /// No servers; arguments of their tools may have any name.
+    /// Creates a provider without servers; arguments of their tools may have any name.
     fn default() -> Self {
         Self::without_arguments(ActorArguments::none())
     }
 }
 
 impl McpTools {
-    /// No servers yet, for an operator who wants no tool to have arguments of these names: they would let the model choose on
-    /// whose behalf it runs. A tool that has one is left out.
+    /// Creates a provider without servers that leaves out tools with arguments of these names: they would let the model
+    /// choose the actor.
     #[must_use]
     pub fn without_arguments(actor_arguments: ActorArguments) -> Self {
         let (refused, unchecked) = (Vec::new(), Vec::new());
         Self { tools: Vec::new(), refused, unchecked, servers: Vec::new(), actor_arguments }
     }
 
-    /// Connects to a server and takes its tools. One whose name or schema is not acceptable is left out, and
-    /// [`McpTools::refused`] says why.
+    /// Connects to a server and adds its tools. A tool whose name or schema is not acceptable is left out, with a
+    /// notice in [`McpTools::refused`].
     ///
     /// # Errors
-    /// If the server cannot be used. What was taken before stays.
+    /// If the server cannot be used. The tools of other servers are unchanged.
     pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
         let tools = self.acceptable(remote.tools().await?);
         self.take(remote, tools, None);
         Ok(())
     }
 
-    /// The same for a server whose tools have to be what was approved, as those of a component. `grants` says what stands
-    /// behind it, one line each, such as the program that is started. If it is not what was approved, a model is shown the
-    /// names of its tools and nothing else, and calls of them end with `needs_approval`; nothing is asked of the server.
+    /// Like [`McpTools::add`], for a server whose tools have to be what was approved, as those of a component. `grants`
+    /// has one line for each fact about the server itself, such as the program that is started. If the server is not
+    /// what was approved, a model sees only the names of its tools, and calls of them fail with `needs_approval`
+    /// without a request to the server.
     ///
     /// # Errors
     /// As for [`McpTools::add`].
@@ -69,7 +70,7 @@ impl McpTools {
         grants: Vec<String>,
         approved: Option<&Approval>,
     ) -> Result<ApprovalCheck, ConnectError> {
-        // Nobody approves of what would not be taken.
+        // The approval covers only tools that can be used.
         let tools = self.acceptable(remote.tools().await?);
         let definitions: Vec<_> = tools.iter().filter_map(|tool| tool.definition().ok()).collect();
         let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), approved);
@@ -77,7 +78,7 @@ impl McpTools {
         Ok(pinned)
     }
 
-    /// The tools that can be taken. Of the others a notice is kept.
+    /// Returns the tools that can be used, and stores a notice about each of the others.
     fn acceptable(&mut self, tools: Vec<RemoteTool>) -> Vec<RemoteTool> {
         let mut acceptable = Vec::new();
         for tool in tools {
@@ -102,19 +103,19 @@ impl McpTools {
         self.servers.push(remote.clone());
     }
 
-    /// Tools that servers offered and that were not taken, each with the reason.
+    /// Returns the tools of servers that are left out, each with the reason.
     #[must_use]
     pub fn refused(&self) -> &[ToolNotice] {
         &self.refused
     }
 
-    /// Parts of servers' schemas that are not checked: see [`Remote::unchecked_schemas`].
+    /// Returns the parts of servers' schemas that are not checked: see [`Remote::unchecked_schemas`].
     #[must_use]
     pub fn unchecked(&self) -> &[ToolNotice] {
         &self.unchecked
     }
 
-    /// Ends the connections to all servers, and the programs behind them, in good order.
+    /// Closes the connections to all servers, and ends the programs behind them.
     pub async fn close(&self) {
         for server in &self.servers {
             server.close().await;

@@ -8,35 +8,35 @@ use fumehood_core::permission::{SecretError, SecretValue};
 use keyring_core::api::CredentialStoreApi as _;
 use linux_keyutils_keyring_store::Store;
 
-/// A file with one secret in it is not larger than this.
+/// Maximum size of a file with a secret, in bytes.
 const FILE_BYTES: u64 = 64 << 10;
-/// Permission bits of a file that let anybody but its owner use it.
+/// Permission bits of a file for users other than its owner.
 const OTHERS: u32 = 0o077;
 
 /// The place of a secret's value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SecretSource {
-    /// In an environment variable of this process.
+    /// An environment variable of this process.
     Env(String),
-    /// In a file that only its owner can read. A line break at its end is not part of the value.
+    /// A file that only its owner can read. A line break at its end is not part of the value.
     File(PathBuf),
-    /// In the user's keyring in the kernel, where it is until the machine restarts or the keyring expires.
+    /// The user's keyring in the kernel, which keeps it until the machine restarts or the keyring expires.
     Keyring {
-        /// The server and account that the secret is for.
+        /// The service that the secret is for.
         service: String,
-        /// Whose it is.
+        /// The user of the service.
         user: String,
     },
 }
 
-/// The value of a secret cannot be had. The value is never part of this.
+/// Errors of reading a secret. The value is never part of them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretSourceError {
     /// The variable is not set.
     #[error("the environment variable `{0}` is not set; set it to the secret, or name another source")]
     NotSet(String),
-    /// The variable holds what is no text.
+    /// The value of the variable is not valid UTF-8.
     #[error("the environment variable `{0}` is not text")]
     NotText(String),
     /// The file cannot be read.
@@ -47,13 +47,13 @@ pub enum SecretSourceError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// It is a folder, a device, a pipe.
+    /// The path is that of a folder, a device or a pipe.
     #[error("{0} is not a regular file; put the secret into one")]
     NotAFile(PathBuf),
     /// The file is too large for a secret.
     #[error("{0} is too large for a secret; put nothing else into it")]
     TooLarge(PathBuf),
-    /// Others can read the file.
+    /// Users other than the owner can access the file.
     #[error("others can read the secret in {path} (its mode is {mode:03o}); run `chmod 600 {path}`")]
     Readable {
         /// The file.
@@ -61,26 +61,26 @@ pub enum SecretSourceError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The keyring does not have it.
+    /// The keyring has no such secret.
     #[error(
         "there is no secret for `{user}` of `{service}` in the kernel's keyring; put it there under the name `{}`",
         description(.service, .user)
     )]
     NotInKeyring {
-        /// The name that was looked for.
+        /// The service that the secret is for.
         service: String,
-        /// For whom.
+        /// The user of the service.
         user: String,
     },
     /// The keyring cannot be used.
     #[error("the kernel's keyring cannot be read; name another source")]
     Keyring(#[source] keyring_core::Error),
-    /// The value is no secret.
+    /// The value cannot be a secret.
     #[error("what is in {place} is no secret")]
     Value {
         /// The variable or the file.
         place: String,
-        /// The fault of the value.
+        /// The error of the value.
         source: SecretError,
     },
 }
@@ -89,7 +89,7 @@ impl SecretSource {
     /// Reads the value.
     ///
     /// # Errors
-    /// If it is not there, others than the owner of a file can read it, or it is no value for a secret.
+    /// If there is no value, users other than the owner can access the file, or the value cannot be a secret.
     pub fn read(&self) -> Result<SecretValue, SecretSourceError> {
         let (place, value) = match self {
             Self::Env(name) => (format!("the environment variable `{name}`"), from_environment(name)?),
@@ -103,7 +103,7 @@ impl SecretSource {
 }
 
 fn from_environment(name: &str) -> Result<String, SecretSourceError> {
-    // What the system would take for another variable, or refuse to look for.
+    // Such a name would be read as that of another variable, or is not valid.
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(SecretSourceError::NotSet(name.to_owned()));
     }
@@ -115,12 +115,12 @@ fn from_environment(name: &str) -> Result<String, SecretSourceError> {
 
 fn from_file(path: &Path) -> Result<String, SecretSourceError> {
     let io = |source| SecretSourceError::Read { path: path.to_owned(), source };
-    // Looked at before it is opened: opening a pipe would wait for somebody to write.
+    // Checked before it is opened, because opening a pipe would block until a process writes to it.
     if !std::fs::metadata(path).map_err(io)?.is_file() {
         return Err(SecretSourceError::NotAFile(path.to_owned()));
     }
     let file = std::fs::File::open(path).map_err(io)?;
-    // Looked at again once it is open: this is the file that is read, whatever the path means by now.
+    // Checked again once it is open, because the path may name another file by now.
     let metadata = file.metadata().map_err(io)?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {
@@ -136,7 +136,7 @@ fn from_file(path: &Path) -> Result<String, SecretSourceError> {
     Ok(value)
 }
 
-/// The name under which the keyring keeps it.
+/// Returns the name of the secret in the keyring.
 fn description(service: &str, user: &str) -> String {
     format!("keyring:{user}@{service}")
 }
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(value.unwrap().expose(), env!("CARGO_MANIFEST_DIR"));
     }
 
-    /// Needs nothing of the machine: without a keyring, or without the entry, the answer is an error that says so.
+    /// Independent of the machine: without a keyring, and without the entry, the error names the keyring.
     #[test]
     fn a_keyring_that_has_no_such_secret_says_so() {
         let source = SecretSource::Keyring { service: "fumehood-test".to_owned(), user: "nobody".to_owned() };

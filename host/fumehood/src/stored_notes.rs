@@ -1,4 +1,4 @@
-//! Notes of an agent that outlive the process: in a store of keys and values.
+//! Notes of an agent in a key-value store, which outlive the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use fumehood_core::digest::Digest;
 use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, Prefix, Query, StoreError};
 use fumehood_core::name::Namespace;
 
-/// Bytes of a note, at most.
+/// Maximum size of a note, in bytes.
 const NOTE_BYTES: usize = 16 << 10;
-/// Bytes that one owner may keep.
+/// Maximum size of all notes of one owner, in bytes.
 const OWNER_BYTES: u64 = 4 << 20;
-/// Maximum wait of a step for another process that writes.
+/// Maximum wait of an operation for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Whose notes those are that a session without an actor writes. No actor's name becomes this one.
+/// The owner of the notes of sessions without an actor. No actor is mapped to this name.
 const GUEST: &str = "guest";
 
-/// A [`Memory`] in a store of its own, such as a [`DiskStore`](fumehood_key_value::DiskStore): 16 KiB for each note, 4 MiB
-/// for each actor. Give it a store that no tool uses.
+/// A [`Memory`] in a store of its own, such as a [`DiskStore`](fumehood_key_value::DiskStore): 16 KiB for each note, 4
+/// MiB for each actor. Give it a store that no tool uses.
 ///
-/// The steps of the store may block, and are made on tokio's threads for that.
+/// Operations of the store may block, so they run on tokio's threads for blocking work.
 #[derive(Debug, Clone)]
 pub struct StoredNotes {
     store: Arc<dyn KeyValueStore>,
 }
 
 impl StoredNotes {
-    /// Keeps the notes there.
+    /// Creates a memory in this store.
     #[must_use]
     pub fn new(store: Arc<dyn KeyValueStore>) -> Self {
         Self { store }
@@ -46,7 +46,8 @@ impl StoredNotes {
     }
 }
 
-/// Names of actors may be anything, those of owners may not.
+/// Returns the owner of an actor's notes in the store. It is a digest, because the name of an actor may have any
+/// characters.
 fn namespace(owner: Option<&str>) -> Result<Namespace, MemoryError> {
     let name = owner.map_or_else(
         || GUEST.to_owned(),

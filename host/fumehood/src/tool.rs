@@ -1,4 +1,4 @@
-//! One tool of a host: its definition, the gates before and behind it, and the component that holds it.
+//! A tool of a host: its definition, the gates of its arguments and results, and its component.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use serde_json::Value;
 
 use crate::approval_check::ApprovalCheck;
 
-/// A check of at most so many steps, which is some 5 ms, is made on the caller's thread: handing it over costs more.
+/// Maximum number of validation steps that run on the caller's thread, about 5 ms. For fewer steps, another thread
+/// would cost more than it saves.
 const QUICK: u64 = 100_000;
 
 /// A tool that can be called. Shared by all calls of it.
@@ -69,65 +70,66 @@ impl Tool {
         Self { pinned, ..self }
     }
 
-    /// Notes what its component may do, in words.
+    /// Sets the powers of its component, one phrase for each.
     pub(crate) fn with_powers(self, powers: Arc<[String]>) -> Self {
         Self { powers, ..self }
     }
 
-    /// Powers beyond computing, one phrase for each.
+    /// Returns its powers beyond computing, one phrase for each.
     #[must_use]
     pub fn powers(&self) -> &[String] {
         &self.powers
     }
 
-    /// The comparison of its component with what was approved; `None` if it needs no approval.
+    /// Returns the comparison of its component with what was approved; `None` if it needs no approval.
     #[must_use]
     pub fn approval(&self) -> Option<&ApprovalCheck> {
         self.pinned.as_deref()
     }
 
-    /// Can it be called, as far as approvals go? If not, nothing that it says about itself should reach a model.
+    /// Returns whether it may be called, as far as approvals are concerned. If not, no part of its own description
+    /// should reach a model.
     #[must_use]
     pub fn is_approved(&self) -> bool {
         self.approval().is_none_or(|pinned| pinned.standing().is_approved())
     }
 
-    /// The answer to a call, if its component is not what was approved.
+    /// Returns the error for every call if its component is not what was approved.
     pub(crate) fn quarantine(&self) -> Option<CallError> {
         let component = self.full_name.split("__").next().unwrap_or_default();
         self.approval().and_then(|pinned| pinned.refusal(component))
     }
 
-    /// `component__tool`.
+    /// Returns the full name: `component__tool`.
     #[must_use]
     pub fn full_name(&self) -> &str {
         &self.full_name
     }
 
-    /// The checked definition.
+    /// Returns the definition, validated.
     #[must_use]
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    /// The component that holds it.
+    /// Returns the component that contains it.
     #[must_use]
     pub fn component(&self) -> &Component {
         &self.component
     }
 
-    /// The gate that its arguments have to pass.
+    /// Returns the gate that its arguments have to pass.
     pub(crate) fn arguments_gate(&self) -> Arc<Gate> {
         Arc::clone(&self.arguments)
     }
 
-    /// The limits of its calls, unless a call brings its own.
+    /// Returns the limits of calls without limits of their own.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Arguments that fit the schema, or everything that is wrong with them.
+    /// Returns the arguments if they match the schema, or an error with everything that does not match.
     ///
     /// A check that may take long runs on another thread.
     pub(crate) async fn admit(self: &Arc<Self>, arguments: Arguments, sandbox: &Sandbox) -> Result<Value, CallError> {
@@ -150,7 +152,8 @@ impl Tool {
         admitted.map_err(|violations| refused(&violations))
     }
 
-    /// Runs it, and checks the result against its own schema, which counts towards the deadline.
+    /// Runs the tool, and checks the result against its output schema. A check that runs on another thread counts
+    /// towards the deadline.
     pub(crate) async fn run(
         self: &Arc<Self>,
         sandbox: &Sandbox,

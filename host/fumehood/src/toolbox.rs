@@ -1,4 +1,4 @@
-//! The tools of a host as what an MCP server offers: what a client calls runs in the sandbox.
+//! The tools of a host as the [`Toolbox`] of an MCP server. Calls run in the sandbox.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::call_log::CallLog;
 use crate::host::Host;
 
 impl Toolbox for Host {
-    /// Those that need approval are withheld: what they say of themselves has been seen by nobody yet.
+    /// Returns all tools. Those that need approval are withheld from clients, because no operator has seen their
+    /// descriptions yet.
     fn list(&self) -> Vec<Listing> {
         let listing = |tool: &Arc<crate::Tool>| Listing {
             name: tool.full_name().to_owned(),
@@ -76,7 +77,7 @@ fn observer(watcher: Option<Arc<dyn Watcher>>) -> Option<Arc<dyn Observer>> {
     watcher.map(|watcher| Arc::new(Watched(watcher)) as Arc<dyn Observer>)
 }
 
-/// Tells a client what its call says.
+/// An observer that forwards log lines and progress of a call to its client.
 struct Watched(Arc<dyn Watcher>);
 
 impl Observer for Watched {

@@ -1,6 +1,6 @@
-//! Documentation of components that export plain typed functions, taken from the WIT that they were made of.
+//! Documentation of components that export plain typed functions, taken from the WIT that they were built from.
 //!
-//! The component format has no place for doc comments, and most toolchains drop them. Without them a model reads nothing but
+//! The component format has no place for doc comments, and most toolchains drop them. Without them a model sees only
 //! types.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use fumehood_core::sanitize::printable;
 use fumehood_runtime::LoadError as ComponentError;
 use wit_parser::{PackageMetadata, ParseError, Resolve, ResolveError};
 
-/// The largest documentation that is read from a component, in bytes.
+/// Maximum size of the doc comments of a component, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// The members of the section that hold doc comments: those of functions and types, and those of fields and cases.
 const DOCUMENTED: [&str; 2] = ["\"docs\":", "\"items\":"];
@@ -22,22 +22,22 @@ pub struct WitDocs {
     section: Arc<[u8]>,
 }
 
-/// The doc comments of a WIT package cannot be used.
+/// Errors of reading the doc comments of a WIT package.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WitDocsError {
-    /// It cannot be read as WIT.
+    /// The file or folder is not valid WIT.
     #[error("{path} cannot be read as WIT: {reason}")]
     Malformed {
         /// The file or folder.
         path: PathBuf,
-        /// The fault and its place.
+        /// The error and its place.
         reason: String,
     },
-    /// There are no doc comments.
+    /// The package has no doc comments.
     #[error("{0} has no doc comments: write them as lines of `///` above functions, types and fields")]
     Empty(PathBuf),
-    /// There are too many.
+    /// The doc comments are too large.
     #[error("the doc comments of {path} have {found} bytes; at most {MAX_BYTES} are read")]
     TooLarge {
         /// The file or folder.
@@ -80,7 +80,7 @@ impl WitDocs {
         Ok(Self { section: section.into() })
     }
 
-    /// Puts them into a component, in place of those that it has.
+    /// Embeds the doc comments in a component, in place of its own.
     ///
     /// # Errors
     /// If the bytes are not a component.

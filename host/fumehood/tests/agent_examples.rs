@@ -1,4 +1,4 @@
-//! The examples do what they say: each is run once, with what it asserts itself.
+//! Runs each example once, with its own assertions.
 
 #![allow(
     clippy::expect_used,

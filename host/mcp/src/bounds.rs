@@ -10,7 +10,8 @@ pub(crate) const MAX_DEPTH: usize = 127;
 /// Maximum number of values and member names in a message. The largest legitimate messages, lists of a thousand tools
 /// with their schemas and tables as arguments, have some ten thousand.
 pub(crate) const MAX_VALUES: usize = 100_000;
-/// A message with at most this many bytes and [`CHEAP_VALUES`] is parsed where it is read, which takes about a millisecond.
+/// A message with at most this many bytes and [`CHEAP_VALUES`] is parsed where it is read, which takes about a
+/// millisecond.
 pub(crate) const CHEAP_BYTES: usize = 64 << 10;
 /// See [`CHEAP_BYTES`].
 pub(crate) const CHEAP_VALUES: usize = 512;

@@ -39,10 +39,10 @@ struct Params<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Returns the arguments in a message, or `None` if it has none or is not a request.
+/// Returns the arguments in a message, or `None` if it has none or is not a JSON object.
 ///
 /// # Errors
-/// If the message has two meanings, because a member occurs twice.
+/// If the message has two meanings because a member occurs twice.
 pub(crate) fn extract(message: &[u8]) -> Result<Option<RawArguments>, DuplicateMember> {
     let Some(Message { params: Some(params), .. }) = parse_object::<Message<'_>>(message)? else { return Ok(None) };
     let Some(Params { arguments: Some(arguments), .. }) = parse_object::<Params<'_>>(params.get().as_bytes())? else {

@@ -53,7 +53,7 @@ pub enum BuildError {
     /// The executor is missing.
     #[error("the agent has no executor to run calls; give it one with `.executor(…)`")]
     NoExecutor,
-    /// The approver is missing, and the session is to ask for more turns.
+    /// The approver is missing, although the session is to ask for more turns.
     #[error("the session is to ask a person for more turns, and there is none; give it one with `.approver(…)`")]
     NoApprover,
     /// The system has no random bytes for the id of the session.
@@ -120,7 +120,7 @@ impl LoopBuilder {
         self.tap(Arc::new(Tap::new(recorder)))
     }
 
-    /// Sets the recorder, behind a tap that the executor shares.
+    /// Sets a tap as the recorder, to be shared with the executor. Replaces [`Self::recorder`].
     #[must_use]
     pub fn tap(mut self, tap: Arc<Tap>) -> Self {
         self.tap = Some(tap);
@@ -176,7 +176,8 @@ impl LoopBuilder {
     /// Builds the agent.
     ///
     /// # Errors
-    /// If a part without a default is missing, or the system has no random bytes for the id of the session.
+    /// If the driver or the executor is missing, the session is to ask for more turns without an approver, or the
+    /// system has no random bytes for the id of the session.
     pub fn build(mut self) -> Result<Agent, BuildError> {
         let driver = self.driver.ok_or(BuildError::NoDriver)?;
         let executor = self.executor.ok_or(BuildError::NoExecutor)?;

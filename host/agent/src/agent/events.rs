@@ -236,7 +236,7 @@ impl Subscription {
         self.receiver.try_recv().ok()
     }
 
-    /// Returns the number of events that were dropped for want of room.
+    /// Returns the number of events that were dropped because the channel was full.
     #[must_use]
     pub fn lost_events(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)

@@ -36,7 +36,7 @@ pub enum ResetError {
     Name(#[from] BuildError),
 }
 
-/// Errors of [`Agent::run`](super::Agent::run). A run that fails so ends as cancelled.
+/// Errors of [`Agent::run`](super::Agent::run). A run that fails with one of them ends as cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// A record cannot be written.

@@ -24,6 +24,8 @@ const EMPTY_REPLY_MESSAGE: &str = "\
 
 /// The driver of the batch protocol. Tools and results are text, so model and provider need no support for tools.
 ///
+/// The defaults are:
+///
 /// - The limits are those of [`ParserLimits::default`].
 /// - A reply that cannot be read is retried at most twice in a row.
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ pub struct ProposedCall {
     pub actor: Option<Arc<str>>,
     /// The skill in use.
     pub skill: Option<Arc<str>>,
-    /// The session.
+    /// The id of the session.
     pub session: String,
 }
 

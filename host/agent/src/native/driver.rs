@@ -12,6 +12,8 @@ use crate::render::echo;
 
 /// The driver for models that call tools through their provider's own interface.
 ///
+/// The defaults are:
+///
 /// - The tool choice is [`ToolChoice::Auto`].
 /// - The model is the client's own.
 /// - No settings of the provider are sent.
@@ -94,8 +96,8 @@ impl NativeDriver {
         self
     }
 
-    /// Sets whether the provider supports tools. The default is `true`. If it does not, requests have no tools, calls
-    /// in replies are ignored, and [`NativeDriver::tool_choice`] has no effect.
+    /// Sets whether the provider supports tools. The default is `true`. With `false`, requests have no tools, calls in
+    /// replies are ignored, and [`NativeDriver::tool_choice`] has no effect.
     #[must_use]
     pub fn supports_tools(mut self, supports: bool) -> Self {
         self.supports_tools = supports;

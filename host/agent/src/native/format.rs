@@ -50,7 +50,8 @@ pub fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
 /// Replaces characters of a name that providers do not accept, and truncates it.
 ///
 /// Providers reject a whole conversation for one name outside of their alphabet, and a model may have written anything.
-/// The result of such a call names the problem. A valid full name of a tool is unchanged: the provider's client maps it.
+/// The result of such a call names the problem. A valid full name of a tool is unchanged: the provider's client maps
+/// it.
 fn sanitize_name(name: &str) -> String {
     if is_full_name(name) {
         return name.to_owned();

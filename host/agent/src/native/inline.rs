@@ -1,5 +1,5 @@
-//! Calls in the text of a reply: those that a model writes as `{"name": …, "arguments": {…}}` instead of making them, and
-//! arguments that a provider repeats beside the calls.
+//! Calls in the text of a reply: those that a model writes as `{"name": …, "arguments": {…}}` instead of making them,
+//! and arguments that a provider repeats beside the calls.
 
 use fumehood_core::chat::{StopReason, ToolIntent};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ impl WrittenCall {
 /// Finds the first call in a text, whatever surrounds it.
 ///
 /// Fences and prose around the object are skipped, and brackets that are missing at its end are added if `closing`
-/// allows it. An object is no call if its `tool` is not a string, a key is duplicated, or its arguments are not an
+/// allows it. An object is no call if its name is not a string, a key is duplicated, or its arguments are not an
 /// object. Without arguments, it is a call with empty ones.
 #[must_use]
 pub fn find_inline_call(text: &str, closing: Closing) -> Option<ToolIntent> {

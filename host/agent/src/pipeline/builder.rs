@@ -19,7 +19,7 @@ use crate::registry::{Policy, ToolProvider, ToolRegistry};
 /// Errors returned by [`PipelineBuilder::build`].
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
-    /// A skill with the name of a tool that is not registered.
+    /// A skill lists a tool that is not registered.
     #[error("the skill '{skill}' names the tool '{tool}', which is not registered; register it or correct the name")]
     UnknownTool {
         /// The skill.
@@ -27,7 +27,7 @@ pub enum PipelineError {
         /// The name.
         tool: String,
     },
-    /// A channel with the name of a tool that is not registered.
+    /// A channel lists a tool that is not registered.
     #[error(
         "the channel '{channel}' names the tool '{tool}', which is not registered; register it or correct the name"
     )]
@@ -37,13 +37,13 @@ pub enum PipelineError {
         /// The name.
         tool: String,
     },
-    /// An entry in the list of the agent's own tools that is not registered.
+    /// The list of the agent's own tools has one that is not registered.
     #[error("the agent's own tools name '{0}', which is not registered; register it or correct the name")]
     UnknownAutoTool(String),
-    /// An entry in the default allowlist that is not registered.
+    /// The default allowlist has a tool that is not registered.
     #[error("the tool '{0}' is to be allowed, and is not registered; register it or correct the name")]
     UnknownAllowed(String),
-    /// A failure of the system's random number generator.
+    /// The system's random number generator failed.
     #[error("the system gives no random numbers to name records with")]
     Random(#[from] getrandom::Error),
 }

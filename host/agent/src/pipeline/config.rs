@@ -33,7 +33,7 @@ pub struct Modes {
     pub strict_hooks: bool,
     /// Maximum number of calls of a batch that run at a time. Default: 16.
     pub concurrency: NonZeroUsize,
-    /// The durability that a call waits for when it is recorded. Default: [`Durability::Queued`].
+    /// The durability that a call waits for with each of its records. Default: [`Durability::Queued`].
     pub durability: Durability,
 }
 
@@ -49,7 +49,8 @@ impl Default for Modes {
     }
 }
 
-/// Returns the policy of tools for which nothing else is set.
+/// Returns the policy for tools without any other: results of at most [`DEFAULT_RESULT_BYTES`], and an expected
+/// duration of 10 s.
 pub(super) fn default_policy() -> Policy {
     Policy {
         result_bytes: Some(DEFAULT_RESULT_BYTES),
@@ -129,7 +130,7 @@ impl IdGenerator {
         Ok(Self { origin, next: AtomicU64::new(0) })
     }
 
-    /// Returns the next name, after `prefix`, which says what is named.
+    /// Returns the next name. It starts with `prefix`, such as `call` or `exec`.
     pub(super) fn next(&self, prefix: &str) -> String {
         format!("{prefix}_{}_{:x}", self.origin, self.next.fetch_add(1, Ordering::Relaxed))
     }

@@ -119,7 +119,7 @@ impl<'a> Journal<'a> {
 }
 
 impl Drop for Journal<'_> {
-    /// Records that a running tool was stopped because its caller gave up.
+    /// Records that a running tool was stopped because the future of its call was dropped.
     fn drop(&mut self) {
         if self.running && self.is_enabled {
             let record = self.build_record(RecordKind::ToolFinished, Some("cancelled"), Value::Null);

@@ -15,6 +15,8 @@ const ANSWER_NOW: &str = "Now write the final answer for the user, in words, not
 
 /// The driver for any model that can write JSON.
 ///
+/// The defaults are:
+///
 /// - Requests ask the provider for JSON, with the schema of a decision where the provider supports one.
 /// - A reply that is no decision is retried at most twice in a row.
 /// - The final answer is the one in the decision.
@@ -127,7 +129,7 @@ impl ReactDriver {
         self
     }
 
-    /// Sets the options for the final request. The default are the options of the decisions.
+    /// Sets the options of the provider for the final request, in place of those of the decisions.
     #[must_use]
     pub fn final_options(mut self, options: Map<String, Value>) -> Self {
         self.final_options = options;

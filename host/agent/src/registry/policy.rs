@@ -7,18 +7,19 @@ use crate::retry::{Fault, Recovery, Remedy};
 
 /// Settings for the calls of a tool.
 ///
-/// Settings that are `None` are taken from the next policy: of the host for the tool, of the tool, of the agent, the
-/// default.
+/// A setting that is `None` is taken from the next policy in this order: that of the host for the tool, that of the
+/// tool, that of the agent, and the default.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// The part of its calls that is recorded.
+    /// The part of its calls that is recorded. Default: [`Persistence::Full`].
     pub persist: Option<Persistence>,
     /// The remedies for failed calls.
     pub recovery: Recovery,
-    /// Maximum bytes of a result that the model sees.
+    /// Maximum bytes of a result that the model sees. Default:
+    /// [`DEFAULT_RESULT_BYTES`](crate::truncate::DEFAULT_RESULT_BYTES).
     pub result_bytes: Option<usize>,
     /// The duration after which a call is marked as overrunning. Advisory: the call is not stopped, and its result is
-    /// used.
+    /// used. Default: 10 s.
     pub expected_duration: Option<Duration>,
 }
 

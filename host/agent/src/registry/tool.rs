@@ -56,11 +56,11 @@ pub struct Invocation {
     pub actor: Option<Arc<str>>,
     /// A read-only copy of the agent's state as JSON text, if [`Tool::needs_state`].
     pub state: Option<Arc<str>>,
-    /// The session.
+    /// The id of the session.
     pub session: String,
-    /// The execution of the loop.
+    /// The id of the execution of the loop.
     pub execution: String,
-    /// The step of the execution.
+    /// The number of the step in the execution, from 1.
     pub step: u32,
     /// The handle for partial results while the call runs.
     pub partials: Partials,
@@ -83,7 +83,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop for this reason.
+    /// Creates a request to end the run for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
@@ -92,14 +92,14 @@ impl Stop {
 /// The purpose of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// An action.
+    /// The tool performs an action.
     #[default]
     Action,
-    /// A text that belongs to a skill.
+    /// The tool returns a text that belongs to a skill.
     Knowledge,
 }
 
-/// A tool.
+/// A tool that a model can call: a built-in function, or a tool of a component or of an MCP server.
 pub trait Tool: Send + Sync {
     /// Returns the checked description of the tool.
     fn contract(&self) -> &Contract;

@@ -86,8 +86,8 @@ impl Session {
 
     /// Returns the ending of a run with a call over the budget.
     ///
-    /// The limit on calls for one message does not end the run at first: the model is asked for prose. It does if the
-    /// model calls again after that.
+    /// The limit on calls for one message does not end the run at first: the model is asked for prose. If it calls
+    /// again after that, the run ends.
     fn ending_for(&self, budget: BudgetKind, was_prose_only: bool, text: &str) -> Option<Ending> {
         let asks_for_prose = budget == BudgetKind::Calls && !was_prose_only;
         (!asks_for_prose).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })

@@ -72,8 +72,8 @@ impl Session {
         self.finish(Ending::DecisionFailed { fault: failure.fault, message: failure.message.clone() }, now)
     }
 
-    /// Ends the run with the failure of the model. If the provider refused the tools of the request, the request is
-    /// repeated once without them; as that one has no tools, a second failure cannot be mistaken for the first.
+    /// Ends the run with the failure of the model. If the provider refused the request because of its tools, repeats it
+    /// without tools instead. The repeated request has no tools, so it is not repeated again.
     pub(super) fn handle_model_failure(&mut self, error: ModelError, now: Timestamp) -> Action {
         let had_tools = self.draft.input.as_ref().is_some_and(|request| !request.tools.is_empty());
         if had_tools && refuses_tools(&error) {

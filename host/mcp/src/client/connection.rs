@@ -277,7 +277,7 @@ impl Backoff {
         self.until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
-    /// Records a failure and doubles the wait, up to [`MAX_BACKOFF`].
+    /// Records a failure. Each one in a row doubles the wait, from [`MIN_BACKOFF`] up to [`MAX_BACKOFF`].
     pub(crate) fn record_failure(&mut self, now: Instant) {
         let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
         self.failures = self.failures.saturating_add(1);

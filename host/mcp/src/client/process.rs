@@ -104,8 +104,8 @@ impl Drop for Process {
     }
 }
 
-/// Reads the standard error of a program, so that it does not block on it, and keeps the end. A program that writes
-/// without end is slowed down.
+/// Reads the standard error of a program, so that the program does not block while it writes, and keeps the end. A
+/// program that writes more than [`MAX_STDERR_BYTES_PER_SECOND`] is slowed down.
 async fn drain_stderr(mut errors: impl AsyncRead + Unpin, stderr_tail: Arc<Mutex<VecDeque<u8>>>) {
     let mut read = vec![0; 4096];
     let (mut second, mut bytes_read) = (tokio::time::Instant::now(), 0);

@@ -34,7 +34,7 @@ const MAX_QUOTED_CHARS: usize = 1000;
 /// Limits and settings of a server.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
-    /// Deadline of a call, whatever the server would take.
+    /// Deadline of a call. It is enforced even if the server never answers.
     pub deadline: Duration,
     /// Timeout of connecting and listing together.
     pub patience: Duration,
@@ -149,7 +149,7 @@ impl Remote {
     /// Calls a tool by the server's own name, within the deadline. The arguments have to be validated before.
     ///
     /// # Errors
-    /// Every failure of the call or the server is the failure of this one call.
+    /// Every failure of the call or of the server, which fails this call only.
     pub async fn call(&self, foreign: &str, arguments: Value) -> Result<Vec<Content>, CallError> {
         self.call_observed(foreign, arguments, None).await
     }
@@ -231,7 +231,7 @@ impl Remote {
         CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once")
     }
 
-    /// Creates the error of a call that the server refused or that its failure ended.
+    /// Creates the error of a call that the server refused, or that ended with the connection.
     fn service_error(&self, connection: &Connection, error: ServiceError) -> CallError {
         let name = &self.0.name;
         match error {

@@ -37,9 +37,9 @@ pub(crate) struct ToolList {
 /// Size limits of arguments and results, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
-    /// One string in the arguments of a call.
+    /// Maximum size of one string in the arguments of a call.
     pub(crate) string: usize,
-    /// One result.
+    /// Maximum size of one result.
     pub(crate) output: usize,
 }
 
@@ -74,7 +74,7 @@ impl ToolList {
         let compile = |schema: &Untrusted<Value>| Gate::for_foreign_results(schema.expose_raw(), limits);
         let results = match tool.output_schema.as_ref().map(compile) {
             Some(Ok(gate)) => Some(Arc::new(gate)),
-            // The output schema cannot be enforced here: its results are taken as they come.
+            // The output schema cannot be enforced here, so results are accepted unchecked.
             Some(Err(_)) => {
                 self.unchecked.push(ToolNotice::new(&tool.foreign, UNREADABLE_OUTPUT_SCHEMA));
                 None

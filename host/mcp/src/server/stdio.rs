@@ -19,7 +19,7 @@ use crate::line_transport::LineTransport;
 /// Errors of serving over streams.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
-    /// The first message of the client was not that of an MCP client.
+    /// The handshake failed: the client did not begin with a valid MCP message.
     #[error("the client did not begin as MCP clients do")]
     Handshake(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The task that served the client panicked or was aborted.

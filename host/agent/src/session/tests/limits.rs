@@ -154,7 +154,7 @@ fn time_in_tools_is_not_time_of_the_stream() {
     let asked = session.step(Input::ToolsFinished { outcome, blocked: slow }, later).unwrap();
     assert!(matches!(asked, Action::AskModel(_)), "a slow tool still yields an answer");
     assert_eq!(session.config().budget.remaining_stream_time(session.budget_usage()), Some(Duration::from_secs(1)));
-    // What the model wrote until it was cut is kept.
+    // The text that the model wrote before it was cut off is kept.
     let cut =
         Input::RanOut { budget: BudgetKind::StreamTime, text: "half an ans".to_owned(), after: Duration::from_secs(1) };
     let ending = Ending::BudgetExhausted { budget: BudgetKind::StreamTime, text: "half an ans".to_owned() };
