@@ -1,5 +1,5 @@
-//! An executor of your own in front of the usual one: it counts, and keeps a second copy of each result. The pipeline
-//! behind it still makes every check.
+//! An executor of your own in front of the usual one: it answers repeated calls from memory. The pipeline behind it checks
+//! every other call.
 //!
 //! `cargo run -p fumehood --example agent_executor`
 
