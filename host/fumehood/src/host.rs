@@ -16,7 +16,6 @@ use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
 use fumehood_core::permission::files::FileRole;
 use fumehood_core::result::{CallError, CallResult, Metadata};
-use fumehood_core::sanitize::printable;
 use fumehood_runtime::{Component, Execution, Invocation, Isolation, Observer, Sandbox, Terms};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -25,12 +24,7 @@ use crate::approval_check::Pinning;
 use crate::call_log::{self, CallEntry};
 use crate::events::{Bus, EventStream, Tee};
 use crate::load::{self, IsolationPolicy, Load, LoadError};
-use crate::tool::Tool;
-
-/// Maximum number of known names in the answer to an unknown one.
-const MAX_SUGGESTIONS: usize = 20;
-/// Maximum length of an unknown name that an error repeats, in characters: that of the longest full name.
-const MAX_NAME_CHARS: usize = 130;
+use crate::tool::{Tool, unknown_tool};
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -388,17 +382,4 @@ impl Drop for Pending<'_> {
             self.host.inner.bus.send(send);
         }
     }
-}
-
-/// Returns the error for an unknown name, with some of the known names.
-fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> CallError {
-    let mut known: Vec<_> = known.collect();
-    known.sort_unstable();
-    let hint = match known.get(..MAX_SUGGESTIONS) {
-        _ if known.is_empty() => "no tools are loaded".to_owned(),
-        None => format!("the tools are: {}", known.join(", ")),
-        Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
-    };
-    let name: String = printable(name).chars().take(MAX_NAME_CHARS).collect();
-    CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
 }

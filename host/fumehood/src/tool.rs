@@ -12,6 +12,7 @@ use fumehood_core::gate::{Gate, Violations};
 use fumehood_core::limits::Limits;
 use fumehood_core::name::{Namespace, QualifiedName};
 use fumehood_core::result::CallError;
+use fumehood_core::sanitize::printable;
 use fumehood_runtime::{Component, Elapsed, Execution, Invocation, Sandbox, Terms};
 use serde_json::Value;
 
@@ -20,6 +21,11 @@ use crate::approval_check::ApprovalCheck;
 /// Maximum number of validation steps that run on the caller's thread, about 5 ms. For fewer steps, another thread
 /// would cost more than it saves.
 const QUICK: u64 = 100_000;
+
+/// Maximum number of known names in the answer to an unknown one.
+const MAX_SUGGESTIONS: usize = 20;
+/// Maximum length of an unknown name that an error repeats, in characters: that of the longest full name.
+const MAX_NAME_CHARS: usize = 130;
 
 /// A tool that can be called. Shared by all calls of it.
 pub struct Tool {
@@ -218,4 +224,17 @@ fn matches(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
         Ok(_) => Ok(()),
         Err(violations) => Err(bad(format!("the result does not match the tool's own output schema:\n{violations}"))),
     }
+}
+
+/// Returns the error for an unknown name, with some of the known names.
+pub(crate) fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> CallError {
+    let mut known: Vec<_> = known.collect();
+    known.sort_unstable();
+    let hint = match known.get(..MAX_SUGGESTIONS) {
+        _ if known.is_empty() => "no tools are loaded".to_owned(),
+        None => format!("the tools are: {}", known.join(", ")),
+        Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
+    };
+    let name: String = printable(name).chars().take(MAX_NAME_CHARS).collect();
+    CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
 }
