@@ -5,7 +5,7 @@ use fumehood_agent::execution::ToolExecution;
 use fumehood_agent::scripted::ScriptedDriver;
 use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
-use crate::play::{play, texts, tools};
+use super::play::{play, texts, tools};
 
 /// A driver for which `name arguments` is a call, and any other reply is the answer.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Tests of the drivers, each in a minimal loop with scripted replies.
+//! Tests of the drivers and of the pipeline through their public interface.
 
 #![allow(
     clippy::expect_used,
@@ -8,7 +8,5 @@
     reason = "a test fails by panicking"
 )]
 
-mod custom;
-mod native;
-mod play;
-mod react;
+mod drivers;
+mod pipeline;

@@ -13,7 +13,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::{Record, RecordKind};
 use serde_json::json;
 
-use crate::stage::{Stage, Text, stage, stage_of, tools};
+use super::stage::{Stage, Text, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
@@ -35,7 +35,7 @@ impl ToolProvider for Other {
 /// Returns a tool that always answers `text`.
 fn tool_answering(name: &str, text: &'static str) -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
-    let run = move |_: crate::stage::Nothing, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text) };
+    let run = move |_: super::stage::Nothing, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text) };
     tools.register(BuiltIn::new(name, "Says where it is.", run).unwrap()).unwrap();
     Arc::new(tools)
 }

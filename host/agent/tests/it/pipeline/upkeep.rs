@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::stage::{Nothing, Pair, Stage, Text, everything, stage, stage_of, tools};
+use super::stage::{Nothing, Pair, Stage, Text, everything, stage, stage_of, tools};
 
 #[derive(Deserialize, JsonSchema)]
 struct Greeting {

@@ -12,7 +12,7 @@ use fumehood_core::content::Content;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use serde_json::json;
 
-use crate::stage::{Nothing, Pair, Text, everything, intent, read_only, stage, stage_of, tools};
+use super::stage::{Nothing, Pair, Text, everything, intent, read_only, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
@@ -113,7 +113,7 @@ async fn a_hook_changes_the_result_and_the_state_after_the_call() {
         used.state = Some(Arc::from("{}"));
         AfterAction::Continue
     });
-    let outcome = crate::stage::stage(|builder| builder.after(Arc::new(hook))).batch(&[("add", ADD)]).await;
+    let outcome = super::stage::stage(|builder| builder.after(Arc::new(hook))).batch(&[("add", ADD)]).await;
     assert_eq!((outcome.executions[0].result.text().as_deref(), outcome.state), (Some("3"), None));
 }
 

@@ -9,7 +9,7 @@ use fumehood_core::result::CallError;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::play::{execution, intent, play, survive, texts, tools};
+use super::play::{execution, intent, play, survive, texts, tools};
 
 const ADD: &str = r#"{"thought": "sum first", "type": "call_tool", "tool": "add", "args": {"a": 3, "b": 5}}"#;
 const MULTIPLY: &str =

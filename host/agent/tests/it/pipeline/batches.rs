@@ -10,7 +10,7 @@ use fumehood_agent::pipeline::{Modes, Observers};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation};
 use fumehood_core::record::RecordKind;
 
-use crate::stage::{intent, stage, stage_of};
+use super::stage::{intent, stage, stage_of};
 
 const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
 

@@ -9,7 +9,7 @@ use fumehood_core::result::CallError;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::play::{execution, intent, play, survive, texts, tools};
+use super::play::{execution, intent, play, survive, texts, tools};
 
 fn bound(mut driver: NativeDriver) -> NativeDriver {
     driver.bind(ToolRuntime { tools: tools() });

@@ -15,7 +15,7 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use serde_json::json;
 
-use crate::stage::{Pair, Stage, read_only, stage, stage_of};
+use super::stage::{Pair, Stage, read_only, stage, stage_of};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
