@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
 use fumehood_core::content::Content;
 use fumehood_core::definition::Annotations;
 use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::gate::GateLimits;
 use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::{Stop, Tool, ValidatedCall};
 use serde_json::json;
 
-use crate::registry::{Contract, ContractError, Invocation, Policy, Purpose, Spec, Stop, Tool};
+use crate::registry::{BuiltInTool, Policy, Purpose, ToolError, built_in_tool};
 
 /// Maximum bytes of an entry that the model sees: more than for other results, because an entry is there to be read.
 const MAX_ENTRY_BYTES: usize = 32 << 10;
@@ -20,7 +21,7 @@ type Load = dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync
 
 /// An entry of knowledge, as a tool.
 pub struct Knowledge {
-    contract: Contract,
+    tool: Arc<Tool>,
     load: Box<Load>,
 }
 
@@ -39,30 +40,25 @@ impl Knowledge {
         name: &str,
         description: &str,
         load: impl Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync + 'static,
-    ) -> Result<Self, ContractError> {
-        let spec = Spec {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters: json!({"type": "object", "properties": {}}),
-            annotations: Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() },
-            digest: None,
-        };
-        Ok(Self { contract: Contract::new(spec, GateLimits::default())?, load: Box::new(load) })
+    ) -> Result<Self, ToolError> {
+        let annotations = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
+        let tool = built_in_tool(name, description, json!({"type": "object", "properties": {}}), annotations)?;
+        Ok(Self { tool: Arc::new(tool), load: Box::new(load) })
     }
 
     /// Creates an entry whose text is in memory.
     ///
     /// # Errors
     /// Like [`Knowledge::new`].
-    pub fn from_text(name: &str, description: &str, text: impl Into<Arc<str>>) -> Result<Self, ContractError> {
+    pub fn from_text(name: &str, description: &str, text: impl Into<Arc<str>>) -> Result<Self, ToolError> {
         let text = text.into();
         Self::new(name, description, move || Box::pin(std::future::ready(Ok(text.to_string()))))
     }
 }
 
-impl Tool for Knowledge {
-    fn contract(&self) -> &Contract {
-        &self.contract
+impl BuiltInTool for Knowledge {
+    fn tool(&self) -> &Arc<Tool> {
+        &self.tool
     }
 
     fn purpose(&self) -> Purpose {
@@ -73,14 +69,14 @@ impl Tool for Knowledge {
         Policy { result_bytes: Some(MAX_ENTRY_BYTES), ..Policy::default() }
     }
 
-    fn call(&self, invocation: Arc<Invocation>) -> BoxFuture<'_, Result<CallResult, Stop>> {
+    fn call(&self, _call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
             let outcome = match (self.load)().await {
                 Ok(text) => Ok(vec![Content::text(text)]),
                 Err(message) => Err(CallError::new(ErrorKind::Unavailable, message)),
             };
-            let (id, tool) = (invocation.id.clone(), invocation.tool.clone());
-            Ok(CallResult { id, tool, outcome, metadata: Metadata::default() })
+            let tool = self.tool.full_name().to_owned();
+            Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Values and decisions of the Fumehood tool host.
 //!
-//! Nothing here reads a clock, a file or a socket, and nothing depends on wasmtime or tokio: time and bytes are passed
+//! Nothing here reads a clock, a file or a socket, and nothing depends on wasmtime or on an executor: time and bytes are passed
 //! as arguments. Names of tools, their definitions, limits, grants and results are the vocabulary that every other
 //! crate shares.
 
@@ -24,5 +24,6 @@ pub mod redact;
 pub mod result;
 pub mod sanitize;
 pub mod time;
+pub mod tool;
 pub mod typed;
 pub mod untrusted;

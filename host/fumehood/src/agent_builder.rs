@@ -16,15 +16,15 @@ use fumehood_agent::identity::ActorArguments;
 use fumehood_agent::memory::{self, Memory};
 use fumehood_agent::native::NativeDriver;
 use fumehood_agent::pipeline::{Modes, PipelineBuilder};
-use fumehood_agent::registry::{BuiltIns, ToolProvider};
+use fumehood_agent::registry::{ActorFilter, BuiltIns};
 use fumehood_agent::session::SessionConfig;
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
+use fumehood_core::tool::ToolProvider;
 use fumehood_event_log::{EventLog, Options};
 
 use crate::agent_error::AgentError;
 use crate::host::Host;
-use crate::host_tools::HostTools;
 
 /// Maximum size of the arguments of a call, in bytes, unless a host sets another.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
@@ -198,8 +198,8 @@ impl AgentBuilder {
     }
 
     /// Adds a provider of tools, such as [`McpTools`](crate::McpTools). It is searched after those of the same kind.
-    pub fn provider(self, family: Arc<dyn ToolProvider>) -> Self {
-        self.pipeline(move |pipeline| pipeline.provider(family))
+    pub fn provider(self, provider: Arc<dyn ToolProvider>) -> Self {
+        self.pipeline(move |pipeline| pipeline.provider(provider))
     }
 
     /// Gives the model notes of its own, and three tools to read, write and search them, which are always allowed.
@@ -353,6 +353,11 @@ impl AgentBuilder {
         if let Some(channel) = self.channel.take() {
             self.scope.envelope = Some(seal(&mut allowlists, &channel)?);
         }
+        let host: Arc<dyn ToolProvider> = Arc::new(self.host.clone());
+        let components: Arc<dyn ToolProvider> = match self.actor_arguments == ActorArguments::none() {
+            true => host,
+            false => Arc::new(ActorFilter::new(host, self.actor_arguments.clone())?),
+        };
         let mut pipeline = PipelineBuilder::default();
         if let Some(memory) = &self.memory {
             memory::register(&self.built_ins, memory)?;
@@ -360,8 +365,8 @@ impl AgentBuilder {
             always(&mut allowlists.default, memory::TOOL_NAMES);
         }
         pipeline = pipeline
-            .provider(Arc::clone(&self.built_ins) as _)
-            .provider(Arc::new(HostTools::without_arguments(&self.host, self.actor_arguments.clone())?))
+            .built_ins(Arc::clone(&self.built_ins))
+            .provider(components)
             .allowlists(allowlists)
             .rule(Arc::new(ArgumentBytes(self.argument_bytes)))
             .recorder(Arc::clone(tap) as _)

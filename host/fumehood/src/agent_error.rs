@@ -2,9 +2,9 @@
 
 use fumehood_agent::agent::BuildError;
 use fumehood_agent::allowlist::SealError;
+use fumehood_agent::identity::IdentityError;
 use fumehood_agent::memory::MemoryToolsError;
 use fumehood_agent::pipeline::PipelineError;
-use fumehood_agent::registry::ContractError;
 use fumehood_event_log::OpenError;
 
 /// Errors of [`AgentBuilder::build`](crate::AgentBuilder::build).
@@ -13,7 +13,7 @@ use fumehood_event_log::OpenError;
 pub enum AgentError {
     /// A tool of the host cannot be presented to a model.
     #[error("a tool of the host cannot be shown to a model")]
-    Tool(#[from] ContractError),
+    Tool(#[from] IdentityError),
     /// The tools of the memory cannot be registered.
     #[error("the tools of the memory cannot be registered")]
     Memory(#[from] MemoryToolsError),

@@ -127,8 +127,8 @@ impl CallLog {
             call: format!("{}-{number}", inner.session),
             tool: truncate_str(&printable(&call.tool), MAX_NAME_BYTES).to_owned(),
             digest: None,
-            actor: call.actor.as_deref().map(str::to_owned),
-            client: None,
+            actor: call.context.actor.as_deref().map(str::to_owned),
+            client: call.context.client.clone(),
             persist: (inner.options.persist)(&call.tool),
             arguments: Value::Null,
             rejected: Some(beginning_of(&call.arguments)),
@@ -195,13 +195,6 @@ pub struct CallEntry {
 }
 
 impl CallEntry {
-    /// Sets the name of the client that made the call, if it gave one.
-    #[must_use]
-    pub fn with_client(mut self, client: Option<String>) -> Self {
-        self.client = client;
-        self
-    }
-
     /// Returns the id of the call in the records.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -299,14 +292,6 @@ impl Drop for CallEntry {
         };
         drop(self.log.inner.recorder.record(record, self.log.inner.options.durability));
     }
-}
-
-/// Records the end of a call if there is an entry for it.
-pub(crate) async fn ended(entry: Option<CallEntry>, result: CallResult) -> CallResult {
-    if let Some(entry) = entry {
-        entry.ended(&result).await;
-    }
-    result
 }
 
 /// The cost of a call, without anything of its result.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use fumehood_core::call::Observer;
 use fumehood_core::event::{Event, Level, Progress, RequestReport};
-use fumehood_runtime::{Invocation, Observer};
 use tokio::sync::broadcast;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
@@ -47,40 +47,27 @@ impl Bus {
     }
 }
 
-impl Observer for Bus {
-    fn log(&self, call: &Invocation, level: Level, message: &str) {
-        self.send(|| Event::Log { id: call.id.clone(), level, message: message.into() });
-    }
-
-    fn progress(&self, call: &Invocation, progress: Progress) {
-        self.send(|| Event::Progress { id: call.id.clone(), progress });
-    }
-
-    fn request(&self, call: &Invocation, request: RequestReport) {
-        self.send(|| Event::Request { id: call.id.clone(), request });
-    }
-}
-
-/// An observer that forwards everything about a call to a second one and to the bus.
-pub(crate) struct Tee {
+/// An observer that sends everything about one call to the subscribers of its host, and to a second observer.
+pub(crate) struct CallEvents {
     pub(crate) bus: Arc<Bus>,
-    pub(crate) also: Arc<dyn Observer>,
+    pub(crate) id: String,
+    pub(crate) also: Option<Arc<dyn Observer>>,
 }
 
-impl Observer for Tee {
-    fn log(&self, call: &Invocation, level: Level, message: &str) {
-        self.also.log(call, level, message);
-        self.bus.log(call, level, message);
+impl Observer for CallEvents {
+    fn log(&self, level: Level, message: &str) {
+        self.also.iter().for_each(|also| also.log(level, message));
+        self.bus.send(|| Event::Log { id: self.id.clone(), level, message: message.into() });
     }
 
-    fn progress(&self, call: &Invocation, progress: Progress) {
-        self.also.progress(call, progress.clone());
-        self.bus.progress(call, progress);
+    fn progress(&self, progress: Progress) {
+        self.also.iter().for_each(|also| also.progress(progress.clone()));
+        self.bus.send(|| Event::Progress { id: self.id.clone(), progress });
     }
 
-    fn request(&self, call: &Invocation, request: RequestReport) {
-        self.also.request(call, request.clone());
-        self.bus.request(call, request);
+    fn request(&self, request: RequestReport) {
+        self.also.iter().for_each(|also| also.request(request.clone()));
+        self.bus.send(|| Event::Request { id: self.id.clone(), request });
     }
 }
 

@@ -1,4 +1,4 @@
-//! The host: the tools that are loaded, and the path of a call to one of them.
+//! The host: the components and tools that are loaded.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,23 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fumehood_core::call::Call;
-use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::event::Event;
 use fumehood_core::gate::GateLimits;
 use fumehood_core::limits::Limits;
 use fumehood_core::name::Namespace;
 use fumehood_core::permission::files::FileRole;
-use fumehood_core::result::{CallError, CallResult, Metadata};
-use fumehood_runtime::{Component, Execution, Invocation, Isolation, Observer, Sandbox, Terms};
+use fumehood_core::tool::Tool;
+use fumehood_runtime::{Component, Isolation, Sandbox};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use crate::approval_check::Pinning;
-use crate::call_log::{self, CallEntry};
-use crate::events::{Bus, EventStream, Tee};
+use crate::events::{Bus, EventStream};
 use crate::load::{self, IsolationPolicy, Load, LoadError};
-use crate::tool::{Tool, unknown_tool};
+use crate::loaded_component::LoadedComponent;
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -55,23 +51,40 @@ struct Inner {
 
 /// The loaded components and tools at one moment.
 #[derive(Default, Clone)]
-pub(crate) struct Tools {
-    by_name: HashMap<String, Arc<Tool>>,
-    components: HashMap<Namespace, Component>,
+struct Tools {
+    by_name: HashMap<String, HostedTool>,
+    components: HashMap<Namespace, Arc<LoadedComponent>>,
+}
+
+/// A tool and the component that runs it.
+#[derive(Clone)]
+pub(crate) struct HostedTool {
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) component: Arc<LoadedComponent>,
+    /// The position among the component's tools.
+    pub(crate) index: usize,
 }
 
 impl Tools {
     /// Returns all tools, sorted by their full names.
-    pub(crate) fn in_order(&self) -> Vec<Arc<Tool>> {
-        let mut tools: Vec<_> = self.by_name.values().cloned().collect();
+    fn in_order(&self) -> Vec<Arc<Tool>> {
+        let mut tools: Vec<_> = self.by_name.values().map(|hosted| Arc::clone(&hosted.tool)).collect();
         tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
         tools
     }
 
+    fn add(&mut self, name: &Namespace, component: LoadedComponent) {
+        let component = Arc::new(component);
+        for (index, tool) in component.tools.iter().enumerate() {
+            let hosted = HostedTool { tool: Arc::clone(tool), component: Arc::clone(&component), index };
+            self.by_name.insert(tool.full_name().to_owned(), hosted);
+        }
+        self.components.insert(name.clone(), component);
+    }
+
     /// Removes a component and its tools, and returns whether it was there.
     fn remove(&mut self, name: &Namespace) -> bool {
-        let prefix = format!("{name}__");
-        self.by_name.retain(|full_name, _| !full_name.starts_with(&prefix));
+        self.by_name.retain(|_, hosted| hosted.tool.namespace() != Some(name));
         self.components.remove(name).is_some()
     }
 }
@@ -132,14 +145,11 @@ impl Host {
         let gating = (name.clone(), component.clone(), self.inner.gate.clone());
         let compile = move || {
             let (name, component, gate) = gating;
-            let pinned = pinning.compare(&component, &grant).map(Arc::new);
-            let powers: Arc<[String]> = grant.phrases().into();
-            let tools = load::tools(&name, &component, limits, &gate, pinned.as_ref())?;
-            Ok::<_, LoadError>(tools.into_iter().map(|tool| tool.with_powers(Arc::clone(&powers))).collect::<Vec<_>>())
+            load::load_tools(&name, &component, limits, &gate, pinning.compare(&component, &grant), &grant)
         };
-        let tools = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
-        let names = tools.iter().map(|tool| tool.full_name().to_owned()).collect();
-        self.put(&name, &component, tools, place)?;
+        let loaded = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
+        let names = loaded.tools.iter().map(|tool| tool.full_name().to_owned()).collect();
+        self.put(&name, loaded, place)?;
         self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
         Ok(component)
     }
@@ -177,11 +187,6 @@ impl Host {
         self.inner.tools.load().in_order()
     }
 
-    /// Returns the current set, which is another one once anything was loaded or unloaded.
-    pub(crate) fn set(&self) -> Arc<Tools> {
-        self.inner.tools.load_full()
-    }
-
     /// Returns the limits of schemas and of arguments.
     #[must_use]
     pub fn gate_limits(&self) -> &GateLimits {
@@ -191,56 +196,25 @@ impl Host {
     /// Returns the tool with that full name.
     #[must_use]
     pub fn tool(&self, full_name: &str) -> Option<Arc<Tool>> {
+        self.hosted(full_name).map(|hosted| hosted.tool)
+    }
+
+    /// Returns the component with that name.
+    #[must_use]
+    pub fn component(&self, name: &str) -> Option<Arc<LoadedComponent>> {
+        self.inner.tools.load().components.get(&Namespace::parse(name).ok()?).cloned()
+    }
+
+    pub(crate) fn hosted(&self, full_name: &str) -> Option<HostedTool> {
         self.inner.tools.load().by_name.get(full_name).cloned()
     }
 
-    /// Calls a tool. Every outcome is returned as a [`CallResult`]. Dropping the future stops the guest.
-    ///
-    /// Works on any executor. The first slice of a guest may run on the thread that polls this future: a few
-    /// milliseconds, or one bulk instruction over at most 64 MiB. Everything after that runs on threads of the host's
-    /// own.
-    ///
-    /// Arguments and results are checked on the polling thread if that takes a few milliseconds at most, and otherwise
-    /// on a thread of the host's own; [`GateLimits::work`] bounds what a check takes. The check of the arguments does
-    /// not count towards the deadline. A check of the result on another thread does.
-    pub async fn call(&self, call: Call) -> CallResult {
-        self.call_observed(call, None, None, None).await
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.inner.sandbox
     }
 
-    /// Like [`Self::call`], with an observer, a cancellation token and a record.
-    pub(crate) async fn call_observed(
-        &self,
-        call: Call,
-        observer: Option<Arc<dyn Observer>>,
-        cancelled: Option<CancellationToken>,
-        mut entry: Option<CallEntry>,
-    ) -> CallResult {
-        let Call { id, tool, arguments, actor, state, limits } = call;
-        let id = if id.is_empty() { self.next_id() } else { id };
-        let pending = Pending { host: self, names: Some((id, tool)) };
-        let (id, name) = pending.names();
-        let (found, limits) = match self.resolve(name, limits) {
-            Ok(found) => found,
-            Err(error) => return call_log::ended(entry, pending.refused(error)).await,
-        };
-        let arguments = match found.admit(arguments, &self.inner.sandbox).await {
-            Ok(arguments) => arguments,
-            Err(error) => return call_log::ended(entry, pending.refused(error)).await,
-        };
-        let started = match &mut entry {
-            Some(entry) => entry.started(&arguments, Some(found.component().digest())).await,
-            None => Ok(()),
-        };
-        if let Err(error) = started {
-            // A call that cannot be recorded must not run.
-            let message = format!("the tool was not called, because that could not be recorded: {error}");
-            return call_log::ended(entry, pending.refused(CallError::new(ErrorKind::Host, message))).await;
-        }
-        self.inner.bus.send(|| Event::Started { id: id.to_owned(), tool: name.to_owned(), actor: actor.clone() });
-        let invocation = Invocation { id: id.to_owned(), tool: found.definition().name.to_string(), actor, state };
-        let terms = Terms { limits, observer: self.observer(observer), cancelled };
-        let execution = found.run(&self.inner.sandbox, &arguments, invocation, terms).await;
-        call_log::ended(entry, pending.finished(execution)).await
+    pub(crate) fn bus(&self) -> &Arc<Bus> {
+        &self.inner.bus
     }
 
     /// Subscribes to the events of this host from now on. A slow subscriber loses events, and gets their number; it
@@ -279,41 +253,11 @@ impl Host {
         self.inner.sandbox.shutdown(grace).await;
     }
 
-    fn observer(&self, also: Option<Arc<dyn Observer>>) -> Option<Arc<dyn Observer>> {
-        let bus = &self.inner.bus;
-        match also {
-            Some(also) if bus.is_watched() => Some(Arc::new(Tee { bus: Arc::clone(bus), also })),
-            Some(also) => Some(also),
-            None => bus.is_watched().then(|| Arc::clone(bus) as Arc<dyn Observer>),
-        }
-    }
-
-    fn next_id(&self) -> String {
+    pub(crate) fn next_id(&self) -> String {
         let mut id = String::with_capacity(16);
         // Writing to a string does not fail.
         let _ = write!(id, "call-{}", self.inner.calls.fetch_add(1, Ordering::Relaxed) + 1);
         id
-    }
-
-    fn resolve(&self, name: &str, limits: Option<Limits>) -> Result<(Arc<Tool>, Limits), CallError> {
-        let tools = self.inner.tools.load();
-        let Some(tool) = tools.by_name.get(name) else {
-            return Err(unknown_tool(name, tools.by_name.keys().map(String::as_str)));
-        };
-        if let Some(refusal) = tool.quarantine() {
-            return Err(refusal);
-        }
-        let limits = match limits {
-            Some(limits) => {
-                let refused = |error: fumehood_core::limits::LimitError| {
-                    CallError::new(ErrorKind::InvalidLimits, format!("the limits of the call are not valid: {error}"))
-                };
-                limits.check(self.inner.sandbox.memory_ceiling()).map_err(refused)?;
-                limits
-            }
-            None => *tool.limits(),
-        };
-        Ok((Arc::clone(tool), limits))
     }
 
     /// Checks that no other component has this name. Names that differ only in `-` and `_` count as equal, so that no
@@ -328,13 +272,12 @@ impl Host {
         }
     }
 
-    fn put(&self, name: &Namespace, component: &Component, added: Vec<Tool>, place: Place) -> Result<(), LoadError> {
+    fn put(&self, name: &Namespace, component: LoadedComponent, place: Place) -> Result<(), LoadError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_free(name, place)?;
         let mut tools = Tools::clone(&self.inner.tools.load());
         tools.remove(name);
-        tools.components.insert(name.clone(), component.clone());
-        tools.by_name.extend(added.into_iter().map(|tool| (tool.full_name().to_owned(), Arc::new(tool))));
+        tools.add(name, component);
         self.inner.tools.store(Arc::new(tools));
         self.changed();
         Ok(())
@@ -348,38 +291,4 @@ enum Place {
     Free,
     /// In place of the component that has its name.
     Taken,
-}
-
-/// A call that has not ended. If its caller drops it, it ends as cancelled, with an event.
-struct Pending<'a> {
-    host: &'a Host,
-    names: Option<(String, String)>,
-}
-
-impl Pending<'_> {
-    fn names(&self) -> (&str, &str) {
-        self.names.as_ref().map_or(("", ""), |(id, tool)| (id, tool))
-    }
-
-    fn refused(self, error: CallError) -> CallResult {
-        self.finished(Execution { outcome: Err(error), metadata: Metadata::default() })
-    }
-
-    fn finished(mut self, execution: Execution) -> CallResult {
-        let (id, tool) = self.names.take().unwrap_or_default();
-        let Execution { outcome, metadata } = execution;
-        let result = CallResult { id, tool, outcome, metadata };
-        self.host.inner.bus.send(|| Event::Finished { result: Arc::new(result.clone()) });
-        result
-    }
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        if let Some((id, tool)) = self.names.take() {
-            let (outcome, metadata) = (Err(CallError::cancelled()), Metadata::default());
-            let send = || Event::Finished { result: Arc::new(CallResult { id, tool, outcome, metadata }) };
-            self.host.inner.bus.send(send);
-        }
-    }
 }

@@ -30,7 +30,7 @@
 //! - Isolation: [`HostBuilder::workers`] runs components in processes of their own, in a jail of the kernel.
 //! - Cancelling: drop the future of [`Host::call`], or use [`Host::call_until`]. The guest stops within a few
 //!   milliseconds.
-//! - Watching: one call with an [`Observer`] of its own ([`Host::call_with`]), or all of them with [`Host::subscribe`],
+//! - Watching: one call with an [`Observer`] of its own ([`Call::observer`]), or all of them with [`Host::subscribe`],
 //!   whose subscribers lose events if they are slow.
 //! - Answering over HTTP: [`ErrorKind::http_status`].
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
@@ -62,19 +62,17 @@ mod agent_builder;
 mod agent_error;
 mod approval_check;
 mod builder;
+mod call;
 mod call_log;
-mod call_options;
 mod events;
 mod host;
-mod host_tools;
 mod load;
+mod loaded_component;
 mod lock;
-mod mcp_tool;
 mod mcp_tools;
+mod recorded_host;
 mod secret_source;
 mod stored_notes;
-mod tool;
-mod toolbox;
 mod wit_docs;
 
 pub use agent_builder::AgentBuilder;
@@ -82,12 +80,11 @@ pub use agent_error::AgentError;
 pub use approval_check::ApprovalCheck;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
-pub use call_options::CallOptions;
 pub use events::{EventStream, Observed};
 pub use fumehood_agent as agent;
 pub use fumehood_core::approval;
 pub use fumehood_core::boxed;
-pub use fumehood_core::call::{Arguments, Call};
+pub use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken, Observer, SessionStep};
 pub use fumehood_core::chat;
 pub use fumehood_core::content::{Content, JsonText};
 pub use fumehood_core::definition::{Annotations, ToolDefinition};
@@ -105,24 +102,23 @@ pub use fumehood_core::redact;
 pub use fumehood_core::result::{CallError, CallResult, CapturedStream, Metadata};
 pub use fumehood_core::sanitize;
 pub use fumehood_core::time;
+pub use fumehood_core::tool::{InvalidCall, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 pub use fumehood_core::untrusted::{PrintableText, Untrusted};
 pub use fumehood_event_log as event_log;
 pub use fumehood_mcp as mcp;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
-    Component, Dialect, EngineProfile, FolderError, Import, Invocation, Isolation, JailReport,
-    LoadError as ComponentError, LoadReport, Network, Observer, Resolver, SandboxError, Skipped, SystemResolver,
-    TrustError, Ungranted, Workers, serve_compiler, serve_worker,
+    Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
+    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, TrustError, Ungranted, Workers,
+    serve_compiler, serve_worker,
 };
 pub use host::Host;
-pub use host_tools::HostTools;
 pub use load::{IsolationPolicy, Load, LoadError};
+pub use loaded_component::LoadedComponent;
 pub use lock::{Lock, LockError};
 pub use mcp_tools::McpTools;
+pub use recorded_host::RecordedHost;
 pub use secret_source::{SecretSource, SecretSourceError};
 pub use stored_notes::StoredNotes;
-pub use tokio_util::sync::CancellationToken;
-pub use tool::Tool;
-pub use toolbox::RecordedHost;
 pub use wit_docs::{WitDocs, WitDocsError};

@@ -11,11 +11,12 @@ use fumehood_core::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::limits::{LimitError, Limits};
 use fumehood_core::name::{NameError, Namespace, ToolName};
 use fumehood_core::permission::Grant;
+use fumehood_core::tool::Tool;
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 use rustix::fs::{Mode, OFlags};
 
 use crate::approval_check::{ApprovalCheck, Pinning};
-use crate::tool::Tool;
+use crate::loaded_component::LoadedComponent;
 use crate::wit_docs::WitDocs;
 
 /// A component to load, with its options.
@@ -314,36 +315,36 @@ fn from_file_name(path: &Path) -> String {
 }
 
 /// Creates the tools of a loaded component, and compiles their schemas.
-pub(crate) fn tools(
+pub(crate) fn load_tools(
     name: &Namespace,
     component: &Component,
     limits: Limits,
     gate_limits: &GateLimits,
-    pinned: Option<&Arc<ApprovalCheck>>,
-) -> Result<Vec<Tool>, LoadError> {
+    approval: Option<ApprovalCheck>,
+    grant: &Grant,
+) -> Result<LoadedComponent, LoadError> {
     let arguments_limits = match limits.string {
         Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
         None => gate_limits.clone(),
     };
-    let gated = |(index, definition): (usize, &ToolDefinition)| {
+    let powers: Arc<[String]> = grant.phrases().into();
+    let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
+    let load_tool = |definition: &ToolDefinition| {
         let refused = |which| {
             let (name, tool) = (name.clone(), definition.name.clone());
             move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
         };
         let arguments = Gate::for_arguments(definition.input_schema.expose_raw(), arguments_limits.clone())
             .map_err(refused("input"))?;
-        let results = definition
-            .output_schema
-            .as_ref()
-            .map(|schema| {
-                let limits = results_limits(gate_limits, &limits);
-                Gate::for_results(schema.expose_raw(), limits).map_err(refused("output"))
-            })
-            .transpose()?;
-        let tool = Tool::new(name, definition, component.clone(), index, arguments, results, limits);
-        Ok(tool.pinned(pinned.cloned()))
+        let results = definition.output_schema.as_ref().map(|schema| {
+            Gate::for_results(schema.expose_raw(), results_limits(gate_limits, &limits)).map_err(refused("output"))
+        });
+        let tool = Tool::new(definition.clone(), arguments).in_namespace(name).result_gate(results.transpose()?);
+        let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers));
+        Ok(Arc::new(tool.withheld(refusal.clone())))
     };
-    component.definitions().iter().enumerate().map(gated).collect()
+    let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;
+    Ok(LoadedComponent { component: component.clone(), tools, limits, approval })
 }
 
 /// Returns the limits of results. A result, and each string in it, may have as many bytes as the limits of the call

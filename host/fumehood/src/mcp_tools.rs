@@ -1,27 +1,36 @@
-//! The tools of MCP servers as a [`ToolProvider`] of the agent loop, behind the same gate as other tools.
+//! The tools of MCP servers as a [`ToolProvider`], behind the same gate as other tools.
 
 use std::fmt;
 use std::sync::Arc;
 
 use fumehood_agent::identity::ActorArguments;
-use fumehood_agent::registry::{ProviderKind, Tool as AgentTool, ToolProvider};
 use fumehood_core::approval::{Approval, Manifest};
-use fumehood_core::result::CallError;
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
+use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
+use tokio::sync::watch;
 
 use crate::approval_check::ApprovalCheck;
-use crate::mcp_tool::{McpTool, check};
 
 /// The calling convention of servers' tools, as approvals name it.
 const CONTRACT: &str = "mcp";
 
 /// The tools that servers had when they were added, sorted by their names.
 pub struct McpTools {
-    tools: Vec<Arc<dyn AgentTool>>,
+    tools: Vec<ServerTool>,
     refused: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
     servers: Vec<Remote>,
     actor_arguments: ActorArguments,
+    changes: watch::Sender<u64>,
+}
+
+/// A tool and the server that runs it.
+struct ServerTool {
+    tool: Arc<Tool>,
+    server: Remote,
 }
 
 impl fmt::Debug for McpTools {
@@ -43,7 +52,8 @@ impl McpTools {
     #[must_use]
     pub fn without_arguments(actor_arguments: ActorArguments) -> Self {
         let (refused, unchecked) = (Vec::new(), Vec::new());
-        Self { tools: Vec::new(), refused, unchecked, servers: Vec::new(), actor_arguments }
+        let changes = watch::Sender::new(0);
+        Self { tools: Vec::new(), refused, unchecked, servers: Vec::new(), actor_arguments, changes }
     }
 
     /// Connects to a server and adds its tools. A tool whose name or schema is not acceptable is left out, with a
@@ -72,7 +82,7 @@ impl McpTools {
     ) -> Result<ApprovalCheck, ConnectError> {
         // The approval covers only tools that can be used.
         let tools = self.acceptable(remote.tools().await?);
-        let definitions: Vec<_> = tools.iter().filter_map(|tool| tool.definition().ok()).collect();
+        let definitions: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), approved);
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         Ok(pinned)
@@ -82,25 +92,24 @@ impl McpTools {
     fn acceptable(&mut self, tools: Vec<RemoteTool>) -> Vec<RemoteTool> {
         let mut acceptable = Vec::new();
         for tool in tools {
-            match check(&tool, &self.actor_arguments) {
+            match self.actor_arguments.check(tool.tool.full_name(), tool.tool.input_schema()) {
                 Ok(()) => acceptable.push(tool),
-                Err(why) => self.refused.push(why),
+                Err(why) => self.refused.push(ToolNotice::new(&tool.foreign, why.to_string())),
             }
         }
         acceptable
     }
 
-    fn take(&mut self, remote: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {
-        self.refused.extend(remote.rejected_tools());
-        self.unchecked.extend(remote.unchecked_schemas());
-        for tool in tools {
-            match McpTool::new(remote, tool, refusal.clone(), &self.actor_arguments) {
-                Ok(tool) => self.tools.push(Arc::new(tool)),
-                Err(why) => self.refused.push(why),
-            }
+    fn take(&mut self, server: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {
+        self.refused.extend(server.rejected_tools());
+        self.unchecked.extend(server.unchecked_schemas());
+        for RemoteTool { tool, .. } in tools {
+            let tool = Arc::new(Tool::clone(&tool).withheld(refusal.clone()));
+            self.tools.push(ServerTool { tool, server: server.clone() });
         }
-        self.tools.sort_by(|a, b| a.contract().name().cmp(b.contract().name()));
-        self.servers.push(remote.clone());
+        self.tools.sort_by(|a, b| a.tool.full_name().cmp(b.tool.full_name()));
+        self.servers.push(server.clone());
+        self.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Returns the tools of servers that are left out, each with the reason.
@@ -123,17 +132,40 @@ impl McpTools {
     }
 }
 
+impl McpTools {
+    fn server_tool(&self, name: &str) -> Option<&ServerTool> {
+        let position = self.tools.binary_search_by(|known| known.tool.full_name().cmp(name)).ok()?;
+        self.tools.get(position)
+    }
+}
+
 impl ToolProvider for McpTools {
     fn kind(&self) -> ProviderKind {
         ProviderKind::Mcp
     }
 
-    fn tools(&self) -> Vec<Arc<dyn AgentTool>> {
-        self.tools.clone()
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.tools.iter().map(|known| Arc::clone(&known.tool)).collect()
     }
 
-    fn find(&self, name: &str) -> Option<Arc<dyn AgentTool>> {
-        let position = self.tools.binary_search_by(|tool| tool.contract().name().cmp(name)).ok()?;
-        self.tools.get(position).cloned()
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.server_tool(name).map(|known| Arc::clone(&known.tool))
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        Box::pin(async move {
+            let tool = call.tool().full_name().to_owned();
+            match self.server_tool(&tool).filter(|known| Arc::ptr_eq(&known.tool, call.tool())) {
+                Some(known) => Ok(known.server.call(call, context).await),
+                None => {
+                    let (outcome, metadata) = (Err(CallError::replaced()), Metadata::default());
+                    Ok(CallResult { id: context.id, tool, outcome, metadata })
+                }
+            }
+        })
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 }

@@ -1,6 +1,7 @@
 //! MCP both ways: tools of this host for MCP clients, and tools of MCP servers for this host.
 //!
-//! The only crate that names rmcp. It is independent of the sandbox and the agent loop: it serves a [`Toolbox`].
+//! The only crate that names rmcp. It is independent of the sandbox and the agent loop: it serves any
+//! [`ToolProvider`](fumehood_core::tool::ToolProvider), and a [`Remote`] is a source of tools.
 
 mod bounds;
 mod client;
@@ -12,14 +13,12 @@ mod parse_queue;
 mod raw_arguments;
 mod server;
 mod template;
-mod toolbox;
 
 pub use client::{
-    AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, LaunchWrapper, OnProgress, Remote,
-    RemoteOptions, RemoteTool, ToolNotice, check_address, end_with_parent,
+    AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, LaunchWrapper, Remote, RemoteOptions,
+    RemoteTool, ToolNotice, check_address, end_with_parent,
 };
 pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
 pub use library::{Entry, Library, LibraryError, Prompt, Source};
 pub use server::{Naming, Server, ServerOptions, StdioError};
 pub use template::Parameter;
-pub use toolbox::{Listing, Request, Toolbox, Watcher};

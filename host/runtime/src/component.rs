@@ -2,25 +2,29 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use fumehood_core::call::CallContext;
 use fumehood_core::content::Content;
 use fumehood_core::definition::ToolDefinition;
 use fumehood_core::digest::Digest;
+use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::json;
 use fumehood_core::limits::Limits;
 use fumehood_core::redact::Redactor;
 use fumehood_core::result::CallError;
-use serde_json::Value;
+use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
 
 use crate::cache::CacheReport;
 use crate::dialect::{Dialect, Skipped};
+use crate::guest_runtime::Elapsed;
 use crate::imports::Import;
-use crate::invocation::{Invocation, Terms};
+use crate::invocation::Invocation;
 use crate::isolation::Worker;
 use crate::jail::JailReport;
 use crate::outcome::{self, Execution};
 use crate::run::Runnable;
+use crate::shared::Shared;
 use crate::tool_call::Arguments;
 
 /// The duration of loading a component, and its use of the code cache.
@@ -34,12 +38,12 @@ pub struct LoadReport {
 
 /// A loaded component and the definitions of its tools. Cheap to clone.
 ///
-/// It has no method to call a tool: calls go through [`Sandbox::call`](crate::Sandbox::call), so that the
-/// owner of the sandbox can check them first.
+/// It runs only calls that have passed the gate of their tool, which is the [`ValidatedCall`]'s.
 #[derive(Clone)]
 pub struct Component(Arc<ComponentParts>);
 
 pub(crate) struct ComponentParts {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) backend: Backend,
     /// Removes the tool's secrets from its output, if it has any.
     pub(crate) redactor: Option<Arc<Redactor>>,
@@ -82,7 +86,7 @@ impl Component {
         &self.0.dialect
     }
 
-    /// Returns the definitions of its tools. [`crate::Sandbox::call`] takes an index into this list.
+    /// Returns the definitions of its tools. [`Component::call`] takes an index into this list.
     #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.0.definitions
@@ -137,39 +141,78 @@ impl Component {
         }
     }
 
-    /// Implements [`crate::Sandbox::call`].
-    pub(crate) async fn call(&self, tool: usize, arguments: &Value, invocation: Invocation, terms: Terms) -> Execution {
-        let limits = terms.limits;
-        let Execution { outcome, mut metadata } = match &self.0.backend {
-            Backend::InProcess(runnable) => {
-                runnable.call(tool, Arguments::Value(arguments), invocation, terms, None).await
-            }
-            Backend::Process(worker) => worker.call(tool, json::to_compact_text(arguments), invocation, terms).await,
+    /// Runs a call of the tool at `index` of [`Component::definitions`] in a fresh instance: waits for a place, runs the
+    /// guest in this process or in its worker, and settles the outcome. Dropping the future stops the guest.
+    ///
+    /// `limits` must have passed [`Limits::check`]; those of the context are not used.
+    pub async fn call(&self, index: usize, call: &ValidatedCall, limits: Limits, context: CallContext) -> Execution {
+        let invocation = Invocation::new(call.tool().definition().name.as_str(), limits, context);
+        let mut execution = match &self.0.backend {
+            Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
+                Ok(place) => runnable.call(place, index, Arguments::Value(call.arguments()), invocation, None).await,
+                Err(refused) => refused,
+            },
+            Backend::Process(worker) => match worker.admit(&invocation).await {
+                Ok(place) => worker.call(place, index, json::to_compact_text(call.arguments()), invocation).await,
+                Err(refused) => refused,
+            },
         };
-        let outcome = outcome.and_then(|parts| within_cap(parts, &limits));
-        let mut outcome = outcome.map_err(|error| outcome::explained(error, &metadata));
-        if let (Err(error), Dialect::Typed) = (&mut outcome, &self.0.dialect) {
-            outcome::hint_at_exceptions(error, &metadata);
+        self.settle(&mut execution, &limits);
+        self.check_result(call.tool(), execution, &limits).await
+    }
+
+    /// Applies the limit on results, explains failures, redacts secrets, and measures what is left.
+    fn settle(&self, execution: &mut Execution, limits: &Limits) {
+        let Execution { outcome, metadata } = execution;
+        if let Ok(parts) = outcome {
+            let bytes = parts.iter().map(Content::bytes).sum::<usize>();
+            if bytes > limits.output {
+                *outcome = Err(outcome::output_too_large(Some(bytes), limits));
+            }
+        }
+        if let Err(error) = outcome {
+            outcome::explain(error, metadata);
+            if self.0.dialect == Dialect::Typed {
+                outcome::hint_at_exceptions(error, metadata);
+            }
         }
         if let Some(redactor) = &self.0.redactor {
-            match &mut outcome {
+            match outcome {
                 Ok(parts) => parts.iter_mut().for_each(|part| redactor.redact_content(part)),
                 Err(error) => redactor.redact_error(error),
             }
-            redactor.redact_metadata(&mut metadata);
+            redactor.redact_metadata(metadata);
         }
-        if let Ok(parts) = &outcome {
+        if let Ok(parts) = outcome {
             metadata.bytes = parts.iter().map(Content::bytes).sum();
             metadata.mime = mime(parts);
             metadata.sanitized += parts.iter().map(Content::hidden_chars).sum::<u64>();
         }
+    }
+
+    /// Checks the result against the tool's output schema, on another thread if that may take long. There it counts
+    /// towards the deadline.
+    async fn check_result(&self, tool: &Arc<Tool>, execution: Execution, limits: &Limits) -> Execution {
+        let Execution { outcome: Ok(parts), mut metadata } = execution else { return execution };
+        if tool.result_steps(&parts) <= MAX_INLINE_STEPS {
+            let outcome = tool.check_result(&parts).map(|()| parts);
+            return Execution { outcome, metadata };
+        }
+        let (tool, started) = (Arc::clone(tool), Instant::now());
+        let left = limits.deadline.saturating_sub(metadata.duration);
+        let check = move || tool.check_result(&parts).map(|()| parts);
+        let checked = self.0.shared.runtime.block_within(left, check).await;
+        metadata.duration += started.elapsed();
+        let outcome = match checked {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_lost)) => Err(CallError::new(
+                ErrorKind::Host,
+                "the host stopped in the middle of a check: it is shutting down, or it panicked",
+            )),
+            Err(Elapsed) => Err(outcome::unchecked_at_deadline()),
+        };
         Execution { outcome, metadata }
     }
-}
-
-fn within_cap(parts: Vec<Content>, limits: &Limits) -> Result<Vec<Content>, CallError> {
-    let bytes = parts.iter().map(Content::bytes).sum::<usize>();
-    if bytes > limits.output { Err(outcome::output_too_large(Some(bytes), limits)) } else { Ok(parts) }
 }
 
 fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {

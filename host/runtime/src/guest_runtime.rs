@@ -65,7 +65,7 @@ pub(crate) enum Lost {
 /// The error of an operation that did not complete within its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the time for this was over before it was done")]
-pub struct Elapsed;
+pub(crate) struct Elapsed;
 
 impl GuestRuntime {
     /// Starts a runtime of `threads` threads.

@@ -5,7 +5,7 @@
 //! Every outcome of a call is returned as a value, [`Execution`]; a guest can neither make the host panic nor outlive
 //! its call.
 //!
-//! This crate does not decide who may call a tool or whether arguments fit its schema. The caller does that first.
+//! This crate does not decide who may call a tool. That arguments fit its schema is part of the type of a call.
 
 mod admission;
 mod bindings;
@@ -33,6 +33,7 @@ mod load_options;
 mod memory;
 mod network;
 mod outcome;
+mod place;
 mod run;
 mod sandbox;
 mod shared;
@@ -50,9 +51,7 @@ pub use dialect::convert_typed;
 pub use dialect::{Dialect, Skipped};
 pub use embed_docs::embed_docs;
 pub use engine::{EngineProfile, SandboxError};
-pub use guest_runtime::Elapsed;
 pub use imports::{Import, Ungranted};
-pub use invocation::{Invocation, Observer, Terms};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
 pub use load_error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};

@@ -83,6 +83,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     };
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     Ok(Component::new(ComponentParts {
+        shared: Arc::clone(shared),
         backend,
         redactor,
         digest: compiled.digest,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::{Limits, display_bytes};
-use fumehood_core::result::{CallError, Metadata};
+use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::sanitize::printable;
 use fumehood_core::untrusted::{PrintableText, Untrusted};
 use wasmtime::component::ResourceTableError;
@@ -34,6 +34,19 @@ pub struct Execution {
     pub metadata: Metadata,
 }
 
+impl Execution {
+    /// Creates the end of a call whose guest did not run, or did not answer.
+    pub(crate) fn failed(error: CallError, queued: Duration, limits: &Limits) -> Self {
+        Self { outcome: Err(error), metadata: Metadata { queued, deadline: limits.deadline, ..Metadata::default() } }
+    }
+
+    /// Converts the execution to the result of this call.
+    #[must_use]
+    pub fn into_result(self, id: String, tool: &str) -> CallResult {
+        CallResult { id, tool: tool.to_owned(), outcome: self.outcome, metadata: self.metadata }
+    }
+}
+
 /// The phase of a call in which an error occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -48,23 +61,32 @@ pub(crate) fn deadline(limits: &Limits) -> CallError {
         .with_hint("ask it for less work at once, or allow it a longer deadline")
 }
 
+/// Returns the error of a call whose result could not be checked before its deadline.
+pub(crate) fn unchecked_at_deadline() -> CallError {
+    CallError::new(
+        ErrorKind::Deadline,
+        "the tool answered, and its deadline passed before the result was checked against its output schema",
+    )
+    .with_hint("ask for less at once, or allow it a longer deadline")
+}
+
 /// Attributes a tool's failure to the power that was refused to it, or to the allowance that it used up, if there was
 /// one.
 ///
 /// The tool's own message stays, and the hint names the grant that is missing. A trap after an uncaught exception in
 /// stderr becomes a failure of the tool, with the message of the exception.
-pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError {
+pub(crate) fn explain(error: &mut CallError, metadata: &Metadata) {
     // The language runtime wrote the reason for its abort to stderr: that is a failure of the tool, not a crash.
     if error.kind == ErrorKind::Trap
         && let Some(UncaughtException { message, hint }) = UncaughtException::find(&metadata.stderr.text.to_sanitized())
     {
-        error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
+        *error = CallError::new(ErrorKind::ToolFailed, cut(&message)).with_hint(hint);
     }
     // A tool may report `Denied` for a quota as well, because it cannot distinguish the two.
     let by_itself =
         matches!(error.kind, ErrorKind::ToolFailed | ErrorKind::Unavailable | ErrorKind::Trap | ErrorKind::Denied);
     if !by_itself {
-        return error;
+        return;
     }
     if let Some(first) = metadata.refused.first() {
         error.kind = ErrorKind::Denied;
@@ -73,7 +95,6 @@ pub(crate) fn explained(mut error: CallError, metadata: &Metadata) -> CallError 
         error.kind = ErrorKind::Quota;
         error.hint = Some(first.into());
     }
-    error
 }
 
 /// Adds a hint about uncaught exceptions to an abort without any output, for a component whose language may have

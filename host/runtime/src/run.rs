@@ -1,4 +1,4 @@
-//! The execution of one call: admission, a fresh store with its limits set, the guest, and the metadata of its cost.
+//! The execution of one call: a fresh store with its limits set, the guest, and the metadata of its cost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
 
-use crate::admission::AdmissionError;
 use crate::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::bindings::fumehood::tool::types;
 use crate::capability::http::OutboundConfig;
@@ -20,17 +19,15 @@ use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
 use crate::guest_runtime::{FirstSlice, Lost, move_over};
-use crate::invocation::{Invocation, Terms};
-use crate::outcome::{self, Phase};
+use crate::invocation::Invocation;
+use crate::outcome::{self, Execution, Phase};
+use crate::place::{Place, unless_cancelled};
 use crate::shared::Shared;
 use crate::surface::Surface;
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
-
-/// Time after which a call to a full host may be retried: some calls of the usual kind are over by then.
-const FULL: Duration = Duration::from_millis(100);
 
 /// The input of a guest.
 #[derive(Debug)]
@@ -82,32 +79,38 @@ impl Runnable {
 
     /// Calls `describe` of a component of the contract, within the limits of a call.
     pub(crate) async fn describe(&self, limits: Limits) -> Result<Vec<RawDefinition>, CallError> {
-        let terms = Terms { limits, ..Terms::default() };
-        let (output, _) = self.run(Input::Describe, Invocation::default(), terms, None).await;
+        let invocation = Invocation { limits, ..Invocation::default() };
+        let place = match self.admit(&invocation).await {
+            Ok(place) => place,
+            Err(refused) => return Err(refused.outcome.err().unwrap_or_else(CallError::cancelled)),
+        };
+        let (output, _) = self.run(place, Input::Describe, invocation, None).await;
         match output? {
             Output::Described(raw) => Ok(raw),
             _ => Err(CallError::new(ErrorKind::Host, "`describe` returned something else")),
         }
     }
 
-    /// Waits for admission, then runs the call to its end.
+    /// Waits for a place among the running calls.
+    ///
+    /// # Errors
+    /// See [`Place::enter`].
+    pub(crate) async fn admit(&self, call: &Invocation) -> Result<Place, Execution> {
+        Place::enter(&self.0.shared, None, call).await
+    }
+
+    /// Runs a call that has a place to its end.
     ///
     /// `outbound` replaces the component's own [`OutboundConfig`].
     pub(crate) async fn run(
         &self,
+        place: Place,
         input: Input,
-        invocation: Invocation,
-        terms: Terms,
+        call: Invocation,
         outbound: Option<OutboundConfig>,
     ) -> (Result<Output, CallError>, Metadata) {
-        let queued = match unless_cancelled(terms.cancelled.as_ref(), self.0.shared.admission.enter()).await {
-            Some(Ok(queued)) => queued,
-            Some(Err(turned)) => return (Err(turned_away(turned)), Metadata::default()),
-            None => return (Err(CallError::cancelled()), Metadata::default()),
-        };
-        let place = Place(self.clone());
-        let memory = terms.limits.memory;
-        let execution = Box::pin(execute(place, input, invocation, terms, queued, outbound));
+        let (memory, queued) = (call.limits.memory, place.queued);
+        let execution = Box::pin(execute(self.clone(), place, input, call, outbound));
         let first = match memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
@@ -120,26 +123,16 @@ impl Runnable {
     }
 }
 
-/// A place among the running calls. It is returned when the call is over, not when its caller stops waiting.
-struct Place(Runnable);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.0.shared.admission.leave();
-    }
-}
-
 /// Runs one call in a fresh store with its limits set, and returns its output with the metadata of its cost.
 async fn execute(
+    runnable: Runnable,
     place: Place,
     input: Input,
-    invocation: Invocation,
-    terms: Terms,
-    queued: Duration,
+    call: Invocation,
     outbound: Option<OutboundConfig>,
 ) -> (Result<Output, CallError>, Metadata) {
-    let Terms { limits, observer, cancelled } = terms;
-    let parts = &*place.0.0;
+    let parts = &*runnable.0;
+    let (limits, cancelled) = (call.limits, call.cancelled.clone());
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
     // A component describes itself before anybody has approved it, so it does that without any power.
@@ -148,7 +141,7 @@ async fn execute(
         _ => (parts.powers.clone(), parts.folders.clone()),
     };
     powers.outbound = outbound.unwrap_or(powers.outbound);
-    let state = CallState::new(Arc::new(invocation), limits, powers, deadline, observer).with_folders(folders);
+    let state = CallState::new(call, powers, deadline).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
         Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
@@ -158,7 +151,7 @@ async fn execute(
         store.data().refusals.promote_missing();
     }
     let scratch = store.data_mut().take_scratch();
-    let metadata = account(store, &limits, deadline, queued);
+    let metadata = account(store, &limits, deadline, place.queued);
     if let Some(scratch) = scratch {
         scratch.remove().await;
     }
@@ -212,14 +205,6 @@ async fn until_deadline(
         Some(Ok(output)) => Ok(output),
         Some(Err((phase, error))) => Err(outcome::from_wasmtime(&error, phase, limits, &store.data().memory)),
         None => Err(outcome::deadline(limits)),
-    }
-}
-
-/// Returns the output of `future`, or `None` if the call is cancelled before.
-pub(crate) async fn unless_cancelled<F: Future>(cancelled: Option<&CancellationToken>, future: F) -> Option<F::Output> {
-    match cancelled {
-        Some(cancelled) => cancelled.run_until_cancelled(future).await,
-        None => Some(future.await),
     }
 }
 
@@ -282,18 +267,6 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     metadata.requests = reports.map(|reports| reports.take()).unwrap_or_default();
     metadata.duration = deadline.armed().elapsed();
     metadata
-}
-
-/// Converts an [`AdmissionError`].
-pub(crate) fn turned_away(turned: AdmissionError) -> CallError {
-    match turned {
-        AdmissionError::Full => {
-            CallError::new(ErrorKind::Unavailable, "too many calls are waiting for a place already")
-                .with_hint("call again in a moment")
-                .with_retry_after(FULL)
-        }
-        AdmissionError::Closed => CallError::new(ErrorKind::Unavailable, "the host is shutting down"),
-    }
 }
 
 /// Converts the error of a call whose task did not complete.

@@ -6,18 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fumehood_core::permission::files::FileRole;
-use serde_json::Value;
 use wasmtime::Engine;
 
 use crate::component::Component;
 use crate::config::SandboxConfig;
 use crate::engine::SandboxError;
-use crate::guest_runtime::Elapsed;
-use crate::invocation::{Invocation, Terms};
 use crate::load;
 use crate::load_error::LoadError;
 use crate::load_options::LoadOptions;
-use crate::outcome::Execution;
 use crate::shared::Shared;
 
 /// An engine with the threads that run guests: compiles components and runs their calls.
@@ -53,21 +49,6 @@ impl Sandbox {
         load::load(&self.shared, bytes, options).await
     }
 
-    /// Calls one of a component's tools in a fresh instance. Dropping the future stops the guest.
-    ///
-    /// `tool` is an index into [`Component::definitions`]. `arguments` must have passed the tool's schema; arguments
-    /// that do not fit the tool's types nevertheless are refused before any guest code runs.
-    pub async fn call(
-        &self,
-        component: &Component,
-        tool: usize,
-        arguments: &Value,
-        invocation: Invocation,
-        terms: Terms,
-    ) -> Execution {
-        component.call(tool, arguments, invocation, terms).await
-    }
-
     /// Returns the engine, for benches that measure against wasmtime itself.
     #[doc(hidden)]
     #[must_use]
@@ -79,19 +60,6 @@ impl Sandbox {
     /// sandbox is shut down or the work panicked.
     pub async fn off_thread<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
         self.shared.runtime.block(work).await.ok()
-    }
-
-    /// Like [`Self::off_thread`], with a time limit. Returns `Ok(None)` if the sandbox is shut down or the work
-    /// panicked.
-    ///
-    /// # Errors
-    /// If the time has elapsed. The work still runs to its end.
-    pub async fn off_thread_within<R: Send + 'static>(
-        &self,
-        time: Duration,
-        work: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<Option<R>, Elapsed> {
-        self.shared.runtime.block_within(time, work).await.map(Result::ok)
     }
 
     /// Returns the maximum memory limit of a call, in bytes.

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::capability::http::OutboundConfig;
 use crate::dialect::typed::TypedOutcome;
-use crate::invocation::{Invocation, Terms};
+use crate::invocation::Invocation;
 use crate::outcome::{self, Execution};
+use crate::place::Place;
 use crate::run::{Input, Output, Runnable};
 
 /// Arguments that have passed the tool's schema.
@@ -22,17 +23,17 @@ impl Runnable {
     /// Calls a tool in this process. Secrets in the result are not redacted yet.
     pub(crate) async fn call(
         &self,
+        place: Place,
         tool: usize,
         arguments: Arguments<'_>,
         invocation: Invocation,
-        terms: Terms,
         outbound: Option<OutboundConfig>,
     ) -> Execution {
         let input = match self.input(tool, arguments) {
             Ok(input) => input,
             Err(error) => return Execution { outcome: Err(error), metadata: Metadata::default() },
         };
-        let (output, mut metadata) = self.run(input, invocation, terms, outbound).await;
+        let (output, mut metadata) = self.run(place, input, invocation, outbound).await;
         let outcome = output.and_then(|output| self.content(output));
         if let Err(error) = &outcome {
             metadata.sanitized += error.hidden_chars();

@@ -60,6 +60,12 @@ impl fmt::Debug for Rules {
 }
 
 impl Rules {
+    /// Returns whether there are no rules.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds a rule after the others.
     pub fn add(&mut self, rule: Arc<dyn Rule>) {
         self.0.push(rule);

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use fumehood_core::call::CallContext;
 use fumehood_core::definition::Annotations;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::notes::{Memory, MemoryError, Note};
-use crate::registry::{BuiltIn, BuiltInError, BuiltIns, ContractError, Invocation, RegisterError};
+use crate::registry::{BuiltIn, BuiltInError, BuiltIns, RegisterError, ToolError};
 
 /// The names of the tools.
 pub const TOOL_NAMES: [&str; 3] = ["memory_read", "memory_write", "memory_search"];
@@ -45,7 +46,7 @@ fn default_limit() -> u8 {
 pub enum MemoryToolsError {
     /// A tool that is not valid.
     #[error(transparent)]
-    Contract(#[from] ContractError),
+    Tool(#[from] ToolError),
     /// A name that is taken.
     #[error(transparent)]
     Register(#[from] RegisterError),
@@ -67,7 +68,7 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     let [read, write, search] = TOOL_NAMES;
 
     let notes = Arc::clone(memory);
-    let run = move |args: Read, call: Arc<Invocation>| {
+    let run = move |args: Read, call: CallContext| {
         let notes = Arc::clone(&notes);
         async move {
             let found = notes.read(call.actor.as_deref(), &args.key).await?;
@@ -77,7 +78,7 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     tools.register(BuiltIn::new(read, "Reads a note that you wrote earlier.", run)?.with_annotations(reads))?;
 
     let notes = Arc::clone(memory);
-    let run = move |args: Write, call: Arc<Invocation>| {
+    let run = move |args: Write, call: CallContext| {
         let notes = Arc::clone(&notes);
         async move {
             notes.write(call.actor.as_deref(), &args.key, &args.text).await?;
@@ -87,7 +88,7 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     tools.register(BuiltIn::new(write, "Writes a note for later.", run)?.with_annotations(writes))?;
 
     let notes = Arc::clone(memory);
-    let run = move |args: Search, call: Arc<Invocation>| {
+    let run = move |args: Search, call: CallContext| {
         let notes = Arc::clone(&notes);
         async move {
             let found: Vec<Note> = notes.search(call.actor.as_deref(), &args.query, usize::from(args.limit)).await?;

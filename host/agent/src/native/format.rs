@@ -4,9 +4,10 @@ use fumehood_core::chat::{Message, ToolIntent};
 use serde_json::{Value, json};
 
 use crate::execution::ToolExecution;
-use crate::registry::is_full_name;
 use crate::render::format_execution;
 
+/// Maximum length of a full name of a tool, in bytes: a namespace, the separator and a name.
+const MAX_FULL_NAME_BYTES: usize = 130;
 /// Maximum length of a tool's name that all providers accept, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
@@ -53,7 +54,8 @@ pub fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
 /// The result of such a call names the problem. A valid full name of a tool is unchanged: the provider's client maps
 /// it.
 fn sanitize_name(name: &str) -> String {
-    if is_full_name(name) {
+    let is_full = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.is_empty() && name.len() <= MAX_FULL_NAME_BYTES && name.chars().all(is_full) {
         return name.to_owned();
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

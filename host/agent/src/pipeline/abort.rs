@@ -4,12 +4,12 @@ use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordError;
 use fumehood_core::result::CallError;
 use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::tool::Stop;
 use fumehood_core::untrusted::PrintableText;
 use serde_json::Value;
 
 use crate::execution::Status;
 use crate::names::{did_you_mean, suggestions};
-use crate::registry::Stop;
 
 /// Maximum bytes of a name in messages and records.
 const MAX_NAME_BYTES: usize = 130;

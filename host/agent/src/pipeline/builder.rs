@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::record::{NullRecorder, Recorder};
+use fumehood_core::tool::ToolProvider;
 
 use super::config::{IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
 use super::executor::Pipeline;
@@ -14,7 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use crate::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::memory::{self, Episodes};
-use crate::registry::{Policy, ToolProvider, ToolRegistry};
+use crate::registry::{BuiltIns, Policy, ToolRegistry};
 
 /// Errors returned by [`PipelineBuilder::build`].
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +101,13 @@ impl Default for PipelineBuilder {
 }
 
 impl PipelineBuilder {
+    /// Adds functions of the host. They come before all other tools.
+    #[must_use]
+    pub fn built_ins(mut self, built_ins: Arc<BuiltIns>) -> Self {
+        self.registry.add_built_ins(built_ins);
+        self
+    }
+
     /// Adds a provider of tools.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn ToolProvider>) -> Self {
@@ -244,7 +252,7 @@ impl PipelineBuilder {
 
     /// Checks that every listed name is registered. A misspelt name would silently allow nothing.
     fn check_names(&self) -> Result<(), PipelineError> {
-        let missing = |name: &str| self.registry.find(name).is_none();
+        let missing = |name: &str| !self.registry.contains(name);
         if let Some((skill, tool)) = self.allowlists.tool_names().find(|(_, tool)| missing(tool)) {
             let tool = tool.to_owned();
             return Err(match skill {

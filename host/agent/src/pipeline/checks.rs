@@ -1,12 +1,13 @@
 //! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
+use fumehood_core::call::{Arguments, CallContext, SessionStep};
 use fumehood_core::chat::Usage;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::CallError;
+use fumehood_core::tool::{InvalidCall, Stop, ValidatedCall};
 use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, not_allowed, printable_name, schema_mismatch, unauthorized, unknown_tool};
@@ -15,41 +16,24 @@ use crate::approver::{Answer, Question};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::Status;
 use crate::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
-use crate::registry::{Invocation, Policy, ProviderKind, Stop, Tool};
+use crate::registry::{Policy, RegisteredTool};
 use crate::retry::{Fault, Remedy, escalate};
-
-/// Unchecked arguments.
-pub(super) enum RawArguments {
-    /// JSON text that a model wrote.
-    Text(String),
-    /// A value that a hook or a remedy made.
-    Value(Value),
-}
-
-impl RawArguments {
-    fn to_text(&self) -> Cow<'_, str> {
-        match self {
-            Self::Text(text) => Cow::Borrowed(text),
-            Self::Value(value) => Cow::Owned(value.to_string()),
-        }
-    }
-}
 
 /// A call that passed every check and may run.
 pub(super) struct AuthorizedCall {
-    pub(super) provider: ProviderKind,
-    pub(super) tool: Arc<dyn Tool>,
+    pub(super) found: RegisteredTool,
+    pub(super) call: ValidatedCall,
+    pub(super) context: CallContext,
     pub(super) policy: Policy,
-    pub(super) invocation: Arc<Invocation>,
 }
 
 impl Dispatch<'_> {
     /// Takes a call through all checks.
-    pub(super) async fn check(&mut self, name: &str, given: RawArguments) -> Result<AuthorizedCall, Abort> {
+    pub(super) async fn check(&mut self, name: &str, given: Arguments) -> Result<AuthorizedCall, Abort> {
         let printable = printable_name(name);
         let found = self.config.registry.find(name);
         // Set before the first refusal, because a refusal is recorded too.
-        let policy = found.as_ref().map(|(_, tool)| self.config.policy(tool.as_ref()));
+        let policy = found.as_ref().map(|found| self.config.policy(found));
         let policy = policy.unwrap_or_else(|| self.config.agent_policy.clone());
         self.persist = policy.persist.clone().unwrap_or_default();
         // Checked before anything depends on whether the tool exists: a tool out of reach must look as if it did not
@@ -57,49 +41,49 @@ impl Dispatch<'_> {
         if !self.batch.allowed.allows(name) {
             return Err(not_allowed(&printable, &self.allowed_names(), self.batch.allowed.refusal_message(&printable)));
         }
-        let Some((provider, tool)) = found else {
+        let Some(found) = found else {
             return Err(unknown_tool(&printable, &self.allowed_names()));
         };
-        self.journal.set_tool(name, tool.contract().spec().digest);
-        let arguments = validate_arguments(tool.as_ref(), &policy, given)?;
-        let mut invocation = self.invocation(tool.as_ref(), arguments);
-        check_authorization(tool.as_ref(), &invocation)?;
-        if self.apply_guardrails(tool.as_ref(), &mut invocation).await? {
-            recheck(tool.as_ref(), &invocation)?;
-        }
-        Ok(AuthorizedCall { provider, tool, policy, invocation: Arc::new(invocation) })
+        self.journal.set_tool(name, found.tool.digest());
+        let call = validate_arguments(&found, &policy, given)?;
+        let actor = self.batch.scope.actor.as_deref();
+        check_authorization(&found, actor, &call)?;
+        let call = match self.apply_guardrails(&call).await? {
+            Some(changed) => recheck(&found, actor, changed)?,
+            None => call,
+        };
+        Ok(AuthorizedCall { found, call, context: self.context(), policy })
     }
 
     /// Returns the names of the tools that may be called.
     fn allowed_names(&self) -> Vec<String> {
         let tools = self.config.registry.tools();
-        let names = tools.iter().map(|tool| tool.contract().name());
+        let names = tools.iter().map(|tool| tool.full_name());
         names.filter(|name| self.batch.allowed.allows(name)).map(str::to_owned).collect()
     }
 
-    fn invocation(&self, tool: &dyn Tool, arguments: Value) -> Invocation {
+    fn context(&self) -> CallContext {
         let scope = self.batch.scope;
-        Invocation {
+        let (session, execution) = (scope.session.clone(), scope.execution.clone());
+        CallContext {
             id: self.call.id.clone(),
-            tool: tool.contract().name().to_owned(),
-            arguments,
             actor: scope.actor.clone(),
-            state: if tool.needs_state() { self.batch.state() } else { None },
-            session: scope.session.clone(),
-            execution: scope.execution.clone(),
-            step: scope.step,
-            partials: Default::default(),
+            state: self.batch.state(),
+            step: Some(SessionStep { session, execution, number: scope.step }),
+            ..CallContext::default()
         }
     }
 
-    /// Runs rules and judge, and asks the approver where they require it. Returns whether the arguments were changed.
-    async fn apply_guardrails(&mut self, tool: &dyn Tool, invocation: &mut Invocation) -> Result<bool, Abort> {
-        let annotations = tool.contract().spec().annotations;
+    /// Runs rules and judge, and asks the approver where they require it. Returns the arguments if they were changed.
+    async fn apply_guardrails(&mut self, call: &ValidatedCall) -> Result<Option<Value>, Abort> {
+        if self.config.rules.is_empty() && self.config.judge.is_none() {
+            return Ok(None);
+        }
         let scope = self.batch.scope;
         let mut proposed = ProposedCall {
-            tool: invocation.tool.clone(),
-            annotations,
-            arguments: std::mem::take(&mut invocation.arguments),
+            tool: call.tool().full_name().to_owned(),
+            annotations: call.tool().definition().annotations,
+            arguments: call.arguments().clone(),
             actor: scope.actor.clone(),
             skill: scope.skill.clone(),
             session: scope.session.clone(),
@@ -130,8 +114,7 @@ impl Dispatch<'_> {
         for question in questions {
             self.ask_approver(CallQuestion { proposed: proposed.clone(), ..question }).await?;
         }
-        invocation.arguments = proposed.arguments;
-        Ok(changed)
+        Ok(changed.then_some(proposed.arguments))
     }
 
     /// Adds a note unless it is there: a call that a hook changed goes through the rules twice.
@@ -197,19 +180,20 @@ impl Dispatch<'_> {
 }
 
 /// Checks arguments against the schema and the tool's own type. Applies the tool's remedy if they do not fit.
-fn validate_arguments(tool: &dyn Tool, policy: &Policy, given: RawArguments) -> Result<Value, Abort> {
-    let (fault, error) = match parse_arguments(tool, &given) {
-        Ok(arguments) => return Ok(arguments),
-        Err(problem) => problem,
+fn validate_arguments(found: &RegisteredTool, policy: &Policy, given: Arguments) -> Result<ValidatedCall, Abort> {
+    let (fault, error) = match validate(found, &given) {
+        Ok(call) => return Ok(call),
+        Err(Invalid::Withheld(refusal)) => return Err(Abort::refusal(Status::RejectedDenied, *refusal)),
+        Err(Invalid::Arguments(fault, error)) => (fault, *error),
     };
     let refused = |error| Err(Abort::refusal(Status::RejectedSchema, error));
     match policy.remedy(fault) {
         // The same arguments would fail again.
         Remedy::Tell | Remedy::Retry(_) => refused(error),
         Remedy::Fix(fix) => {
-            let fixed = catch_panic_sync(|| fix(&given.to_text(), &error)).ok().flatten().map(RawArguments::Value);
-            match fixed.map(|fixed| parse_arguments(tool, &fixed)) {
-                Some(Ok(arguments)) => Ok(arguments),
+            let fixed = catch_panic_sync(|| fix(&to_text(&given), &error)).ok().flatten().map(Arguments::Value);
+            match fixed.map(|fixed| validate(found, &fixed)) {
+                Some(Ok(call)) => Ok(call),
                 Some(Err(_)) | None => refused(error),
             }
         }
@@ -218,44 +202,57 @@ fn validate_arguments(tool: &dyn Tool, policy: &Policy, given: RawArguments) -> 
     }
 }
 
-/// Parses arguments and checks them against the schema and the tool's own type.
-fn parse_arguments(tool: &dyn Tool, given: &RawArguments) -> Result<Value, (Fault, CallError)> {
-    let contract = tool.contract();
-    let schema = &contract.spec().parameters;
-    let invalid =
-        |given: Option<&Value>, problem: String| (Fault::InvalidArguments, schema_mismatch(schema, given, &problem));
-    let arguments = match given {
-        RawArguments::Text(text) => contract
-            .gate()
-            .parse(text)
-            .map_err(|error| invalid(serde_json::from_str(text).ok().as_ref(), error.to_string()))?,
-        RawArguments::Value(value) => match contract.gate().check(value) {
-            Ok(()) => value.clone(),
-            Err(error) => return Err(invalid(Some(value), error.to_string())),
-        },
+/// The reason that a call is not valid.
+enum Invalid {
+    Withheld(Box<CallError>),
+    Arguments(Fault, Box<CallError>),
+}
+
+/// Checks arguments against the schema and the tool's own type.
+fn validate(found: &RegisteredTool, given: &Arguments) -> Result<ValidatedCall, Invalid> {
+    let schema = found.tool.input_schema();
+    let mismatch = |fault, given: Option<&Value>, problem: &str| {
+        Invalid::Arguments(fault, Box::new(schema_mismatch(schema, given, problem)))
     };
-    match catch_panic_sync(|| tool.accepts(&arguments)).unwrap_or_else(Err) {
-        Ok(()) => Ok(arguments),
-        Err(problem) => Err((Fault::Deserialization, schema_mismatch(schema, Some(&arguments), &problem))),
+    let call = found.tool.validate(given.clone()).map_err(|error| match error {
+        InvalidCall::Withheld(refusal) => Invalid::Withheld(Box::new(refusal)),
+        error => {
+            let parsed = match given {
+                Arguments::Text(text) => serde_json::from_str(text).ok().map(Cow::Owned),
+                Arguments::Value(value) => Some(Cow::Borrowed(value)),
+            };
+            mismatch(Fault::InvalidArguments, parsed.as_deref(), &error.to_string())
+        }
+    })?;
+    match catch_panic_sync(|| found.accepts(call.arguments())).unwrap_or_else(Err) {
+        Ok(()) => Ok(call),
+        Err(problem) => Err(mismatch(Fault::Deserialization, Some(call.arguments()), &problem)),
+    }
+}
+
+fn to_text(arguments: &Arguments) -> Cow<'_, str> {
+    match arguments {
+        Arguments::Text(text) => Cow::Borrowed(text),
+        Arguments::Value(value) => Cow::Owned(value.to_string()),
     }
 }
 
 /// Checks that the actor may make the call.
-fn check_authorization(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Abort> {
-    match catch_panic_sync(|| tool.authorize(invocation.actor.as_deref(), invocation)) {
+fn check_authorization(found: &RegisteredTool, actor: Option<&str>, call: &ValidatedCall) -> Result<(), Abort> {
+    match catch_panic_sync(|| found.authorize(actor, call)) {
         Ok(true) => Ok(()),
         // A check that panics has not allowed the call.
-        Ok(false) | Err(_) => Err(unauthorized(tool.contract().name())),
+        Ok(false) | Err(_) => Err(unauthorized(found.tool.full_name())),
     }
 }
 
-/// Repeats the checks of schema, type and authorization for arguments that rules changed.
-fn recheck(tool: &dyn Tool, invocation: &Invocation) -> Result<(), Abort> {
-    let fits = tool.contract().gate().check(&invocation.arguments).map_err(|error| error.to_string());
-    if let Err(problem) = fits.and_then(|()| tool.accepts(&invocation.arguments)) {
-        return Err(Abort::denial(format!(
-            "a guardrail changed the arguments to what the tool does not take: {problem}"
-        )));
-    }
-    check_authorization(tool, invocation)
+/// Takes arguments that a guardrail changed through the gate, the type and the authorization again.
+fn recheck(found: &RegisteredTool, actor: Option<&str>, changed: Value) -> Result<ValidatedCall, Abort> {
+    let problem = |problem: String| {
+        Abort::denial(format!("a guardrail changed the arguments to what the tool does not take: {problem}"))
+    };
+    let call = found.tool.validate(Arguments::Value(changed)).map_err(|error| problem(error.to_string()))?;
+    found.accepts(call.arguments()).map_err(problem)?;
+    check_authorization(found, actor, &call)?;
+    Ok(call)
 }

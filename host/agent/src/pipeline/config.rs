@@ -18,7 +18,7 @@ use crate::executor::Scope;
 use crate::guardrail::{Judge, JudgePolicy, Rules};
 use crate::hook::{AfterHooks, BeforeHooks};
 use crate::memory::Episodes;
-use crate::registry::{Policy, Tool, ToolRegistry};
+use crate::registry::{Policy, RegisteredTool, ToolRegistry};
 use crate::truncate::DEFAULT_RESULT_BYTES;
 
 /// Options for batches and failures.
@@ -107,9 +107,9 @@ pub(super) struct PipelineConfig {
 
 impl PipelineConfig {
     /// Returns the policy for calls of a tool: what the host sets for it, then its own, then that of the agent.
-    pub(super) fn policy(&self, tool: &dyn Tool) -> Policy {
-        let own = tool.policy().or(&self.agent_policy);
-        match self.policies.get(tool.contract().name()) {
+    pub(super) fn policy(&self, found: &RegisteredTool) -> Policy {
+        let own = found.policy().or(&self.agent_policy);
+        match self.policies.get(found.tool.full_name()) {
             Some(policy) => policy.clone().or(&own),
             None => own,
         }

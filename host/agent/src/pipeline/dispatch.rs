@@ -1,26 +1,27 @@
 //! Dispatch of one call: checks, hooks, the tool, and the result that the model sees.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::Arguments;
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
+use fumehood_core::tool::Stop;
 use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, Refusal, printable_name};
 use super::batch::Batch;
-use super::checks::{AuthorizedCall, RawArguments};
+use super::checks::AuthorizedCall;
 use super::config::PipelineConfig;
 use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
 use crate::persistence::Persistence;
-use crate::registry::{Purpose, Stop};
+use crate::registry::Purpose;
 use crate::retry::{Fault, Remedy, escalate};
 use crate::truncate::{truncate_result, truncate_text};
 
@@ -75,13 +76,13 @@ impl Dispatch<'_> {
 
     /// Runs checks, hooks and the tool, with other arguments once more if the remedy for its failure makes some.
     async fn run_stages(&mut self) -> Result<(Status, CallResult), Abort> {
-        let given = RawArguments::Text(self.call.arguments.clone());
+        let given = Arguments::Text(self.call.arguments.clone());
         let mut completed = self.run_once(given).await?;
         if let (Err(error), Remedy::Fix(fix)) =
             (&completed.result.outcome, completed.authorized.policy.remedy(Fault::Execution))
             && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
         {
-            completed = self.run_once(RawArguments::Value(fixed)).await?;
+            completed = self.run_once(Arguments::Value(fixed)).await?;
         }
         let CompletedCall { authorized, mut result } = completed;
         if let Err(error) = &mut result.outcome {
@@ -96,20 +97,20 @@ impl Dispatch<'_> {
     }
 
     /// Runs the checks, the hooks before the call, and the tool.
-    async fn run_once(&mut self, given: RawArguments) -> Result<CompletedCall, Abort> {
+    async fn run_once(&mut self, given: Arguments) -> Result<CompletedCall, Abort> {
         let name = self.call.name.clone();
         let authorized = self.check(&name, given).await?;
         let mut authorized = self.run_before_hooks(authorized).await?;
         let body = || {
             let arguments =
-                catch_panic_sync(|| self.persist.arguments(&authorized.invocation.arguments)).unwrap_or_default();
-            let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.provider.as_str()))]);
+                catch_panic_sync(|| self.persist.arguments(authorized.call.arguments())).unwrap_or_default();
+            let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.found.kind.as_str()))]);
             body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
             Value::Object(body)
         };
         self.journal.record_started(body).await?;
-        Arc::make_mut(&mut authorized.invocation).partials = self.journal.partials(self.persist.is_full());
+        authorized.context.observer = self.journal.observer(self.persist.is_full());
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
         let elapsed = started.elapsed();
@@ -133,20 +134,20 @@ impl Dispatch<'_> {
 
     /// Runs the tool, repeatedly if its remedy retries. Also returns the number of attempts.
     async fn run_attempts(&self, authorized: &AuthorizedCall) -> (Result<CallResult, Stop>, u32) {
-        let annotations = authorized.tool.contract().spec().annotations;
+        let AuthorizedCall { found, call, context, .. } = authorized;
+        let annotations = found.tool.definition().annotations;
         let is_idempotent = annotations.idempotent == Some(true) || annotations.read_only == Some(true);
-        let invocation = &authorized.invocation;
         let mut attempts = 0;
         loop {
             attempts += 1;
             // `call` itself may panic before it returns a future.
-            let ended = catch_panic(async { authorized.tool.call(Arc::clone(invocation)).await }).await;
+            let ended = catch_panic(async { found.call(call.clone(), context.clone()).await }).await;
             let result = match ended {
                 Ok(Ok(result)) => self.describe_trap(result),
                 Ok(Err(stop)) => return (Err(stop), attempts),
                 Err(panic) => {
                     let error = CallError::new(ErrorKind::Trap, panic);
-                    let (id, tool) = (self.call.id.clone(), invocation.tool.clone());
+                    let (id, tool) = (self.call.id.clone(), found.tool.full_name().to_owned());
                     self.describe_trap(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
                 }
             };
@@ -202,7 +203,7 @@ impl Dispatch<'_> {
 
     /// Truncates the result to what the model sees, records it as far as allowed, and notifies observers.
     async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
-        let arguments = &authorized.invocation.arguments;
+        let arguments = authorized.call.arguments();
         let seen = truncate_result(&result, authorized.policy.result_bytes.unwrap_or(usize::MAX));
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let kind = status_of(&result);
@@ -213,11 +214,11 @@ impl Dispatch<'_> {
             let body = || json!({"result": recorded, "truncated": seen.metadata.truncated});
             let _recorded = self.journal.record(RecordKind::ToolResult, Some(kind), body).await;
         }
-        if result.is_ok() && authorized.tool.purpose() == Purpose::Knowledge {
+        if result.is_ok() && authorized.found.purpose() == Purpose::Knowledge {
             let _recorded = self.journal.record(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
         self.notify_observers(authorized, &result);
-        self.record_episode(&authorized.invocation.tool, arguments, kind, &seen);
+        self.record_episode(authorized.found.tool.full_name(), arguments, kind, &seen);
         (status, seen)
     }
 
@@ -227,14 +228,11 @@ impl Dispatch<'_> {
             return;
         }
         let observers = &self.config.observers;
-        let name = &authorized.invocation.tool;
+        let name = authorized.found.tool.full_name();
         // A panic of an observer must not affect the call.
-        let _notified = catch_panic_sync(|| match authorized.tool.purpose() {
+        let _notified = catch_panic_sync(|| match authorized.found.purpose() {
             Purpose::Action => {
-                observers
-                    .on_tool_use
-                    .iter()
-                    .for_each(|observe| observe(name, &authorized.invocation.arguments, result));
+                observers.on_tool_use.iter().for_each(|observe| observe(name, authorized.call.arguments(), result));
             }
             Purpose::Knowledge => {
                 observers

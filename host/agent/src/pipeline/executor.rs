@@ -7,6 +7,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{ToolIntent, ToolSpec};
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::Stop;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
@@ -17,7 +18,7 @@ use super::dispatch::Dispatch;
 use crate::catch_panic::catch_panic;
 use crate::execution::{Status, ToolExecution};
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
-use crate::registry::Stop;
+use crate::truncate::{clean, clean_schema};
 
 /// An executor that takes calls through every check and hook to their tools, and records them.
 pub struct Pipeline(PipelineConfig);
@@ -32,8 +33,8 @@ impl ToolExecutor for Pipeline {
     fn specs(&self, scope: &Scope) -> Vec<ToolSpec> {
         let batch = Batch::new(&self.0, scope);
         let tools = self.0.registry.tools();
-        let allowed = tools.iter().filter(|tool| batch.allowed.allows(tool.contract().name()));
-        allowed.map(|tool| tool.contract().to_tool_spec()).collect()
+        let allowed = tools.iter().filter(|tool| batch.allowed.allows(tool.full_name()));
+        allowed.map(|tool| clean_spec(tool.to_spec())).collect()
     }
 
     fn execute<'a>(&'a self, calls: Vec<ToolIntent>, scope: &'a Scope) -> BoxFuture<'a, BatchOutcome> {
@@ -53,6 +54,12 @@ impl ToolExecutor for Pipeline {
             outcome
         })
     }
+}
+
+/// Removes invisible characters from the description of a tool, and escapes the tags of prompts.
+fn clean_spec(spec: ToolSpec) -> ToolSpec {
+    let ToolSpec { name, description, parameters } = spec;
+    ToolSpec { name, description: clean(&description), parameters: clean_schema(&parameters) }
 }
 
 impl Pipeline {

@@ -1,21 +1,20 @@
 //! The stages of a dispatch that run hooks before and after the call.
 
-use std::sync::Arc;
-
+use fumehood_core::call::Arguments;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use fumehood_core::result::{CallError, CallResult};
+use fumehood_core::tool::Stop;
 use serde_json::json;
 
 use super::abort::Abort;
-use super::checks::{AuthorizedCall, RawArguments};
+use super::checks::AuthorizedCall;
 use super::dispatch::Dispatch;
 use crate::catch_panic::catch_panic;
 use crate::execution::Status;
 use crate::hook::{
     AfterAction, BeforeAction, CompletedToolUse, DEFAULT_BLOCK_MESSAGE, ToolUse, UndeclaredChange, reject,
 };
-use crate::registry::Stop;
 
 impl Dispatch<'_> {
     /// Runs the hooks before the call. A call that they changed goes through every check again.
@@ -25,11 +24,11 @@ impl Dispatch<'_> {
         }
         let mut call = ToolUse {
             id: self.call.id.clone(),
-            tool: authorized.invocation.tool.clone(),
-            arguments: authorized.invocation.arguments.clone(),
+            tool: authorized.call.tool().full_name().to_owned(),
+            arguments: authorized.call.arguments().clone(),
             state: self.batch.state(),
             actor: self.batch.scope.actor.clone(),
-            annotations: authorized.tool.contract().spec().annotations,
+            annotations: authorized.call.tool().definition().annotations,
         };
         let blocked = |message: String| Abort::refusal(Status::Blocked, CallError::new(ErrorKind::Denied, message));
         let outcome = catch_panic(self.config.before.run(&mut call)).await;
@@ -46,11 +45,11 @@ impl Dispatch<'_> {
             BeforeAction::Stop { reason } => return Err(Abort::Stop(Stop { reason })),
         }
         if outcome.changed {
-            return self.check(&call.tool, RawArguments::Value(call.arguments)).await;
+            return self.check(&call.tool, Arguments::Value(call.arguments)).await;
         }
         let mut authorized = authorized;
-        if outcome.state_changed && authorized.tool.needs_state() {
-            Arc::make_mut(&mut authorized.invocation).state = self.batch.state();
+        if outcome.state_changed {
+            authorized.context.state = self.batch.state();
         }
         Ok(authorized)
     }
@@ -66,12 +65,12 @@ impl Dispatch<'_> {
         }
         let mut used = CompletedToolUse {
             id: self.call.id.clone(),
-            tool: authorized.invocation.tool.clone(),
-            arguments: authorized.invocation.arguments.clone(),
+            tool: authorized.call.tool().full_name().to_owned(),
+            arguments: authorized.call.arguments().clone(),
             outcome: result.outcome.clone(),
             state: self.batch.state(),
             actor: self.batch.scope.actor.clone(),
-            annotations: authorized.tool.contract().spec().annotations,
+            annotations: authorized.call.tool().definition().annotations,
         };
         let outcome = match catch_panic(self.config.after.run(&mut used)).await {
             Ok(outcome) => outcome,

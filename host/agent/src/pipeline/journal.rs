@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fumehood_core::call::Observer;
 use fumehood_core::digest::Digest;
 use fumehood_core::event::Progress;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
@@ -10,7 +11,6 @@ use serde_json::{Map, Value, json};
 use super::config::{IdGenerator, PipelineConfig};
 use crate::clock::Clock;
 use crate::executor::Scope;
-use crate::registry::{PartialSink, Partials};
 use crate::truncate::clean;
 
 /// The records of one call.
@@ -106,15 +106,16 @@ impl<'a> Journal<'a> {
         Value::Object(body)
     }
 
-    /// Creates the sink for partial results of the running call. Their content is recorded only if `is_full`.
-    pub(super) fn partials(&self, is_full: bool) -> Partials {
+    /// Creates the observer that records the progress of the running call; `None` if nothing is recorded. Content of
+    /// partial results is recorded only if `is_full`.
+    pub(super) fn observer(&self, is_full: bool) -> Option<Arc<dyn Observer>> {
         if !self.is_enabled {
-            return Partials::default();
+            return None;
         }
         let template = self.build_record(RecordKind::ToolPartial, None, Value::Null);
         let PipelineConfig { recorder, clock, ids, modes, .. } = self.config;
         let (recorder, clock, ids) = (Arc::clone(recorder), Arc::clone(clock), Arc::clone(ids));
-        Partials::new(Arc::new(RecordingSink { recorder, clock, ids, durability: modes.durability, template, is_full }))
+        Some(Arc::new(RecordingObserver { recorder, clock, ids, durability: modes.durability, template, is_full }))
     }
 }
 
@@ -129,8 +130,8 @@ impl Drop for Journal<'_> {
     }
 }
 
-/// Sink that records the progress of a running call.
-struct RecordingSink {
+/// Observer that records the progress of a running call.
+struct RecordingObserver {
     recorder: Arc<dyn Recorder>,
     clock: Arc<dyn Clock>,
     ids: Arc<IdGenerator>,
@@ -139,8 +140,8 @@ struct RecordingSink {
     is_full: bool,
 }
 
-impl PartialSink for RecordingSink {
-    fn partial(&self, progress: Progress) {
+impl Observer for RecordingObserver {
+    fn progress(&self, progress: Progress) {
         let mut record = self.template.clone();
         (record.id, record.at) = (self.ids.next("rec"), self.clock.now());
         if let Value::Object(body) = &mut record.body {

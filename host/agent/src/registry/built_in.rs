@@ -1,26 +1,119 @@
-//! Tools that are Rust functions with typed arguments, and their registry. The schema of a tool comes from its type.
+//! Tools that are Rust functions with typed arguments. The schema of a tool comes from its type.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
 use fumehood_core::content::Content;
-use fumehood_core::definition::Annotations;
+use fumehood_core::definition::{Annotations, ToolDefinition};
 use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::gate::GateLimits;
+use fumehood_core::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::name::{NameError, ToolName};
 use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::{Stop, Tool, ValidatedCall};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::contract::{Contract, ContractError, Spec};
 use super::policy::Policy;
-use super::provider::{ProviderKind, ToolProvider};
-use super::tool::{Invocation, Stop, Tool};
+use crate::identity::{ActorArguments, IdentityError};
+
+/// The purpose of a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// The tool performs an action.
+    #[default]
+    Action,
+    /// The tool returns a text that belongs to a skill.
+    Knowledge,
+}
+
+/// A function of the host as a tool, with what only the host's own code may say about one.
+pub trait BuiltInTool: Send + Sync {
+    /// Returns the tool.
+    fn tool(&self) -> &Arc<Tool>;
+
+    /// Returns whether the actor may make this call. Checked after the gate and before all rules. Must not block.
+    fn authorize(&self, actor: Option<&str>, call: &ValidatedCall) -> bool {
+        let _ = (actor, call);
+        true
+    }
+
+    /// Checks arguments that fit the schema against the function's own type. Called after the gate.
+    ///
+    /// # Errors
+    /// A description of the problem, if the type does not accept them.
+    fn accepts(&self, arguments: &Value) -> Result<(), String> {
+        let _ = arguments;
+        Ok(())
+    }
+
+    /// Returns the purpose of the tool.
+    fn purpose(&self) -> Purpose {
+        Purpose::Action
+    }
+
+    /// Returns the tool's own policy.
+    fn policy(&self) -> Policy {
+        Policy::default()
+    }
+
+    /// Runs a call. Dropping the future stops it.
+    ///
+    /// # Errors
+    /// Only to end the whole run; a failure of the call is a result.
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>>;
+}
+
+/// Errors of a tool that cannot be presented to a model.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// An invalid name.
+    #[error("the tool has a name that it cannot have")]
+    Name(#[from] NameError),
+    /// A parameter that would let the model choose the actor.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// A schema that is not accepted.
+    #[error("the schema of the tool '{tool}' is not accepted")]
+    Schema {
+        /// The tool.
+        tool: String,
+        /// The reason.
+        source: Box<SchemaError>,
+    },
+}
+
+/// Creates the tool of a function with this JSON Schema (2020-12) of its arguments.
+///
+/// # Errors
+/// If the name is invalid, the schema does not compile, or an argument would let the model choose the actor.
+pub fn built_in_tool(
+    name: &str,
+    description: &str,
+    input_schema: Value,
+    annotations: Annotations,
+) -> Result<Tool, ToolError> {
+    let tool_name = ToolName::parse(name)?;
+    let gate = Gate::for_arguments(&input_schema, GateLimits::default())
+        .map_err(|source| ToolError::Schema { tool: name.to_owned(), source: Box::new(source) })?;
+    ActorArguments::default().check(name, &input_schema)?;
+    let definition = ToolDefinition {
+        name: tool_name,
+        export: None,
+        title: None,
+        description: description.into(),
+        input_schema: input_schema.into(),
+        output_schema: None,
+        annotations,
+    };
+    Ok(Tool::new(definition, gate))
+}
 
 /// Errors returned by the function of a [`BuiltIn`].
 #[derive(Debug, thiserror::Error)]
@@ -45,12 +138,12 @@ impl From<&str> for BuiltInError {
     }
 }
 
-type Run<A, O> = dyn Fn(A, Arc<Invocation>) -> BoxFuture<'static, Result<O, BuiltInError>> + Send + Sync;
-type Authorize = dyn Fn(Option<&str>, &Invocation) -> bool + Send + Sync;
+type Run<A, O> = dyn Fn(A, CallContext) -> BoxFuture<'static, Result<O, BuiltInError>> + Send + Sync;
+type Authorize = dyn Fn(Option<&str>, &ValidatedCall) -> bool + Send + Sync;
 
 /// A Rust function as a tool. It runs in the process of the host and must not block.
 pub struct BuiltIn<A, O> {
-    contract: Contract,
+    tool: Arc<Tool>,
     policy: Policy,
     needs_state: bool,
     authorize: Option<Box<Authorize>>,
@@ -76,24 +169,18 @@ where
     ///
     /// # Errors
     /// If the name or the schema of `A` is not acceptable.
-    pub fn new<F, R>(name: &str, description: &str, run: F) -> Result<Self, ContractError>
+    pub fn new<F, R>(name: &str, description: &str, run: F) -> Result<Self, ToolError>
     where
-        F: Fn(A, Arc<Invocation>) -> R + Send + Sync + 'static,
+        F: Fn(A, CallContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<O, BuiltInError>> + Send + 'static,
     {
-        let spec = Spec {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters: schema_of::<A>(),
-            annotations: Annotations::default(),
-            digest: None,
-        };
+        let tool = built_in_tool(name, description, schema_of::<A>(), Annotations::default())?;
         Ok(Self {
-            contract: Contract::new(spec, GateLimits::default())?,
+            tool: Arc::new(tool),
             policy: Policy::default(),
             needs_state: false,
             authorize: None,
-            run: Box::new(move |arguments, invocation| Box::pin(run(arguments, invocation))),
+            run: Box::new(move |arguments, context| Box::pin(run(arguments, context))),
             types: PhantomData,
         })
     }
@@ -101,7 +188,8 @@ where
     /// Sets the annotations: the tool's claims about its effects.
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
-        self.contract = self.contract.with_annotations(annotations);
+        let tool = Arc::unwrap_or_clone(self.tool);
+        self.tool = Arc::new(tool.with_definition(|definition| definition.annotations = annotations));
         self
     }
 
@@ -116,7 +204,7 @@ where
     #[must_use]
     pub fn with_authorize(
         mut self,
-        authorize: impl Fn(Option<&str>, &Invocation) -> bool + Send + Sync + 'static,
+        authorize: impl Fn(Option<&str>, &ValidatedCall) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.authorize = Some(Box::new(authorize));
         self
@@ -140,43 +228,42 @@ fn schema_of<A: JsonSchema>() -> Value {
     schema
 }
 
-impl<A, O> Tool for BuiltIn<A, O>
+impl<A, O> BuiltInTool for BuiltIn<A, O>
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,
     O: Serialize + Send + 'static,
 {
-    fn contract(&self) -> &Contract {
-        &self.contract
+    fn tool(&self) -> &Arc<Tool> {
+        &self.tool
     }
 
-    fn authorize(&self, actor: Option<&str>, invocation: &Invocation) -> bool {
-        self.authorize.as_ref().is_none_or(|authorize| authorize(actor, invocation))
+    fn authorize(&self, actor: Option<&str>, call: &ValidatedCall) -> bool {
+        self.authorize.as_ref().is_none_or(|authorize| authorize(actor, call))
     }
 
     fn accepts(&self, arguments: &Value) -> Result<(), String> {
         deserialize::<A>(arguments).map(drop)
     }
 
-    fn needs_state(&self) -> bool {
-        self.needs_state
-    }
-
     fn policy(&self) -> Policy {
         self.policy.clone()
     }
 
-    fn call(&self, invocation: Arc<Invocation>) -> BoxFuture<'_, Result<CallResult, Stop>> {
+    fn call(&self, call: ValidatedCall, mut context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
-            let outcome = match deserialize::<A>(&invocation.arguments) {
-                Ok(arguments) => match (self.run)(arguments, Arc::clone(&invocation)).await {
+            let id = context.id.clone();
+            if !self.needs_state {
+                context.state = None;
+            }
+            let outcome = match deserialize::<A>(call.arguments()) {
+                Ok(arguments) => match (self.run)(arguments, context).await {
                     Ok(output) => to_content(&output),
                     Err(BuiltInError::Error(error)) => Err(error),
                     Err(BuiltInError::Stop(stop)) => return Err(stop),
                 },
                 Err(message) => Err(CallError::new(ErrorKind::InvalidArguments, message)),
             };
-            let (id, tool) = (invocation.id.clone(), invocation.tool.clone());
-            Ok(CallResult { id, tool, outcome, metadata: Metadata::default() })
+            Ok(CallResult { id, tool: self.tool.full_name().to_owned(), outcome, metadata: Metadata::default() })
         })
     }
 }
@@ -193,111 +280,4 @@ fn to_content<O: Serialize>(output: &O) -> Result<Vec<Content>, CallError> {
         Value::String(text) => Content::text(text),
         value => Content::json(value.to_string()).map_err(invalid)?,
     }])
-}
-
-/// A registered built-in tool, by name and types. Skills list tools by handle, so that a name cannot be misspelt.
-pub struct ToolHandle<A, O> {
-    name: Arc<str>,
-    types: PhantomData<fn(A) -> O>,
-}
-
-impl<A, O> ToolHandle<A, O> {
-    /// Returns the full name of the tool.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl<A, O> Clone for ToolHandle<A, O> {
-    fn clone(&self) -> Self {
-        Self { name: Arc::clone(&self.name), types: PhantomData }
-    }
-}
-
-impl<A, O> fmt::Debug for ToolHandle<A, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ToolHandle({})", self.name)
-    }
-}
-
-/// Errors returned by [`BuiltIns::register`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RegisterError {
-    /// A name that another tool has.
-    #[error("a tool '{0}' is registered already; give it another name, or replace it on purpose with `replace`")]
-    Duplicate(String),
-}
-
-/// The registry of built-in tools.
-#[derive(Default)]
-pub struct BuiltIns(RwLock<BTreeMap<String, Arc<dyn Tool>>>);
-
-impl BuiltIns {
-    /// Registers a function.
-    ///
-    /// # Errors
-    /// If the name is taken: a tool that silently replaced another would be on its allowlists, too.
-    pub fn register<A, O>(&self, tool: BuiltIn<A, O>) -> Result<ToolHandle<A, O>, RegisterError>
-    where
-        A: DeserializeOwned + JsonSchema + Send + 'static,
-        O: Serialize + Send + 'static,
-    {
-        let name = Arc::from(tool.contract().name());
-        self.register_tool(Arc::new(tool))?;
-        Ok(ToolHandle { name, types: PhantomData })
-    }
-
-    /// Registers any tool.
-    ///
-    /// # Errors
-    /// Like [`BuiltIns::register`].
-    pub fn register_tool(&self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
-        let name = tool.contract().name().to_owned();
-        let mut tools = self.write();
-        if tools.contains_key(&name) {
-            return Err(RegisterError::Duplicate(name));
-        }
-        tools.insert(name, tool);
-        Ok(())
-    }
-
-    /// Registers a tool and returns the one of the same name that it replaces.
-    pub fn replace(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
-        self.write().insert(tool.contract().name().to_owned(), tool)
-    }
-
-    /// Removes all tools.
-    pub fn clear(&self) {
-        self.write().clear();
-    }
-
-    // A poisoned map is consistent: every change is one operation.
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<dyn Tool>>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<dyn Tool>>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ToolProvider for BuiltIns {
-    fn kind(&self) -> ProviderKind {
-        ProviderKind::BuiltIn
-    }
-
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        self.read().values().cloned().collect()
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        self.read().get(name).cloned()
-    }
-}
-
-impl fmt::Debug for BuiltIns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.read().keys()).finish()
-    }
 }

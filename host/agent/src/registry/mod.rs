@@ -1,14 +1,14 @@
 //! The tools that can be called: built-in functions, components and MCP servers, searched in this order.
 
+mod actor_filter;
 mod built_in;
-mod contract;
+mod built_ins;
 mod policy;
-mod provider;
-mod tool;
+mod tool_registry;
 
-pub use built_in::{BuiltIn, BuiltInError, BuiltIns, RegisterError, ToolHandle};
-pub(crate) use contract::is_full_name;
-pub use contract::{Contract, ContractError, Spec};
+pub use actor_filter::ActorFilter;
+pub use built_in::{BuiltIn, BuiltInError, BuiltInTool, Purpose, ToolError, built_in_tool};
+pub use built_ins::{BuiltIns, RegisterError, ToolHandle};
 pub use policy::Policy;
-pub use provider::{ProviderKind, ToolProvider, ToolRegistry};
-pub use tool::{Invocation, PartialSink, Partials, Purpose, Stop, Tool};
+pub(crate) use tool_registry::RegisteredTool;
+pub use tool_registry::ToolRegistry;

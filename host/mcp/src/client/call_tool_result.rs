@@ -6,13 +6,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::gate::Gate;
 use fumehood_core::result::CallError;
+use fumehood_core::tool::{MAX_INLINE_STEPS, Tool};
 use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-
-/// Maximum number of validation steps that run on the current thread; they take about 5 ms at worst.
-const MAX_INLINE_STEPS: u64 = 100_000;
 
 /// Converts an answer into content. A result with `isError` becomes the failure of the tool.
 ///
@@ -42,33 +39,16 @@ pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<V
     if failed { Err(tool_failure(&parts)) } else { Ok(parts) }
 }
 
-/// Returns the content if it matches the tool's own output schema.
+/// Returns the content if it matches the tool's own output schema, checked on another thread if that may take long.
 ///
 /// # Errors
-/// If there is no structured content, or it does not match.
-pub(crate) async fn check_output(gate: Arc<Gate>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
-    let bytes = parts.iter().map(Content::bytes).sum();
-    if gate.max_steps(bytes) <= MAX_INLINE_STEPS {
-        return validate(&gate, &parts).map(|()| parts);
+/// If it does not match.
+pub(crate) async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
+    if tool.result_steps(&parts) <= MAX_INLINE_STEPS {
+        return tool.check_result(&parts).map(|()| parts);
     }
-    let checked = tokio::task::spawn_blocking(move || validate(&gate, &parts).map(|()| parts)).await;
+    let checked = tokio::task::spawn_blocking(move || tool.check_result(&parts).map(|()| parts)).await;
     checked.unwrap_or_else(|_| Err(CallError::new(ErrorKind::Host, "the check of the result came to no end")))
-}
-
-fn validate(gate: &Gate, parts: &[Content]) -> Result<(), CallError> {
-    let structure = parts.iter().find_map(|part| match part {
-        Content::Json { value } => Some(value.expose_raw()),
-        Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
-    });
-    let Some(structure) = structure else {
-        return Err(invalid_result("the tool has an output schema, and no structure came with its result"));
-    };
-    match gate.parse(structure) {
-        Ok(_) => Ok(()),
-        Err(violations) => {
-            Err(invalid_result(&format!("it does not match the tool's own output schema:\n{violations}")))
-        }
-    }
 }
 
 fn tool_failure(parts: &[Content]) -> CallError {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::Observer;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, ClientRequest, PaginatedRequestParams, ProtocolVersion,
     ServerPeerInfo, ServerResult, SubscriptionFilter, Tool,
@@ -24,7 +25,7 @@ use super::inspecting_transport::InspectingTransport;
 use super::message_tracker::MessageTracker;
 use super::process::Process;
 use super::program::check_program;
-use super::progress::{OnProgress, ProgressListener};
+use super::progress::ProgressListener;
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::http::Token;
 use crate::line_transport::LineTransport;
@@ -170,11 +171,11 @@ impl Connection {
     pub(crate) async fn call(
         &self,
         call: CallToolRequestParams,
-        listener: Option<OnProgress>,
+        observer: Option<Arc<dyn Observer>>,
     ) -> Result<CallToolResponse, ServiceError> {
         let mut request = CallToolRequest::new(call);
-        if let Some(listener) = listener {
-            request.extensions.insert(ProgressListener(listener));
+        if let Some(observer) = observer {
+            request.extensions.insert(ProgressListener(observer));
         }
         let (peer, request_options) = (self.service.peer(), PeerRequestOptions::no_options());
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), request_options).await?;

@@ -145,8 +145,8 @@ impl MessageTracker {
         let passes = match notification {
             ServerNotification::ProgressNotification(progress) => {
                 let listener = self.lock().listeners.get(&progress.params.progress_token).cloned();
-                if let Some(ProgressListener(notify)) = listener {
-                    notify(progress::from_notification(&progress.params));
+                if let Some(ProgressListener(observer)) = listener {
+                    observer.progress(progress::from_notification(&progress.params));
                 }
                 false
             }

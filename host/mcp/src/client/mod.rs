@@ -22,7 +22,6 @@ pub use connect_error::ConnectError;
 pub use endpoint::{AddressError, Endpoint, Launch, LaunchWrapper, check_address};
 pub use headers::{HeaderError, Headers};
 pub use process::end_with_parent;
-pub use progress::OnProgress;
 pub use remote::{Remote, RemoteOptions};
 pub use remote_tool::RemoteTool;
 pub use tool_notice::ToolNotice;

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
+use fumehood_core::call::Observer;
 use fumehood_core::event::Progress;
 use fumehood_core::untrusted::PrintableText;
 use rmcp::model::ProgressNotificationParam;
 
-/// A callback for the progress of one call. It must not block.
-pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
-
-/// The callback of one call, carried in the extensions of its request through rmcp to the transport.
+/// The observer of one call, carried in the extensions of its request through rmcp to the transport.
 #[derive(Clone)]
-pub(crate) struct ProgressListener(pub(crate) OnProgress);
+pub(crate) struct ProgressListener(pub(crate) Arc<dyn Observer>);
 
 /// Maximum length of a progress message, in characters.
 const MAX_MESSAGE_CHARS: usize = 1000;

@@ -5,12 +5,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::{CallContext, Observer};
 use fumehood_core::content::Content;
 use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::event::Progress;
+use fumehood_core::gate::GateLimits;
 use fumehood_core::name::Namespace;
 use fumehood_core::redact::Redactor;
-use fumehood_core::result::CallError;
+use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::ValidatedCall;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -21,10 +25,9 @@ use super::connect_error::ConnectError;
 use super::connection::{Backoff, ConnectOptions, Connection};
 use super::endpoint::Endpoint;
 use super::headers::Headers;
-use super::progress::OnProgress;
-use super::remote_tool::RemoteTool;
+use super::remote_tool::{RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
-use super::tool_pins::{Sizes, ToolList, ToolPins};
+use super::tool_pins::{ToolList, ToolPins};
 
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
@@ -42,6 +45,8 @@ pub struct RemoteOptions {
     pub output: usize,
     /// Maximum size of a single string in the arguments of a call, in bytes.
     pub string: usize,
+    /// Other limits of schemas, arguments and results.
+    pub gate: GateLimits,
     /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
     /// requests. More end the connection.
     pub unasked: u32,
@@ -59,7 +64,7 @@ impl Default for RemoteOptions {
     /// Returns the defaults:
     ///
     /// - a deadline of 30 s, and 15 s to connect
-    /// - results and strings of at most 1 MiB
+    /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
     /// - 10,000 unsolicited messages
     /// - all tools, and no pins
     /// - no headers, no redaction
@@ -69,6 +74,7 @@ impl Default for RemoteOptions {
             patience: Duration::from_secs(15),
             output: 1 << 20,
             string: 1 << 20,
+            gate: GateLimits::default(),
             unasked: 10_000,
             only: None,
             headers: Headers::default(),
@@ -94,6 +100,21 @@ struct Inner {
 struct ConnectionState {
     connection: Option<Arc<Connection>>,
     backoff: Backoff,
+}
+
+/// An observer that redacts secrets from messages of progress before it forwards them.
+struct RedactingObserver {
+    remote: Remote,
+    observer: Arc<dyn Observer>,
+}
+
+impl Observer for RedactingObserver {
+    fn progress(&self, mut progress: Progress) {
+        if let (Some(redactor), Some(message)) = (&self.remote.0.options.redactor, &mut progress.message) {
+            redactor.redact_printable(message);
+        }
+        self.observer.progress(progress);
+    }
 }
 
 impl fmt::Debug for Remote {
@@ -146,69 +167,59 @@ impl Remote {
         self.0.options.deadline
     }
 
-    /// Calls a tool by the server's own name, within the deadline. The arguments have to be validated before.
-    ///
-    /// # Errors
-    /// Every failure of the call or of the server, which fails this call only.
-    pub async fn call(&self, foreign: &str, arguments: Value) -> Result<Vec<Content>, CallError> {
-        self.call_observed(foreign, arguments, None).await
-    }
-
-    /// Like [`Remote::call`], with a callback for progress.
-    ///
-    /// # Errors
-    /// As for [`Remote::call`].
-    pub async fn call_observed(
-        &self,
-        foreign: &str,
-        arguments: Value,
-        listener: Option<OnProgress>,
-    ) -> Result<Vec<Content>, CallError> {
-        let listener = listener.map(|listener| self.redact_progress(listener));
-        let result = tokio::time::timeout(self.0.options.deadline, self.attempt(foreign, arguments, listener)).await;
-        let mut outcome = match result {
-            Ok(outcome) => outcome,
-            Err(_elapsed) => Err(self.deadline_error()),
+    /// Runs a call of one of its tools within the deadline, and within that of the context if it has one. Every failure
+    /// of the call or of the server fails this call only.
+    pub async fn call(&self, call: ValidatedCall, context: CallContext) -> CallResult {
+        let started = Instant::now();
+        let CallContext { id, limits, observer, cancelled, .. } = context;
+        let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
+        let deadline = limits.map_or(options.deadline, |limits| limits.deadline.min(options.deadline));
+        let observer = observer.map(|observer| self.redact_progress(observer));
+        let attempt = tokio::time::timeout(deadline, self.attempt(call, observer));
+        let ended = match cancelled {
+            Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
+            None => Some(attempt.await),
         };
-        if let Some(redactor) = &self.0.options.redactor {
+        let mut outcome = match ended {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_elapsed)) => Err(self.deadline_error(deadline)),
+            None => Err(CallError::cancelled()),
+        };
+        if let Some(redactor) = &options.redactor {
             match &mut outcome {
                 Ok(parts) => parts.iter_mut().for_each(|part| redactor.redact_content(part)),
                 Err(error) => redactor.redact_error(error),
             }
         }
-        outcome
+        let cost = Metadata { duration: started.elapsed(), deadline, ..Metadata::default() };
+        let metadata = cost.with_outcome(&outcome);
+        CallResult { id, tool: tool.full_name().to_owned(), outcome, metadata }
     }
 
-    /// Wraps a callback so that secrets are redacted from messages.
-    fn redact_progress(&self, listener: OnProgress) -> OnProgress {
-        let this = self.clone();
-        Arc::new(move |mut progress| {
-            if let (Some(redactor), Some(message)) = (&this.0.options.redactor, &mut progress.message) {
-                redactor.redact_printable(message);
-            }
-            listener(progress);
-        })
+    /// Wraps an observer so that secrets are redacted from messages.
+    fn redact_progress(&self, observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
+        match self.0.options.redactor {
+            Some(_) => Arc::new(RedactingObserver { remote: self.clone(), observer }),
+            None => observer,
+        }
     }
 
     async fn attempt(
         &self,
-        foreign: &str,
-        arguments: Value,
-        listener: Option<OnProgress>,
+        call: ValidatedCall,
+        observer: Option<Arc<dyn Observer>>,
     ) -> Result<Vec<Content>, CallError> {
         let connection = self.connection().await.map_err(|error| self.connect_error(&error))?;
-        let known = self.pins().callable(&self.0.name, foreign)?;
-        let mut call = CallToolRequestParams::new(foreign.to_owned());
-        if let Value::Object(arguments) = arguments {
-            call = call.with_arguments(arguments);
+        let tool = Arc::clone(call.tool());
+        let foreign = self.pins().callable(&self.0.name, &tool)?;
+        let mut request = CallToolRequestParams::new(foreign.to_string());
+        if let Value::Object(arguments) = call.into_arguments() {
+            request = request.with_arguments(arguments);
         }
-        match connection.call(call, listener).await {
+        match connection.call(request, observer).await {
             Ok(CallToolResponse::Complete(answer)) => {
                 let parts = call_tool_result::into_content(answer, self.0.options.output)?;
-                match known.results {
-                    Some(gate) => call_tool_result::check_output(gate, parts).await,
-                    None => Ok(parts),
-                }
+                call_tool_result::check_output(tool, parts).await
             }
             Ok(_) => Err(CallError::new(
                 ErrorKind::ToolFailed,
@@ -218,8 +229,8 @@ impl Remote {
         }
     }
 
-    fn deadline_error(&self) -> CallError {
-        let deadline = self.0.options.deadline.as_millis();
+    fn deadline_error(&self, deadline: Duration) -> CallError {
+        let deadline = deadline.as_millis();
         let mut why = format!("the server `{}` did not answer within {deadline} ms, its `timeout`", self.0.name);
         // A task that connects holds the lock, and then there is no connection to report on.
         let unmatched = self.0.state.try_lock().ok();
@@ -326,8 +337,9 @@ impl Remote {
         let tools = connection.list().await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, output, string, .. } = &this.0.options;
-            ToolList::new(&this.0.name, &tools, only.as_ref(), Sizes { string: *string, output: *output })
+            let RemoteOptions { only, output, string, gate, .. } = &this.0.options;
+            let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output);
+            ToolList::new(&this.0.name, &tools, only.as_ref(), &limits)
         };
         // Schemas of servers may take long to compile.
         let listed = tokio::task::spawn_blocking(parse).await.map_err(|error| ConnectError::List(Box::new(error)))?;

@@ -6,87 +6,122 @@ use std::sync::Arc;
 use fumehood_core::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::digest::Digest;
 use fumehood_core::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
-use fumehood_core::name::{NameError, Namespace, QualifiedName, ToolName};
+use fumehood_core::name::{Namespace, ToolName};
+use fumehood_core::tool::Tool;
 use fumehood_core::untrusted::Untrusted;
-use rmcp::model::Tool;
+use rmcp::model::Tool as McpTool;
 use serde_json::{Value, json};
 
 use super::tool_notice::ToolNotice;
 
+/// Reason of the notice about a tool whose results are not checked.
+const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
+
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
 pub struct RemoteTool {
-    /// The name in this host: `server__tool`.
-    pub name: String,
     /// The name that its server uses.
     pub foreign: Arc<str>,
-    /// A short name for people.
-    pub title: Option<Untrusted<String>>,
-    /// A description, at most 4 KiB.
-    pub description: Untrusted<String>,
-    /// JSON Schema of its arguments: as the server wrote it, or, if that is larger than 64 KiB, the top level only.
-    pub input_schema: Untrusted<Value>,
-    /// The validator of its arguments: the schema, as far as it can be checked here.
-    pub arguments: Arc<Gate>,
-    /// JSON Schema of its structured results, if it has one.
-    pub output_schema: Option<Untrusted<Value>>,
-    /// The server's claims about its effects.
-    pub annotations: Annotations,
-    /// The digest that it is pinned by: of all of the above, as the server wrote it.
-    pub digest: Digest,
+    /// The definition that an approval covers: the texts as the server wrote them, at most 4 KiB of the description, and
+    /// of a schema over 64 KiB the top level only.
+    pub definition: ToolDefinition,
+    /// The tool in this host. Its schema is the one that models are given: in their draft, complete, and without
+    /// `$schema`. Its digest pins it: that of its definition as the server wrote it.
+    pub tool: Arc<Tool>,
+}
+
+/// Limits of the arguments and results of a server's tools.
+#[derive(Debug, Clone)]
+pub(crate) struct SchemaLimits {
+    /// Those of arguments.
+    pub(crate) arguments: GateLimits,
+    /// Those of results.
+    pub(crate) results: GateLimits,
+}
+
+impl SchemaLimits {
+    /// Returns limits for results of at most `output` bytes. Results are bounded as a whole, so that a long string in
+    /// one is accepted.
+    pub(crate) fn new(arguments: GateLimits, output: usize) -> Self {
+        let results = GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() };
+        Self { arguments, results }
+    }
 }
 
 impl RemoteTool {
-    /// Converts a tool of the server with this name. Returns it with notices about the parts of its schema that are not
-    /// checked; `limits` are those of its arguments.
+    /// Converts a tool of the server with this name. Returns it with notices about the parts of its schemas that are not
+    /// checked.
     ///
     /// # Errors
     /// If its name or schema cannot be used.
     pub(crate) fn from_tool(
         server: &Namespace,
-        tool: &Tool,
-        limits: &GateLimits,
+        tool: &McpTool,
+        limits: &SchemaLimits,
     ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
         let notice = |reason: String| ToolNotice::new(&tool.name, reason);
         let name = ToolName::from_foreign(&tool.name).map_err(|error| notice(error.to_string()))?;
-        let caps = DefinitionLimits::default();
-        let title = tool.title.as_deref().map(|title| truncate(title, caps.title_bytes));
-        let whole_description = tool.description.as_deref().unwrap_or_default();
-        let description = truncate(whole_description, caps.description_bytes);
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
-        let output_schema = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
-        let size = |schema: &Value| schema.to_string().len();
-        let compiled = compile_arguments(&input_schema, limits);
+        let compiled = compile_arguments(&input_schema, &limits.arguments);
         let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
-        // A schema that is too large for an approval and a model is presented as far as it is checked.
-        let input_schema = if size(&input_schema) > caps.schema_bytes { schema } else { input_schema };
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
         let mut notices: Vec<_> = reasons.into_iter().map(|reason| notice(reason.to_string())).collect();
-        if description.len() < whole_description.len() {
-            let (found, max) = (whole_description.len(), caps.description_bytes);
-            notices.push(notice(format!("its description has {found} bytes; the first {max} are used")));
-        }
-        let found = output_schema.as_ref().map_or(0, size);
-        let output_schema = output_schema.filter(|_| found <= caps.schema_bytes);
-        if found > caps.schema_bytes {
-            let max = caps.schema_bytes;
-            notices.push(notice(format!(
-                "its output schema has more than {max} bytes, so that its results are not checked"
-            )));
-        }
-        let tool = Self {
-            name: QualifiedName { namespace: server.clone(), tool: name }.to_string(),
-            foreign: tool.name.as_ref().into(),
-            title: title.map(Untrusted::from),
-            description: description.into(),
-            input_schema: input_schema.into(),
+        let description = truncated_description(tool, &mut notices);
+        let (output_schema, results) = compile_results(tool, limits, &mut notices);
+        let caps = DefinitionLimits::default();
+        let definition = ToolDefinition {
+            export: (name.as_str() != tool.name).then(|| Untrusted::from(&*tool.name)),
+            name,
+            title: tool.title.as_deref().map(|title| truncate(title, caps.title_bytes).into()),
+            description,
+            // A schema that is too large for an approval and a model is presented as far as it is checked.
+            input_schema: if size(&input_schema) > caps.schema_bytes { schema } else { input_schema }.into(),
             output_schema: output_schema.map(Untrusted::new),
-            arguments: Arc::new(gate),
             annotations: annotations(tool),
-            digest: compute_digest(tool),
         };
-        Ok((tool, notices))
+        let presented = ForeignSchema::translate(definition.input_schema.expose_raw(), &limits.arguments).schema;
+        let presented = ToolDefinition { input_schema: presented.into(), ..definition.clone() };
+        let in_host = Tool::new(presented, gate).in_namespace(server).result_gate(results);
+        let in_host = Arc::new(in_host.identified_by(compute_digest(tool)));
+        Ok((Self { foreign: tool.name.as_ref().into(), definition, tool: in_host }, notices))
     }
+}
+
+fn size(schema: &Value) -> usize {
+    schema.to_string().len()
+}
+
+fn truncated_description(tool: &McpTool, notices: &mut Vec<ToolNotice>) -> Untrusted<String> {
+    let (whole, max) = (tool.description.as_deref().unwrap_or_default(), DefinitionLimits::default().description_bytes);
+    let description = truncate(whole, max);
+    if description.len() < whole.len() {
+        let reason = format!("its description has {} bytes; the first {max} are used", whole.len());
+        notices.push(ToolNotice::new(&tool.name, reason));
+    }
+    description.into()
+}
+
+/// Compiles the schema of a tool's results. One that cannot be enforced here is left out, and results are accepted
+/// unchecked.
+fn compile_results(
+    tool: &McpTool,
+    limits: &SchemaLimits,
+    notices: &mut Vec<ToolNotice>,
+) -> (Option<Value>, Option<Gate>) {
+    let Some(schema) = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone())) else {
+        return (None, None);
+    };
+    let max = DefinitionLimits::default().schema_bytes;
+    if size(&schema) > max {
+        let reason = format!("its output schema has more than {max} bytes, so that its results are not checked");
+        notices.push(ToolNotice::new(&tool.name, reason));
+        return (None, None);
+    }
+    let results = Gate::for_foreign_results(&schema, limits.results.clone());
+    if results.is_err() {
+        notices.push(ToolNotice::new(&tool.name, UNREADABLE_OUTPUT_SCHEMA));
+    }
+    (Some(schema), results.ok())
 }
 
 /// Truncates a text to at most this many bytes, at a character boundary.
@@ -99,33 +134,7 @@ fn compile_arguments(schema: &Value, limits: &GateLimits) -> Result<ForeignGate,
     Gate::for_foreign_arguments(&ForeignSchema::translate(schema, limits), limits.clone())
 }
 
-impl RemoteTool {
-    /// Returns the schema of its arguments in the draft that models are given: complete, and without `$schema`.
-    #[must_use]
-    pub fn parameters(&self) -> Value {
-        ForeignSchema::translate(self.input_schema.expose_raw(), &GateLimits::default()).schema
-    }
-
-    /// Returns the definition that an approval covers.
-    ///
-    /// # Errors
-    /// If its name is invalid, which does not occur for a tool that was listed.
-    pub fn definition(&self) -> Result<ToolDefinition, NameError> {
-        let name = ToolName::from_foreign(&self.foreign)?;
-        let export = (name.as_str() != &*self.foreign).then(|| Untrusted::from(&*self.foreign));
-        Ok(ToolDefinition {
-            name,
-            export,
-            title: self.title.clone(),
-            description: self.description.clone(),
-            input_schema: self.input_schema.clone(),
-            output_schema: self.output_schema.clone(),
-            annotations: self.annotations,
-        })
-    }
-}
-
-fn annotations(tool: &Tool) -> Annotations {
+fn annotations(tool: &McpTool) -> Annotations {
     let Some(hints) = &tool.annotations else { return Annotations::default() };
     Annotations {
         read_only: hints.read_only_hint,
@@ -136,7 +145,7 @@ fn annotations(tool: &Tool) -> Annotations {
 }
 
 /// Computes the digest of everything that a model or a person sees, with names sorted.
-fn compute_digest(tool: &Tool) -> Digest {
+fn compute_digest(tool: &McpTool) -> Digest {
     let mut whole = json!({
         "name": tool.name,
         "title": tool.title,
@@ -155,21 +164,23 @@ mod tests {
 
     fn tool(value: Value) -> Result<RemoteTool, String> {
         let (server, tool) = (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
-        let found = RemoteTool::from_tool(&server, &tool, &GateLimits::default());
+        let found = RemoteTool::from_tool(&server, &tool, &SchemaLimits::new(GateLimits::default(), 1 << 20));
         found.map(|(tool, _)| tool).map_err(|notice| notice.to_string())
     }
 
     #[test]
     fn escapes_names_and_truncates_oversized_parts() {
-        let parse = |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.name);
+        let parse =
+            |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.tool.full_name().to_owned());
         assert_eq!(parse("repo.search").unwrap(), "server__repo_x2e_search");
         assert!(parse("").unwrap_err().contains("empty"));
         assert!(parse(&"x".repeat(65)).unwrap_err().contains("too long"));
         let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(2049), "inputSchema": {}});
         let (server, parsed) = (Namespace::parse("server").unwrap(), serde_json::from_value(long).unwrap());
-        let (cut, notices) = RemoteTool::from_tool(&server, &parsed, &GateLimits::default()).unwrap();
-        assert_eq!(cut.description.expose_raw(), &"ü".repeat(2048));
-        assert_eq!(cut.title.unwrap().expose_raw().len(), 256);
+        let (cut, notices) =
+            RemoteTool::from_tool(&server, &parsed, &SchemaLimits::new(GateLimits::default(), 1 << 20)).unwrap();
+        assert_eq!(cut.definition.description.expose_raw(), &"ü".repeat(2048));
+        assert_eq!(cut.definition.title.unwrap().expose_raw().len(), 256);
         let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
         assert_eq!(notices, ["a: its description has 4098 bytes; the first 4096 are used"]);
         let large = |name: &str| {
@@ -177,15 +188,15 @@ mod tests {
             json!({"description": "x".repeat(70_000), "type": "object", "properties": properties})
         };
         let kept = tool(json!({"name": "a", "inputSchema": large("q"), "outputSchema": large("r")})).unwrap();
-        let names: Vec<_> = kept.parameters()["properties"].as_object().unwrap().keys().cloned().collect();
-        assert_eq!((names, kept.output_schema.is_none()), (vec!["q".to_owned()], true));
+        let names: Vec<_> = kept.tool.input_schema()["properties"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!((names, kept.definition.output_schema.is_none()), (vec!["q".to_owned()], true));
         let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
-        assert_eq!(tool(hidden).unwrap().description.to_sanitized(), "a\\u{200b}b");
+        assert_eq!(tool(hidden).unwrap().definition.description.to_sanitized(), "a\\u{200b}b");
     }
 
     #[test]
     fn digest_covers_content_but_not_order() {
-        let parse = |value| tool(value).unwrap().digest;
+        let parse = |value| tool(value).unwrap().tool.digest().unwrap();
         let one = parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}}));
         assert_eq!(
             one,

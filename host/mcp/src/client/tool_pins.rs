@@ -5,42 +5,21 @@ use std::sync::Arc;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::gate::{Gate, GateLimits};
 use fumehood_core::name::Namespace;
 use fumehood_core::result::CallError;
 use fumehood_core::sanitize::printable;
-use fumehood_core::untrusted::Untrusted;
-use rmcp::model::Tool;
-use serde_json::Value;
+use fumehood_core::tool::Tool;
+use rmcp::model::Tool as McpTool;
 
-use super::remote_tool::RemoteTool;
+use super::remote_tool::{RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
-
-/// Reason of the notice about a tool whose results are not checked.
-const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
-
-/// A tool, and the validator of its results.
-#[derive(Clone)]
-pub(crate) struct ListedTool {
-    pub(crate) tool: RemoteTool,
-    pub(crate) results: Option<Arc<Gate>>,
-}
 
 /// The tools of one `tools/list`.
 #[derive(Default)]
 pub(crate) struct ToolList {
-    tools: BTreeMap<Arc<str>, ListedTool>,
+    tools: BTreeMap<Arc<str>, RemoteTool>,
     rejected: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
-}
-
-/// Size limits of arguments and results, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    /// Maximum size of one string in the arguments of a call.
-    pub(crate) string: usize,
-    /// Maximum size of one result.
-    pub(crate) output: usize,
 }
 
 /// The current tools of a server and their pins.
@@ -52,36 +31,25 @@ pub(crate) struct ToolPins {
 
 impl ToolList {
     /// Converts the tools that a server listed, limited to `only`. Compiles their schemas, which may take long.
-    pub(crate) fn new(server: &Namespace, tools: &[Tool], only: Option<&BTreeSet<String>>, sizes: Sizes) -> Self {
+    pub(crate) fn new(
+        server: &Namespace,
+        tools: &[McpTool],
+        only: Option<&BTreeSet<String>>,
+        limits: &SchemaLimits,
+    ) -> Self {
         let mut listed = Self::default();
         for tool in tools.iter().filter(|tool| only.is_none_or(|only| only.contains(tool.name.as_ref()))) {
-            match listed.parse_tool(server, tool, sizes) {
-                Ok(known) => drop(listed.tools.insert(Arc::clone(&known.tool.foreign), known)),
+            match RemoteTool::from_tool(server, tool, limits) {
+                Ok((known, notices)) => {
+                    listed.unchecked.extend(notices);
+                    listed.tools.insert(Arc::clone(&known.foreign), known);
+                }
                 Err(why) => listed.rejected.push(why),
             }
         }
         let missing = only.into_iter().flatten().filter(|name| tools.iter().all(|tool| tool.name != **name));
         listed.rejected.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
         listed
-    }
-
-    fn parse_tool(&mut self, server: &Namespace, tool: &Tool, sizes: Sizes) -> Result<ListedTool, ToolNotice> {
-        let limits = GateLimits::default().with_string_bytes(sizes.string);
-        let (tool, mut notices) = RemoteTool::from_tool(server, tool, &limits)?;
-        self.unchecked.append(&mut notices);
-        // Results are bounded as a whole, so a long string in one is accepted.
-        let limits = GateLimits { document_bytes: sizes.output, string_bytes: sizes.output, ..GateLimits::default() };
-        let compile = |schema: &Untrusted<Value>| Gate::for_foreign_results(schema.expose_raw(), limits);
-        let results = match tool.output_schema.as_ref().map(compile) {
-            Some(Ok(gate)) => Some(Arc::new(gate)),
-            // The output schema cannot be enforced here, so results are accepted unchecked.
-            Some(Err(_)) => {
-                self.unchecked.push(ToolNotice::new(&tool.foreign, UNREADABLE_OUTPUT_SCHEMA));
-                None
-            }
-            None => None,
-        };
-        Ok(ListedTool { tool, results })
     }
 }
 
@@ -94,21 +62,21 @@ impl ToolPins {
     /// Replaces the list. Tools that were not pinned are pinned as they are now.
     pub(crate) fn update(&mut self, listed: ToolList) {
         for (name, known) in &listed.tools {
-            self.pins.entry(Arc::clone(name)).or_insert(known.tool.digest);
+            self.pins.entry(Arc::clone(name)).or_insert_with(|| digest(known));
         }
         self.listed = listed;
     }
 
     /// Returns the tools that match their pins.
     pub(crate) fn tools(&self) -> Vec<RemoteTool> {
-        let unchanged = self.listed.tools.values().filter(|known| !self.is_changed(&known.tool));
-        unchanged.map(|known| known.tool.clone()).collect()
+        let unchanged = self.listed.tools.values().filter(|known| !self.is_changed(known));
+        unchanged.cloned().collect()
     }
 
     /// Returns the tools that cannot be used, each with the reason.
     pub(crate) fn rejected(&self) -> Vec<ToolNotice> {
-        let changed = self.listed.tools.values().filter(|known| self.is_changed(&known.tool));
-        let changed = changed.map(|known| ToolNotice::new(&known.tool.foreign, "it is not what was approved"));
+        let changed = self.listed.tools.values().filter(|known| self.is_changed(known));
+        let changed = changed.map(|known| ToolNotice::new(&known.foreign, "it is not what was approved"));
         self.listed.rejected.iter().cloned().chain(changed).collect()
     }
 
@@ -117,23 +85,30 @@ impl ToolPins {
         self.listed.unchecked.clone()
     }
 
-    /// Returns the tool with this name, if it may be called.
-    pub(crate) fn callable(&self, server: &Namespace, foreign: &str) -> Result<ListedTool, CallError> {
+    /// Checks that a tool is still what it was when its arguments were validated, and returns the name that the server
+    /// uses.
+    pub(crate) fn callable(&self, server: &Namespace, tool: &Tool) -> Result<Arc<str>, CallError> {
+        let definition = tool.definition();
+        let foreign = definition.export.as_ref().map_or(definition.name.as_str(), |export| export.expose_raw());
         match self.listed.tools.get(foreign) {
             None => Err(CallError::new(
                 ErrorKind::UnknownTool,
                 format!("the server `{server}` no longer has the tool `{}`", printable(foreign)),
             )),
-            Some(known) if self.is_changed(&known.tool) => Err(CallError::new(
+            Some(known) if self.is_changed(known) || known.tool.digest() != tool.digest() => Err(CallError::new(
                 ErrorKind::NeedsApproval,
-                format!("the tool `{}` describes itself otherwise than when it was approved", known.tool.name),
+                format!("the tool `{}` describes itself otherwise than when it was approved", tool.full_name()),
             )
             .with_hint("someone has to look at its new description and approve it")),
-            Some(known) => Ok(known.clone()),
+            Some(known) => Ok(Arc::clone(&known.foreign)),
         }
     }
 
     fn is_changed(&self, tool: &RemoteTool) -> bool {
-        self.pins.get(&tool.foreign).is_some_and(|pin| *pin != tool.digest)
+        self.pins.get(&tool.foreign).is_some_and(|pin| *pin != digest(tool))
     }
+}
+
+fn digest(tool: &RemoteTool) -> Digest {
+    tool.tool.digest().unwrap_or_else(|| Digest::of(tool.foreign.as_bytes()))
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use fumehood_core::definition::Annotations;
 use fumehood_core::digest::Digest;
+use fumehood_core::tool::Tool;
 use fumehood_core::untrusted::Untrusted;
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{JsonObject, Tool as McpTool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::instructions::instructions;
 use super::sanitizer::Sanitizer;
-use crate::toolbox::Listing;
 
 /// Maximum number of known names in the error for an unknown one.
 const MAX_SUGGESTIONS: usize = 10;
@@ -22,7 +22,7 @@ const CURSOR_PREFIX: &str = "after:";
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     /// Sorted by the names that clients see.
-    tools: Vec<Tool>,
+    tools: Vec<McpTool>,
     entries: HashMap<String, Entry>,
     /// The `instructions` of the server.
     instructions: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Catalogue {
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// The full name of the tool in this host.
-    pub(crate) full_name: Arc<str>,
+    pub(crate) full_name: String,
     /// True if clients were given an output schema, so that they expect structured content.
     pub(crate) structured: bool,
 }
@@ -43,20 +43,20 @@ pub(crate) struct InvalidCursor;
 
 impl Catalogue {
     /// Builds the catalogue with names according to `naming`; `own` is the operator's part of the instructions.
-    pub(crate) fn new(listings: Vec<Listing>, naming: Naming, own: Option<&str>) -> Self {
-        let mut catalogue = Self { instructions: instructions(own, &listings), ..Self::default() };
-        let ambiguous = ambiguous_names(&listings);
-        for listing in listings {
-            let name = match listing.definition.name.as_str() {
+    pub(crate) fn new(tools: &[Arc<Tool>], naming: Naming, own: Option<&str>) -> Self {
+        let mut catalogue = Self { instructions: instructions(own, tools), ..Self::default() };
+        let ambiguous = ambiguous_names(tools);
+        for listed in tools {
+            let name = match listed.definition().name.as_str() {
                 short if naming == Naming::Short && !ambiguous.contains(short) => short.to_owned(),
-                _ => to_client_name(&listing.name),
+                _ => to_client_name(listed.full_name()),
             };
-            let tool = to_tool(name.clone(), &listing);
-            let entry = Entry { full_name: listing.name.into(), structured: tool.output_schema.is_some() };
+            let tool = to_mcp_tool(name.clone(), listed);
+            let entry = Entry { full_name: listed.full_name().to_owned(), structured: tool.output_schema.is_some() };
             // Two names with the same digest: the second cannot be called, so it is not listed either.
             if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
                 free.insert(entry);
-                if listing.is_listed {
+                if listed.is_approved() {
                     catalogue.tools.push(tool);
                 }
             }
@@ -74,14 +74,18 @@ impl Catalogue {
         self.entries.get(name)
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&McpTool> {
         let at = self.tools.binary_search_by(|tool| tool.name.as_ref().cmp(name)).ok()?;
         self.tools.get(at)
     }
 
     /// Returns at most `size` tools from the cursor on, and the cursor of the next page. A cursor names the last tool
     /// before it, so that pages stay correct while tools are added and removed.
-    pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Tool>, Option<String>), InvalidCursor> {
+    pub(crate) fn page(
+        &self,
+        cursor: Option<&str>,
+        size: usize,
+    ) -> Result<(Vec<McpTool>, Option<String>), InvalidCursor> {
         let start = match cursor {
             None => 0,
             Some(cursor) => {
@@ -107,17 +111,17 @@ impl Catalogue {
 }
 
 /// Returns the bare names that are ambiguous: two tools have them, or they are the full name of another.
-fn ambiguous_names(listings: &[Listing]) -> HashSet<String> {
-    let mut seen: HashSet<&str> = listings.iter().map(|listing| listing.name.as_str()).collect();
-    let names = listings.iter().map(|listing| listing.definition.name.as_str());
+fn ambiguous_names(tools: &[Arc<Tool>]) -> HashSet<String> {
+    let mut seen: HashSet<&str> = tools.iter().map(|tool| tool.full_name()).collect();
+    let names = tools.iter().map(|tool| tool.definition().name.as_str());
     names.filter(|name| !seen.insert(name)).map(str::to_owned).collect()
 }
 
-fn to_tool(name: String, listing: &Listing) -> Tool {
-    let definition = &listing.definition;
+fn to_mcp_tool(name: String, tool: &Tool) -> McpTool {
+    let definition = tool.definition();
     let mut sanitizer = Sanitizer::default();
     let input_schema = definition.input_schema.to_sanitized();
-    let mut tool = Tool::new(name, sanitizer.untrusted(&definition.description), object_schema(&input_schema));
+    let mut tool = McpTool::new(name, sanitizer.untrusted(&definition.description), object_schema(&input_schema));
     tool.title = definition.title.as_ref().map(|title| sanitizer.untrusted(title));
     // Before 2026-07-28, structured content is an object. A tool whose result is something else answers with text.
     let output = definition.output_schema.as_ref().map(Untrusted::<Value>::to_sanitized);
@@ -176,21 +180,29 @@ pub(crate) fn to_client_name(full_name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use fumehood_core::definition::RawDefinition;
+    use fumehood_core::gate::{Gate, GateLimits};
+    use fumehood_core::name::QualifiedName;
+    use fumehood_core::result::CallError;
 
     use super::*;
 
-    fn listing(name: &str) -> Listing {
-        let tool = name.split_once("__").unwrap().1.to_owned();
-        let raw = RawDefinition { name: tool, input_schema: "{}".to_owned(), ..RawDefinition::default() };
-        let definition = raw.parse(&Default::default()).unwrap();
-        Listing { name: name.to_owned(), definition, is_listed: true, may: Vec::new() }
+    fn tool(name: &str) -> Arc<Tool> {
+        let QualifiedName { namespace, tool } = QualifiedName::parse(name).unwrap();
+        let raw = RawDefinition { name: tool.to_string(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+        let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
+        Arc::new(Tool::new(raw.parse(&Default::default()).unwrap(), gate).in_namespace(&namespace))
+    }
+
+    fn withheld(tool: &Arc<Tool>) -> Arc<Tool> {
+        Arc::new(Tool::clone(tool).withheld(Some(CallError::cancelled())))
     }
 
     #[test]
     fn pagination_survives_changes() {
-        let catalogue =
-            |names: &[&str]| Catalogue::new(names.iter().map(|name| listing(name)).collect(), Naming::Full, None);
-        let names = |page: &[Tool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
+        let catalogue = |names: &[&str]| {
+            Catalogue::new(&names.iter().map(|name| tool(name)).collect::<Vec<_>>(), Naming::Full, None)
+        };
+        let names = |page: &[McpTool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
         let all = catalogue(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
         let (first, next) = all.page(None, 2).unwrap();
         assert_eq!((names(&first).as_str(), next.as_deref()), ("a__1 b__1", Some("after:b__1")));
@@ -203,34 +215,34 @@ mod tests {
 
     #[test]
     fn adds_object_type_to_input_schemas() {
-        let catalogue = Catalogue::new(vec![listing("a__t")], Naming::Full, None);
-        let tool = catalogue.tool("a__t").unwrap();
-        assert_eq!(Value::Object(tool.input_schema.as_ref().clone()), json!({"type": "object"}));
-        assert_eq!((&tool.output_schema, &tool.annotations), (&None, &None));
+        let catalogue = Catalogue::new(&[tool("a__t")], Naming::Full, None);
+        let listed = catalogue.tool("a__t").unwrap();
+        assert_eq!(Value::Object(listed.input_schema.as_ref().clone()), json!({"type": "object"}));
+        assert_eq!((&listed.output_schema, &listed.annotations), (&None, &None));
     }
 
     #[test]
     fn withheld_tools_keep_their_name_and_are_not_listed() {
-        let mut listings = ["a__add", "b__get"].map(listing).to_vec();
-        listings[0].is_listed = false;
-        let catalogue = Catalogue::new(listings, Naming::Short, None);
+        let mut tools = ["a__add", "b__get"].map(tool);
+        tools[0] = withheld(&tools[0]);
+        let catalogue = Catalogue::new(&tools, Naming::Short, None);
         assert!(catalogue.tool("add").is_none());
         assert_eq!(catalogue.suggestions(), "the tools are: get");
-        assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
+        assert_eq!(catalogue.find("add").unwrap().full_name, "a__add");
     }
 
     #[test]
     fn uses_short_names_where_unambiguous() {
-        let listings = ["a__add", "a__get", "b__get", "c__a__add"].map(listing).to_vec();
+        let tools = ["a__add", "a__get", "b__get", "c__a__add"].map(tool);
         let names = |naming| {
-            let (page, _) = Catalogue::new(listings.clone(), naming, None).page(None, 10).unwrap();
+            let (page, _) = Catalogue::new(&tools, naming, None).page(None, 10).unwrap();
             page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(names(Naming::Full), "a__add a__get b__get c__a__add");
         assert_eq!(names(Naming::Short), "a__get add b__get c__a__add");
-        let catalogue = Catalogue::new(["a__add", "a__get", "b__get"].map(listing).to_vec(), Naming::Short, None);
+        let catalogue = Catalogue::new(&["a__add", "a__get", "b__get"].map(tool), Naming::Short, None);
         assert_eq!(catalogue.suggestions(), "the tools are: a__get, add, b__get");
-        assert_eq!(catalogue.find("add").unwrap().full_name.as_ref(), "a__add");
+        assert_eq!(catalogue.find("add").unwrap().full_name, "a__add");
         assert!(catalogue.find("a__add").is_none(), "what is not listed cannot be called");
     }
 

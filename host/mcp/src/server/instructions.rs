@@ -1,10 +1,11 @@
 //! The `instructions` of the server, which describe the tools as a whole to a model.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use fumehood_core::name::Namespace;
 use fumehood_core::sanitize::printable;
-
-use crate::toolbox::Listing;
+use fumehood_core::tool::Tool;
 
 /// Maximum number of components that are named; the rest are counted.
 const MAX_COMPONENTS: usize = 40;
@@ -12,13 +13,13 @@ const MAX_COMPONENTS: usize = 40;
 const MAX_LINE_BYTES: usize = 400;
 
 /// Formats one line for each component: the number of listed tools, and what they may do.
-pub(crate) fn instructions(own: Option<&str>, listings: &[Listing]) -> Option<String> {
+pub(crate) fn instructions(own: Option<&str>, tools: &[Arc<Tool>]) -> Option<String> {
     let mut components: BTreeMap<&str, (usize, &[String])> = BTreeMap::new();
-    for listing in listings.iter().filter(|listing| listing.is_listed) {
-        let component = listing.name.split("__").next().unwrap_or_default();
-        let (tools, may) = components.entry(component).or_default();
-        *tools += 1;
-        *may = &listing.may;
+    for tool in tools.iter().filter(|tool| tool.is_approved()) {
+        let component = tool.namespace().map_or(tool.full_name(), Namespace::as_str);
+        let (count, may) = components.entry(component).or_default();
+        *count += 1;
+        *may = tool.powers();
     }
     let mut lines: Vec<String> = own.map(|own| printable(own).into_owned()).into_iter().collect();
     if !components.is_empty() {
@@ -48,33 +49,37 @@ fn component_line(component: &str, tools: usize, may: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use fumehood_core::definition::RawDefinition;
+    use fumehood_core::gate::{Gate, GateLimits};
+    use fumehood_core::name::QualifiedName;
+    use fumehood_core::result::CallError;
 
     use super::*;
 
-    fn listing(name: &str, may: &[&str]) -> Listing {
-        let tool = name.split_once("__").unwrap().1.to_owned();
-        let raw = RawDefinition { name: tool, input_schema: "{}".to_owned(), ..RawDefinition::default() };
-        let may = may.iter().map(|phrase| (*phrase).to_owned()).collect();
-        Listing { name: name.to_owned(), definition: raw.parse(&Default::default()).unwrap(), is_listed: true, may }
+    fn tool(name: &str, powers: &[&str]) -> Tool {
+        let QualifiedName { namespace, tool } = QualifiedName::parse(name).unwrap();
+        let raw = RawDefinition { name: tool.to_string(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+        let gate = Gate::for_arguments(&serde_json::json!({}), GateLimits::default()).unwrap();
+        let powers = powers.iter().map(|phrase| (*phrase).to_owned()).collect();
+        Tool::new(raw.parse(&Default::default()).unwrap(), gate).in_namespace(&namespace).granted(powers)
     }
 
     #[test]
     fn lists_components_with_their_powers() {
-        let mut listings = vec![
-            listing("fetch__get", &["make HTTP requests (GET https://example.com/**)"]),
-            listing("calc__add", &[]),
-            listing("calc__sub", &[]),
-            listing("new__t", &[]),
-        ];
-        listings[3].is_listed = false;
-        let text = instructions(Some("Ours."), &listings).unwrap();
+        let tools = [
+            tool("fetch__get", &["make HTTP requests (GET https://example.com/**)"]),
+            tool("calc__add", &[]),
+            tool("calc__sub", &[]),
+            tool("new__t", &[]).withheld(Some(CallError::cancelled())),
+        ]
+        .map(Arc::new);
+        let text = instructions(Some("Ours."), &tools).unwrap();
         let (head, list) = text.split_once(":\n").unwrap();
         assert!(head.starts_with("Ours.\nEvery tool belongs"), "{text}");
         let expected = "- calc (2 tools): may compute, and nothing else\n\
                         - fetch (1 tool): may make HTTP requests (GET https://example.com/**)";
         assert_eq!(list, expected);
         assert_eq!(instructions(None, &[]), None);
-        let long = listing("a__t", &[&"x".repeat(1000)]);
-        assert!(instructions(None, &[long]).unwrap().ends_with("x…"));
+        let long = tool("a__t", &[&"x".repeat(1000)]);
+        assert!(instructions(None, &[Arc::new(long)]).unwrap().ends_with("x…"));
     }
 }

@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::sanitize::printable;
+use fumehood_core::tool::ToolProvider;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use tokio::sync::watch;
 
 use super::catalogue::Catalogue;
 use super::catalogue::Naming;
 use crate::library::Library;
-use crate::toolbox::Toolbox;
 
 /// The identity and the limits of a server.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub struct Server {
 }
 
 struct Inner {
-    toolbox: Arc<dyn Toolbox>,
+    tools: Arc<dyn ToolProvider>,
     options: ServerOptions,
     /// The catalogue, with the revision of the set that it was built from.
     catalogue: Mutex<Option<(u64, Arc<Catalogue>)>>,
@@ -80,9 +80,9 @@ impl fmt::Debug for Server {
 impl Server {
     /// Creates a server for these tools.
     #[must_use]
-    pub fn new(toolbox: Arc<dyn Toolbox>, options: ServerOptions) -> Self {
-        let changes = toolbox.changes();
-        Self { inner: Arc::new(Inner { toolbox, options, catalogue: Mutex::default(), changes }) }
+    pub fn new(tools: Arc<dyn ToolProvider>, options: ServerOptions) -> Self {
+        let changes = tools.changes();
+        Self { inner: Arc::new(Inner { tools, options, catalogue: Mutex::default(), changes }) }
     }
 
     /// Returns the actor of calls that arrive over stdio.
@@ -91,8 +91,8 @@ impl Server {
         self.inner.options.actor.clone()
     }
 
-    pub(crate) fn toolbox(&self) -> &dyn Toolbox {
-        self.inner.toolbox.as_ref()
+    pub(crate) fn tools(&self) -> &dyn ToolProvider {
+        self.inner.tools.as_ref()
     }
 
     pub(crate) fn options(&self) -> &ServerOptions {
@@ -120,7 +120,7 @@ impl Server {
 
     fn build_catalogue(&self) -> Catalogue {
         let ServerOptions { naming, instructions, .. } = self.options();
-        Catalogue::new(self.inner.toolbox.list(), *naming, instructions.as_deref())
+        Catalogue::new(&self.inner.tools.tools(), *naming, instructions.as_deref())
     }
 
     /// Returns the server's answer to `initialize`.

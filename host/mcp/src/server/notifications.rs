@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fumehood_core::call::Observer;
 use fumehood_core::event::{Level, Progress};
 use fumehood_core::untrusted::PrintableText;
 use rmcp::model::{LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
@@ -15,7 +16,6 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::logging;
-use crate::toolbox::Watcher;
 
 /// Maximum number of queued progress reports; beyond it, the newest replaces the one before.
 const MAX_QUEUED_REPORTS: usize = 8;
@@ -194,7 +194,7 @@ impl Queued {
     }
 }
 
-impl Watcher for Outbox {
+impl Observer for Outbox {
     fn log(&self, level: Level, message: &str) {
         if self.level.is_some_and(|min| level >= min) {
             self.queued().push_log(level, message);

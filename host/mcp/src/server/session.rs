@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use fumehood_core::call::{Arguments, Call};
+use fumehood_core::call::{Arguments, Call, CallContext, Observer};
 use fumehood_core::event::Level;
+use fumehood_core::result::CallResult;
 use fumehood_core::sanitize::{printable, truncate_str};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
@@ -26,7 +27,6 @@ use super::notifications::{Notifier, Outbox};
 use super::resources;
 use crate::library::Library;
 use crate::raw_arguments::RawArguments;
-use crate::toolbox::{Request, Watcher};
 
 /// Maximum length of an unknown name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 130;
@@ -93,14 +93,17 @@ impl Session {
         let token = context.meta.get_progress_token();
         let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
         let call = Call {
-            tool: entry.full_name.to_string(),
+            tool: entry.full_name.clone(),
             arguments: call_arguments(&context.extensions, request.arguments),
-            actor: self.actor.clone(),
-            ..Call::default()
+            context: CallContext {
+                actor: self.actor.clone(),
+                observer: outbox.clone().map(|outbox| outbox as Arc<dyn Observer>),
+                cancelled: Some(context.ct.clone()),
+                client: context.client_info().map(|client| client_name(&client)),
+                ..CallContext::default()
+            },
         };
-        let watcher = outbox.clone().map(|outbox| outbox as Arc<dyn Watcher>);
-        let client = context.client_info().map(|client| client_name(&client));
-        let running = self.run(Request { call, watcher, cancelled: context.ct.clone(), client });
+        let running = self.run(call, &context.ct);
         let result = match &outbox {
             None => running.await,
             Some(outbox) => {
@@ -117,9 +120,8 @@ impl Session {
     }
 
     /// Runs a call until it ends, the client cancels it, or the client is gone.
-    async fn run(&self, request: Request) -> fumehood_core::result::CallResult {
-        let cancelled = request.cancelled.clone();
-        let mut call = pin!(self.server.toolbox().call(request));
+    async fn run(&self, call: Call, cancelled: &CancellationToken) -> CallResult {
+        let mut call = pin!(self.server.tools().dispatch(call));
         tokio::select! {
             biased;
             result = &mut call => return result,

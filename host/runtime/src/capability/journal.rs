@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use fumehood_core::call::Observer;
 use fumehood_core::event::{Level, Progress};
 use fumehood_core::redact::Redactor;
 use fumehood_core::sanitize::{count_hidden, printable};
@@ -10,7 +11,6 @@ use fumehood_core::sanitize::{count_hidden, printable};
 use super::CallState;
 use crate::bindings::fumehood::tool::types::Content;
 use crate::bindings::fumehood::tool::{log, progress};
-use crate::invocation::{Invocation, Observer};
 use crate::outcome::to_content;
 
 /// Forwards the messages of one call to its observer, within a cap on their total size. Messages beyond it are dropped
@@ -26,11 +26,6 @@ pub(crate) struct Journal {
 impl Journal {
     pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>, redactor: Option<Arc<Redactor>>) -> Self {
         Self { remaining: cap, dropped: 0, hidden: 0, observer, redactor }
-    }
-
-    /// Returns the observer of the call.
-    pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
-        self.observer.clone()
     }
 
     /// Redacts secrets in a message and makes it printable.
@@ -65,11 +60,11 @@ impl Journal {
     }
 
     /// Sends a warning of the host to the observer, within the same cap.
-    pub(crate) fn warn(&mut self, call: &Invocation, message: &str) {
+    pub(crate) fn warn(&mut self, message: &str) {
         if self.admit(message.len() + OVERHEAD_BYTES)
             && let Some(observer) = &self.observer
         {
-            observer.log(call, Level::Warn, &printable(message));
+            observer.log(Level::Warn, &printable(message));
         }
     }
 
@@ -94,7 +89,7 @@ impl log::Host for CallState {
             // Counted with and without an observer, so that the metadata of a call does not depend on one.
             let message = self.journal.sanitize(&message);
             if let Some(observer) = &self.journal.observer {
-                observer.log(&self.call, to_level(level), &message);
+                observer.log(to_level(level), &message);
             }
         }
     }
@@ -111,7 +106,7 @@ impl progress::Host for CallState {
                 update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
             let message = update.message.map(|message| self.journal.sanitize(&message).into());
             if let Some(observer) = &self.journal.observer {
-                observer.progress(&self.call, Progress { fraction, message, partial });
+                observer.progress(Progress { fraction, message, partial });
             }
         }
     }

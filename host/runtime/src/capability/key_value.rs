@@ -96,7 +96,7 @@ impl CallState {
         self.powers.store.backend.step(patience, step).await.map_err(|error| match error {
             StoreError::Full { .. } => Error::Full,
             StoreError::Unavailable(why) => {
-                self.journal.warn(&self.call, &format!("the store of keys and values is unavailable: {why}"));
+                self.journal.warn(&format!("the store of keys and values is unavailable: {why}"));
                 Error::Unavailable
             }
         })

@@ -15,7 +15,7 @@ use super::journal::Journal;
 use super::key_value::ComponentStore;
 use super::refusals::Refusals;
 use crate::clock::Deadline;
-use crate::invocation::{Invocation, Observer};
+use crate::invocation::Invocation;
 use crate::memory::MemoryLimiter;
 
 /// The powers of a component in its calls. Clones share them.
@@ -53,20 +53,15 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
-    pub(crate) fn new(
-        call: Arc<Invocation>,
-        limits: Limits,
-        powers: Powers,
-        deadline: Deadline,
-        observer: Option<Arc<dyn Observer>>,
-    ) -> Self {
+    pub(crate) fn new(call: Invocation, powers: Powers, deadline: Deadline) -> Self {
+        let limits = call.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         Self {
             memory: MemoryLimiter::new(limits.memory),
             deadline,
-            call,
-            journal: Journal::new(limits.log, observer, powers.outbound.redactor()),
+            journal: Journal::new(limits.log, call.observer.clone(), powers.outbound.redactor()),
+            call: Arc::new(call),
             powers,
             refusals: Refusals::default(),
             wasi: None,
@@ -108,9 +103,8 @@ impl CallState {
         let make = || {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {
-                    let (call, observer) = (Arc::clone(&self.call), self.journal.observer());
-                    let request_observer =
-                        RequestObserver { call, observer, redactor: redactor.clone(), reports: Reports::default() };
+                    let (observer, reports) = (self.call.observer.clone(), Reports::default());
+                    let request_observer = RequestObserver { observer, redactor: redactor.clone(), reports };
                     Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, request_observer))
                 }
                 OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),

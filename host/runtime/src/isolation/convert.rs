@@ -192,7 +192,7 @@ impl From<Definition> for RawDefinition {
 }
 
 impl CallMessage {
-    pub(super) fn new(call: u64, tool: usize, arguments: String, invocation: &Invocation, limits: &Limits) -> Self {
+    pub(super) fn new(call: u64, tool: usize, arguments: String, invocation: &Invocation) -> Self {
         Self {
             call,
             tool: u32::try_from(tool).unwrap_or(u32::MAX),
@@ -201,7 +201,7 @@ impl CallMessage {
             name: invocation.tool.clone(),
             actor: invocation.actor.as_deref().map(str::to_owned),
             state: invocation.state.as_deref().map(str::to_owned),
-            limits: limits.into(),
+            limits: (&invocation.limits).into(),
         }
     }
 
@@ -211,6 +211,9 @@ impl CallMessage {
             tool: self.name.clone(),
             actor: self.actor.as_deref().map(Arc::from),
             state: self.state.as_deref().map(Arc::from),
+            limits: self.limits.into(),
+            observer: None,
+            cancelled: None,
         }
     }
 }

@@ -137,7 +137,6 @@ impl Services {
         let requests = pending.requests.get_or_insert_with(|| {
             let (reports, refusals) = (Reports::default(), Refusals::default());
             let observer = RequestObserver {
-                call: Arc::clone(&pending.invocation),
                 observer: pending.observer.clone(),
                 redactor: self.redactor.clone(),
                 reports: reports.clone(),

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use fumehood_core::content::Content;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::limits::Limits;
-use fumehood_core::result::{CallError, Metadata};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use fumehood_core::result::CallError;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::launch::{START_TIMEOUT, WorkerLaunch};
 use super::link::{CallEnd, Link, Pending};
 use super::message::{CallMessage, Loaded, ToWorker};
 use super::services::Services;
 use crate::guest_runtime::{Elapsed, Lost};
-use crate::invocation::{Invocation, Terms};
+use crate::invocation::Invocation;
 use crate::jail::JailReport;
 use crate::outcome::{self, Execution};
-use crate::run::{lost_call, turned_away, unless_cancelled};
-use crate::shared::Shared;
+use crate::place::{Place, unless_cancelled};
+use crate::run::lost_call;
 
 /// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long
 /// for a healthy worker even on a machine without free processor time.
@@ -79,23 +79,22 @@ impl Worker {
         self.0.state().link.as_ref()?.process_id()
     }
 
-    /// Waits for admission, then runs the call in the worker. Dropping the future ends the call.
-    pub(crate) async fn call(&self, tool: usize, arguments: String, invocation: Invocation, terms: Terms) -> Execution {
-        let limits = terms.limits;
-        let cancelled = terms.cancelled.clone();
-        let since = Instant::now();
-        let permit = match unless_cancelled(cancelled.as_ref(), self.0.acquire()).await {
-            Some(Ok(permit)) => permit,
-            Some(Err(error)) => return failed_execution(error, Duration::ZERO, &limits),
-            None => return failed_execution(CallError::cancelled(), since.elapsed(), &limits),
-        };
-        let queued = since.elapsed();
-        let started = Instant::now();
+    /// Waits for a place in the worker, and among the running calls of the sandbox.
+    ///
+    /// # Errors
+    /// See [`Place::enter`].
+    pub(crate) async fn admit(&self, call: &Invocation) -> Result<Place, Execution> {
+        Place::enter(self.0.services.shared(), Some(&self.0.permits), call).await
+    }
+
+    /// Runs a call that has a place in the worker. Dropping the future ends the call.
+    pub(crate) async fn call(&self, place: Place, tool: usize, arguments: String, call: Invocation) -> Execution {
+        let (limits, queued, started) = (call.limits, place.queued, Instant::now());
         let link = match self.0.live_link(started + limits.deadline).await {
             Ok(link) => link,
-            Err(error) => return failed_execution(error, queued, &limits),
+            Err(error) => return Execution::failed(error, queued, &limits),
         };
-        let mut execution = self.0.run(&link, permit, tool, arguments, invocation, terms, started).await;
+        let mut execution = self.0.run(&link, place, tool, arguments, call, started).await;
         execution.metadata.queued = queued;
         execution.metadata.deadline = limits.deadline;
         execution.metadata.duration = started.elapsed();
@@ -103,40 +102,9 @@ impl Worker {
     }
 }
 
-fn failed_execution(error: CallError, queued: Duration, limits: &Limits) -> Execution {
-    let metadata = Metadata { queued, deadline: limits.deadline, ..Metadata::default() };
-    Execution { outcome: Err(error), metadata }
-}
-
-/// A permit for a call in the worker, and for one among all calls of the host.
-struct CallPermit {
-    shared: Arc<Shared>,
-    _in_worker: OwnedSemaphorePermit,
-}
-
-impl Drop for CallPermit {
-    fn drop(&mut self) {
-        self.shared.isolated.fetch_sub(1, Ordering::Relaxed);
-        self.shared.admission.leave();
-    }
-}
-
 impl Supervisor {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn acquire(&self) -> Result<CallPermit, CallError> {
-        // The semaphore is never closed.
-        let closed = |_| CallError::new(ErrorKind::Host, "the worker takes no more calls");
-        let in_worker = match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?,
-        };
-        let shared = self.services.shared();
-        shared.admission.enter().await.map_err(turned_away)?;
-        shared.isolated.fetch_add(1, Ordering::Relaxed);
-        Ok(CallPermit { shared: Arc::clone(shared), _in_worker: in_worker })
     }
 
     /// Returns the current worker if it is alive, or starts a new one.
@@ -200,35 +168,32 @@ impl Supervisor {
     }
 
     /// Runs one call in a worker.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one call, each of which goes somewhere else")]
     async fn run(
         &self,
         link: &Arc<Link>,
-        permit: CallPermit,
+        place: Place,
         tool: usize,
         arguments: String,
         invocation: Invocation,
-        terms: Terms,
         started: Instant,
     ) -> Execution {
-        let Terms { limits, observer, cancelled } = terms;
+        let (limits, cancelled) = (invocation.limits, invocation.cancelled.clone());
         if !self.launch.setup.folders.is_empty() {
             link.protect(&self.services.shared().protected.files());
         }
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let message = ToWorker::Call(CallMessage::new(call, tool, arguments, &invocation, &limits));
+        let message = ToWorker::Call(CallMessage::new(call, tool, arguments, &invocation));
         let (answer, wait) = oneshot::channel();
         let pending = Pending {
             answer,
-            observer,
-            invocation: Arc::new(invocation),
+            observer: invocation.observer,
             output_budget: limits.log.saturating_mul(LOG_MESSAGE_FACTOR),
             deadline: started + limits.deadline,
             requests: None,
-            _permit: Box::new(permit),
+            _permit: Box::new(place),
         };
         if let Err(message) = link.call(call, &message, pending) {
-            return failed_execution(CallError::new(ErrorKind::Host, message), Duration::ZERO, &limits);
+            return Execution::failed(CallError::new(ErrorKind::Host, message), Duration::ZERO, &limits);
         }
         let mut guard = CancelOnDrop { link, call, has_ended: false };
         let ended = self.wait_for_end(link, call, wait, &limits, cancelled.as_ref()).await;
@@ -244,13 +209,13 @@ impl Supervisor {
                 }
                 execution
             }
-            Ok(CallEnd::WorkerDied(how)) => failed_execution(worker_died_error(&how), Duration::ZERO, &limits),
+            Ok(CallEnd::WorkerDied(how)) => Execution::failed(worker_died_error(&how), Duration::ZERO, &limits),
             // The timer fires early only if its runtime is shut down.
             Err(NoAnswer::Elapsed) if started.elapsed() < limits.deadline => {
-                failed_execution(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
+                Execution::failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
             }
-            Err(NoAnswer::Elapsed) => failed_execution(outcome::deadline(&limits), Duration::ZERO, &limits),
-            Err(NoAnswer::Cancelled) => failed_execution(CallError::cancelled(), Duration::ZERO, &limits),
+            Err(NoAnswer::Elapsed) => Execution::failed(outcome::deadline(&limits), Duration::ZERO, &limits),
+            Err(NoAnswer::Cancelled) => Execution::failed(CallError::cancelled(), Duration::ZERO, &limits),
         }
     }
 

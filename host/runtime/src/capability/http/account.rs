@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fumehood_core::call::Observer;
 use fumehood_core::event::RequestReport;
 use fumehood_core::limits::display_bytes;
 use fumehood_core::permission::http::HttpLimits;
 use fumehood_core::redact::Redactor;
 
 use crate::capability::refusals::Refusals;
-use crate::invocation::{Invocation, Observer};
 
 /// Maximum number of refused requests of one call that are reported. More would add nothing new.
 const MAX_REPORTED_REFUSALS: u32 = 16;
@@ -38,7 +38,6 @@ impl Reports {
 /// The receivers of the reports of a call's requests, and the redactor of what they receive.
 #[derive(Clone)]
 pub(crate) struct RequestObserver {
-    pub(crate) call: Arc<Invocation>,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) redactor: Option<Arc<Redactor>>,
     pub(crate) reports: Reports,
@@ -53,7 +52,7 @@ impl RequestObserver {
         }
         self.reports.push(&report);
         if let Some(observer) = &self.observer {
-            observer.request(&self.call, report);
+            observer.request(report);
         }
     }
 }

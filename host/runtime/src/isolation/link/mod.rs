@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::Observer;
 use fumehood_core::permission::files::ProtectedFiles;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -28,7 +29,6 @@ use super::frame::{self, Received, Receiver};
 use super::message::{Cost, Failure, FromWorker, Part, ToWorker};
 use super::services::{CallRequests, Services};
 use crate::guest_runtime::GuestRuntime;
-use crate::invocation::{Invocation, Observer};
 
 /// Time for which a caller reads the socket itself before it leaves that to the task.
 const SPIN: Duration = Duration::from_micros(60);
@@ -57,7 +57,6 @@ pub(super) struct Link {
 pub(super) struct Pending {
     pub(super) answer: oneshot::Sender<CallEnd>,
     pub(super) observer: Option<Arc<dyn Observer>>,
-    pub(super) invocation: Arc<Invocation>,
     /// Bytes of log lines and progress that the worker may still send. It enforces the limit itself; this one holds for
     /// a worker that was taken over.
     pub(super) output_budget: usize,
@@ -78,9 +77,6 @@ pub(super) enum CallEnd {
     /// The worker ended before it answered, with the reason.
     WorkerDied(String),
 }
-
-/// An observer, and the call that it observes.
-type Listener = (Arc<dyn Observer>, Arc<Invocation>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -253,14 +249,14 @@ impl Link {
                 }
             }
             FromWorker::Log { call, level, message } => {
-                if let Some((observer, invocation)) = self.observer_of(call, message.len())? {
-                    observer.log(&invocation, level, &self.services.log_line(&message));
+                if let Some(observer) = self.observer_of(call, message.len())? {
+                    observer.log(level, &self.services.log_line(&message));
                 }
             }
             FromWorker::Progress { call, fraction, message, partial } => {
                 let bytes = message.as_ref().map_or(0, String::len) + partial.iter().map(Part::bytes).sum::<usize>();
-                if let Some((observer, invocation)) = self.observer_of(call, bytes)? {
-                    observer.progress(&invocation, self.services.progress(fraction, message, partial));
+                if let Some(observer) = self.observer_of(call, bytes)? {
+                    observer.progress(self.services.progress(fraction, message, partial));
                 }
             }
             FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,
@@ -281,12 +277,12 @@ impl Link {
     ///
     /// # Errors
     /// If the call has sent more than its `output_budget`.
-    fn observer_of(&self, call: u64, bytes: usize) -> Result<Option<Listener>, String> {
+    fn observer_of(&self, call: u64, bytes: usize) -> Result<Option<Arc<dyn Observer>>, String> {
         let mut calls = lock(&self.calls);
         let Some(pending) = calls.get_mut(&call) else { return Ok(None) };
         let left = pending.output_budget.checked_sub(bytes);
         pending.output_budget = left.ok_or_else(|| "it says more than any tool may".to_owned())?;
-        Ok(pending.observer.as_ref().map(|observer| (Arc::clone(observer), Arc::clone(&pending.invocation))))
+        Ok(pending.observer.clone())
     }
 
     /// Returns whether a call is pending.

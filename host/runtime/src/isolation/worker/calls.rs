@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::channel::Channel;
 use super::relay::RelayObserver;
 use super::setup::LoadedComponent;
-use crate::invocation::Terms;
+use crate::invocation::Invocation;
 use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
 use crate::outcome::Execution;
 use crate::tool_call::Arguments;
@@ -42,12 +42,18 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
     let call = message.call;
     let cancelled = CancellationToken::new();
     let observer = Arc::new(RelayObserver { channel: channel.clone(), call });
-    let terms = Terms { limits: message.limits.into(), observer: Some(observer), cancelled: Some(cancelled.clone()) };
     let outbound = component.requests.outbound(Some(call), component.may_request);
-    let (runnable, invocation) = (component.runnable.clone(), message.invocation());
+    let runnable = component.runnable.clone();
+    let invocation =
+        Invocation { observer: Some(observer), cancelled: Some(cancelled.clone()), ..message.invocation() };
     let mut calling = Box::pin(async move {
         let tool = message.tool as usize;
-        runnable.call(tool, Arguments::Text(message.arguments), invocation, terms, Some(outbound)).await
+        match runnable.admit(&invocation).await {
+            Ok(place) => {
+                runnable.call(place, tool, Arguments::Text(message.arguments), invocation, Some(outbound)).await
+            }
+            Err(refused) => refused,
+        }
     });
     // Most calls are over after their first slice.
     match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

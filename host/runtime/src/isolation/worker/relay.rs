@@ -7,6 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fumehood_core::call::Observer;
 use fumehood_core::event::{Level, Progress};
 use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError};
 use fumehood_core::name::Namespace;
@@ -16,7 +17,6 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::channel::Channel;
 use crate::capability::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
-use crate::invocation::{Invocation, Observer};
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
 
@@ -156,11 +156,11 @@ pub(super) struct RelayObserver {
 }
 
 impl Observer for RelayObserver {
-    fn log(&self, _call: &Invocation, level: Level, message: &str) {
+    fn log(&self, level: Level, message: &str) {
         self.channel.send(&FromWorker::Log { call: self.call, level, message: message.to_owned() }, &[]);
     }
 
-    fn progress(&self, _call: &Invocation, progress: Progress) {
+    fn progress(&self, progress: Progress) {
         let Progress { fraction, message, partial } = progress;
         let partial = partial.into_iter().map(Into::into).collect();
         let message = message.map(|message| message.as_str().to_owned());

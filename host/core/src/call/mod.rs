@@ -1,8 +1,13 @@
-//! Requests to call a tool.
+//! Requests to call a tool, and the context that a call runs in.
 
-use std::sync::Arc;
+mod context;
+mod observer;
 
+pub use context::{CallContext, SessionStep};
+pub use observer::Observer;
 use serde_json::Value;
+use std::sync::Arc;
+pub use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
 
@@ -43,41 +48,34 @@ impl From<Value> for Arguments {
 
 /// An unchecked call of one tool.
 ///
-/// The actor and the visible state are set by the host's own code, never by the arguments.
+/// Everything but tool and arguments is set by the host's own code, never by a model.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
-    /// The id of the call in results and events. If empty, the host generates one.
-    pub id: String,
     /// The full name of the tool: `component__tool`.
     pub tool: String,
     /// The arguments.
     pub arguments: Arguments,
-    /// The actor on whose behalf the call runs.
-    pub actor: Option<Arc<str>>,
-    /// A read-only snapshot of the agent's state, as JSON text. Visible only to a tool that was granted
-    /// [`Power::State`](crate::permission::Power::State).
-    pub state: Option<Arc<str>>,
-    /// Limits of this call, instead of those of the tool.
-    pub limits: Option<Limits>,
+    /// The context of the call.
+    pub context: CallContext,
 }
 
 impl Call {
     /// Creates a call of `tool` with `arguments`.
     pub fn new(tool: impl Into<String>, arguments: impl Into<Arguments>) -> Self {
-        Self { tool: tool.into(), arguments: arguments.into(), ..Self::default() }
+        Self { tool: tool.into(), arguments: arguments.into(), context: CallContext::default() }
     }
 
-    /// Sets the id of the call.
+    /// Sets the id of the call in results and events. Without one, the host generates it.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = id.into();
+        self.context.id = id.into();
         self
     }
 
     /// Sets the actor on whose behalf the call runs.
     #[must_use]
     pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
-        self.actor = Some(actor.into());
+        self.context.actor = Some(actor.into());
         self
     }
 
@@ -85,14 +83,29 @@ impl Call {
     /// [`Power::State`](crate::permission::Power::State).
     #[must_use]
     pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
-        self.state = Some(state.into());
+        self.context.state = Some(state.into());
         self
     }
 
     /// Sets limits of this call, instead of those of the tool.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = Some(limits);
+        self.context.limits = Some(limits);
+        self
+    }
+
+    /// Sets an observer of this call. Its methods run while the tool waits, and must not block.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.context.observer = Some(observer);
+        self
+    }
+
+    /// Stops the tool within milliseconds once `token` is cancelled. The result then has the kind `cancelled`, and the
+    /// cost of the call until then.
+    #[must_use]
+    pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
+        self.context.cancelled = Some(token);
         self
     }
 }

@@ -1,0 +1,108 @@
+//! A provider without the tools that would let a model choose the actor.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
+use fumehood_core::result::CallResult;
+use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use tokio::sync::watch;
+
+use crate::identity::{ActorArguments, IdentityError};
+
+/// The tools of a provider, except those with an argument that the operator forbids. Tools that are withheld stay,
+/// because a model sees none of their arguments.
+pub struct ActorFilter {
+    provider: Arc<dyn ToolProvider>,
+    forbidden: ActorArguments,
+    changes: watch::Receiver<u64>,
+    /// The tools that pass, with the revision of the set that they are from.
+    passing: Mutex<Option<(u64, Arc<Passing>)>>,
+}
+
+#[derive(Default)]
+struct Passing {
+    tools: BTreeMap<String, Arc<Tool>>,
+    left_out: Vec<IdentityError>,
+}
+
+impl fmt::Debug for ActorFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActorFilter").field("forbidden", &self.forbidden).finish_non_exhaustive()
+    }
+}
+
+impl ActorFilter {
+    /// Creates a filter of these names of arguments.
+    ///
+    /// # Errors
+    /// If a tool that the provider has now has such an argument. Tools that are added later are left out: see
+    /// [`ActorFilter::left_out`].
+    pub fn new(provider: Arc<dyn ToolProvider>, forbidden: ActorArguments) -> Result<Self, IdentityError> {
+        let changes = provider.changes();
+        let filter = Self { provider, forbidden, changes, passing: Mutex::default() };
+        match filter.left_out().into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(filter),
+        }
+    }
+
+    /// Returns the reasons for tools that are left out now.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<IdentityError> {
+        self.passing().left_out.clone()
+    }
+
+    fn passing(&self) -> Arc<Passing> {
+        // The revision is read first: a change in between costs one more check, and never leaves an old set in place.
+        let revision = *self.changes.borrow();
+        let mut cached = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
+        match cached.as_ref() {
+            Some((known, passing)) if *known == revision => Arc::clone(passing),
+            _ => {
+                let passing = Arc::new(self.check_all());
+                *cached = Some((revision, Arc::clone(&passing)));
+                passing
+            }
+        }
+    }
+
+    fn check_all(&self) -> Passing {
+        let mut passing = Passing::default();
+        for tool in self.provider.tools() {
+            let checked = match tool.is_approved() {
+                true => self.forbidden.check(tool.full_name(), tool.input_schema()),
+                false => Ok(()),
+            };
+            match checked {
+                Ok(()) => drop(passing.tools.insert(tool.full_name().to_owned(), tool)),
+                Err(error) => passing.left_out.push(error),
+            }
+        }
+        passing
+    }
+}
+
+impl ToolProvider for ActorFilter {
+    fn kind(&self) -> ProviderKind {
+        self.provider.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.passing().tools.values().cloned().collect()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.passing().tools.get(name).cloned()
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        self.provider.call(call, context)
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+}

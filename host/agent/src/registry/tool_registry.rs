@@ -1,0 +1,127 @@
+//! The registry of a pipeline, which searches providers of tools in order.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
+use fumehood_core::result::CallResult;
+use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use serde_json::Value;
+
+use super::built_in::{BuiltInTool, Purpose};
+use super::built_ins::BuiltIns;
+use super::policy::Policy;
+
+/// All providers of tools, in the order in which they are searched.
+#[derive(Clone, Default)]
+pub struct ToolRegistry {
+    built_ins: Vec<Arc<BuiltIns>>,
+    providers: Vec<Arc<dyn ToolProvider>>,
+}
+
+impl fmt::Debug for ToolRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolRegistry").finish_non_exhaustive()
+    }
+}
+
+/// A tool that was found, and the provider that runs it.
+#[derive(Clone)]
+pub(crate) struct RegisteredTool {
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) kind: ProviderKind,
+    runner: Runner,
+}
+
+#[derive(Clone)]
+enum Runner {
+    BuiltIn(Arc<dyn BuiltInTool>),
+    Provider(Arc<dyn ToolProvider>),
+}
+
+impl ToolRegistry {
+    /// Adds built-in functions, after those that were added before.
+    pub fn add_built_ins(&mut self, built_ins: Arc<BuiltIns>) {
+        self.built_ins.push(built_ins);
+    }
+
+    /// Adds a provider, after those of the same kind. Built-in functions that are added in this way have no policies and
+    /// no purpose of their own.
+    pub fn add(&mut self, provider: Arc<dyn ToolProvider>) {
+        self.providers.push(provider);
+        self.providers.sort_by_key(|provider| provider.kind());
+    }
+
+    /// Finds the first tool of this full name.
+    pub(crate) fn find(&self, name: &str) -> Option<RegisteredTool> {
+        let built_in = self.built_ins.iter().find_map(|built_ins| built_ins.function(name));
+        if let Some(function) = built_in {
+            let (tool, kind) = (Arc::clone(function.tool()), ProviderKind::BuiltIn);
+            return Some(RegisteredTool { tool, kind, runner: Runner::BuiltIn(function) });
+        }
+        self.providers.iter().find_map(|provider| {
+            let (tool, kind) = (provider.find(name)?, provider.kind());
+            Some(RegisteredTool { tool, kind, runner: Runner::Provider(Arc::clone(provider)) })
+        })
+    }
+
+    /// Returns whether any provider has a tool of this full name.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Returns every tool that can be found, in order: the first of each name.
+    #[must_use]
+    pub fn tools(&self) -> Vec<Arc<Tool>> {
+        let mut seen = HashSet::new();
+        let built_ins = self.built_ins.iter().flat_map(|built_ins| built_ins.tools());
+        let all = built_ins.chain(self.providers.iter().flat_map(|provider| provider.tools()));
+        all.filter(|tool| seen.insert(tool.full_name().to_owned())).collect()
+    }
+}
+
+impl RegisteredTool {
+    /// Returns whether the actor may make this call.
+    pub(crate) fn authorize(&self, actor: Option<&str>, call: &ValidatedCall) -> bool {
+        self.built_in().is_none_or(|function| function.authorize(actor, call))
+    }
+
+    /// Checks arguments that fit the schema against the tool's own type.
+    ///
+    /// # Errors
+    /// A description of the problem, if the type does not accept them.
+    pub(crate) fn accepts(&self, arguments: &Value) -> Result<(), String> {
+        self.built_in().map_or(Ok(()), |function| function.accepts(arguments))
+    }
+
+    /// Returns the purpose of the tool.
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.built_in().map_or_else(Purpose::default, |function| function.purpose())
+    }
+
+    /// Returns the tool's own policy. No part of it comes from untrusted code.
+    pub(crate) fn policy(&self) -> Policy {
+        self.built_in().map_or_else(Policy::default, |function| function.policy())
+    }
+
+    /// Runs a call of the tool.
+    ///
+    /// # Errors
+    /// Only to end the whole run.
+    pub(crate) fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        match &self.runner {
+            Runner::BuiltIn(function) => function.call(call, context),
+            Runner::Provider(provider) => provider.call(call, context),
+        }
+    }
+
+    fn built_in(&self) -> Option<&dyn BuiltInTool> {
+        match &self.runner {
+            Runner::BuiltIn(function) => Some(function.as_ref()),
+            Runner::Provider(_) => None,
+        }
+    }
+}

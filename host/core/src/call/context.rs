@@ -1,0 +1,61 @@
+//! The context of a call: everything besides the tool and its arguments.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::observer::Observer;
+use crate::event::Progress;
+use crate::limits::Limits;
+
+/// The context of one call. All of it is set by the host's own code, never by a model or a tool.
+#[derive(Clone, Default)]
+pub struct CallContext {
+    /// The id of the call in results and events. If empty, the host generates one.
+    pub id: String,
+    /// The actor on whose behalf the call runs; `None` for guests.
+    pub actor: Option<Arc<str>>,
+    /// A read-only snapshot of the agent's state, as JSON text. Only a tool that was granted it can read it.
+    pub state: Option<Arc<str>>,
+    /// Limits of this call, instead of those of the tool.
+    pub limits: Option<Limits>,
+    /// The observer of the call.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// A token that stops the tool within milliseconds once it is cancelled. The result then has the kind `cancelled`.
+    pub cancelled: Option<CancellationToken>,
+    /// The step of the agent that makes the call; `None` for other callers.
+    pub step: Option<SessionStep>,
+    /// The name and version that a client of a server claims, `name/version`, printable.
+    pub client: Option<String>,
+}
+
+/// A step of an agent's session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionStep {
+    /// The id of the session.
+    pub session: String,
+    /// The id of the execution of the loop.
+    pub execution: String,
+    /// The number of the step in the execution, from 1.
+    pub number: u32,
+}
+
+impl CallContext {
+    /// Sends progress, or a partial result, to the observer if there is one.
+    pub fn report(&self, progress: Progress) {
+        if let Some(observer) = &self.observer {
+            observer.progress(progress);
+        }
+    }
+}
+
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, actor, state, limits, observer, cancelled, step, client } = self;
+        let mut shown = f.debug_struct("CallContext");
+        shown.field("id", id).field("actor", actor).field("state", &state.is_some()).field("limits", limits);
+        shown.field("observer", &observer.is_some()).field("cancelled", &cancelled.is_some());
+        shown.field("step", step).field("client", client).finish()
+    }
+}

@@ -1,0 +1,222 @@
+//! Tools as all providers describe them, and the port that providers implement.
+
+mod provider;
+mod validated_call;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::call::Arguments;
+use crate::chat::ToolSpec;
+use crate::content::Content;
+use crate::definition::ToolDefinition;
+use crate::digest::Digest;
+use crate::error_kind::ErrorKind;
+use crate::gate::{Gate, Violations};
+use crate::name::{Namespace, QualifiedName};
+use crate::result::CallError;
+pub use provider::{ProviderKind, Stop, ToolProvider, unknown_tool};
+pub use validated_call::{InvalidCall, ValidatedCall};
+
+/// Maximum number of validation steps that are worth doing on the caller's thread. They take about 5 ms at worst;
+/// another thread would cost more than it saves.
+pub const MAX_INLINE_STEPS: u64 = 100_000;
+
+/// A tool that can be called: its name, its definition and the compiled schemas of its arguments and results.
+///
+/// Made once by its provider, and shared by all calls. Cheap to clone.
+#[derive(Clone)]
+pub struct Tool {
+    name: Arc<str>,
+    namespace: Option<Namespace>,
+    definition: Arc<ToolDefinition>,
+    arguments: Arc<Gate>,
+    results: Option<Arc<Gate>>,
+    digest: Option<Digest>,
+    powers: Arc<[String]>,
+    refusal: Option<Arc<CallError>>,
+}
+
+impl fmt::Debug for Tool {
+    /// Leaves out everything that the tool says about itself.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("name", &self.name).field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+impl Tool {
+    /// Creates a function of the host, which has no namespace. `arguments` is compiled from the definition's schema.
+    #[must_use]
+    pub fn new(definition: ToolDefinition, arguments: Gate) -> Self {
+        Self {
+            name: definition.name.as_str().into(),
+            namespace: None,
+            definition: Arc::new(definition),
+            arguments: Arc::new(arguments),
+            results: None,
+            digest: None,
+            powers: Arc::default(),
+            refusal: None,
+        }
+    }
+
+    /// Puts it into the namespace of its component or server: its full name is `namespace__tool`.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &Namespace) -> Self {
+        let tool = self.definition.name.clone();
+        self.name = QualifiedName { namespace: namespace.clone(), tool }.to_string().into();
+        self.namespace = Some(namespace.clone());
+        self
+    }
+
+    /// Sets the gate of its results, compiled from its output schema.
+    #[must_use]
+    pub fn result_gate(mut self, results: Option<Gate>) -> Self {
+        self.results = results.map(Arc::new);
+        self
+    }
+
+    /// Sets the digest that identifies its code, or its definition where the code is elsewhere.
+    #[must_use]
+    pub fn identified_by(mut self, digest: Digest) -> Self {
+        self.digest = Some(digest);
+        self
+    }
+
+    /// Sets its powers beyond computing, one phrase for each, such as `read files in /docs`.
+    #[must_use]
+    pub fn granted(mut self, powers: Arc<[String]>) -> Self {
+        self.powers = powers;
+        self
+    }
+
+    /// Withholds it: every call fails with `refusal`, and models and clients see nothing of its own words.
+    #[must_use]
+    pub fn withheld(mut self, refusal: Option<CallError>) -> Self {
+        self.refusal = refusal.map(Arc::new);
+        self
+    }
+
+    /// Changes its definition, except for its name and its schemas.
+    #[must_use]
+    pub fn with_definition(mut self, change: impl FnOnce(&mut ToolDefinition)) -> Self {
+        change(Arc::make_mut(&mut self.definition));
+        self
+    }
+
+    /// Returns the full name: `namespace__tool`, or the name alone for a function of the host.
+    #[must_use]
+    pub fn full_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the name of its component or server; `None` for a function of the host.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+
+    /// Returns the definition, validated.
+    #[must_use]
+    pub fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    /// Returns the JSON Schema of its arguments, as the provider wrote it.
+    #[must_use]
+    pub fn input_schema(&self) -> &Value {
+        self.definition.input_schema.expose_raw()
+    }
+
+    /// Returns the digest that identifies it, if there is one.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    /// Returns its powers beyond computing, one phrase for each.
+    #[must_use]
+    pub fn powers(&self) -> &[String] {
+        &self.powers
+    }
+
+    /// Returns the error of every call of it, if it is withheld because nobody approved it.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&CallError> {
+        self.refusal.as_deref()
+    }
+
+    /// Returns whether it may be called, as far as approvals are concerned. If not, no part of its own description
+    /// should reach a model.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        self.refusal.is_none()
+    }
+
+    /// Returns the tool as a model sees it. Texts are not sanitized. One that is withheld says nothing of itself.
+    #[must_use]
+    pub fn to_spec(&self) -> ToolSpec {
+        let name = self.name.to_string();
+        if self.refusal.is_some() {
+            let description = "Can not be called now: an operator has to approve it first.".to_owned();
+            let parameters = serde_json::json!({"type": "object", "additionalProperties": true});
+            return ToolSpec { name, description, parameters };
+        }
+        // Raw, because whoever shows it to a model escapes hidden characters and the tags of prompts.
+        let description = self.definition.description.expose_raw().clone();
+        ToolSpec { name, description, parameters: self.input_schema().clone() }
+    }
+
+    /// Returns an upper bound of the steps of [`Tool::validate`]; see [`MAX_INLINE_STEPS`].
+    #[must_use]
+    pub fn validation_steps(&self, arguments: &Arguments) -> u64 {
+        match arguments {
+            Arguments::Text(text) => self.arguments.max_steps(text.len()),
+            Arguments::Value(value) => self.arguments.max_steps_for_value(value),
+        }
+    }
+
+    /// Checks arguments against the schema. The only way to a [`ValidatedCall`].
+    ///
+    /// # Errors
+    /// If the tool is withheld, or the arguments do not match: everything that does not match.
+    pub fn validate(self: &Arc<Self>, arguments: Arguments) -> Result<ValidatedCall, InvalidCall> {
+        if let Some(refusal) = &self.refusal {
+            return Err(InvalidCall::Withheld(CallError::clone(refusal)));
+        }
+        let value = match arguments {
+            Arguments::Text(text) => self.arguments.parse(&text),
+            Arguments::Value(value) => self.arguments.check(&value).map(|()| value),
+        };
+        Ok(ValidatedCall::new(Arc::clone(self), value.map_err(InvalidCall::Arguments)?))
+    }
+
+    /// Returns an upper bound of the steps of [`Tool::check_result`]; zero without an output schema.
+    #[must_use]
+    pub fn result_steps(&self, parts: &[Content]) -> u64 {
+        self.results.as_ref().map_or(0, |gate| gate.max_steps(parts.iter().map(Content::bytes).sum()))
+    }
+
+    /// Checks a result against the tool's own output schema: exactly one `json` part, which fits. Without an output
+    /// schema every result passes.
+    ///
+    /// # Errors
+    /// With the kind `bad_result`, if it does not match.
+    pub fn check_result(&self, parts: &[Content]) -> Result<(), CallError> {
+        let Some(gate) = &self.results else { return Ok(()) };
+        let bad = |message: String| CallError::new(ErrorKind::BadResult, message);
+        let mut values = parts.iter().filter_map(|part| match part {
+            Content::Json { value } => Some(value.expose_raw()),
+            Content::Text { .. } | Content::Blob { .. } | Content::Link { .. } => None,
+        });
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(bad("the tool has an output schema, so its result needs exactly one `json` part".to_owned()));
+        };
+        let mismatch = |violations: Violations| {
+            bad(format!("the result does not match the tool's own output schema:\n{violations}"))
+        };
+        gate.parse(value).map(drop).map_err(mismatch)
+    }
+}

@@ -1,0 +1,122 @@
+//! The port for sources of tools: sandboxed components, MCP servers and functions of the host.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Tool, ValidatedCall};
+use crate::boxed::BoxFuture;
+use crate::call::{Call, CallContext};
+use crate::error_kind::ErrorKind;
+use crate::result::{CallError, CallResult, Metadata};
+use crate::sanitize::printable;
+
+/// Maximum number of known names in the error for an unknown one.
+const MAX_SUGGESTIONS: usize = 20;
+/// Maximum length of an unknown name that an error repeats, in characters: that of the longest full name.
+const MAX_NAME_CHARS: usize = 130;
+
+/// The place where a tool runs. A name that several providers have means the tool of the first in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProviderKind {
+    /// The process of the host.
+    BuiltIn,
+    /// A sandbox.
+    Component,
+    /// The process of an MCP server.
+    Mcp,
+}
+
+impl ProviderKind {
+    /// Returns the name of the kind in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built_in",
+            Self::Component => "component",
+            Self::Mcp => "mcp",
+        }
+    }
+}
+
+/// The end of the whole run, requested by a tool or a hook. Never converted to the result of a call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the run was ended: {reason}")]
+pub struct Stop {
+    /// The reason.
+    pub reason: String,
+}
+
+impl Stop {
+    /// Creates a request to end the run for this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+/// A source of tools. Its set may change while calls run.
+pub trait ToolProvider: Send + Sync {
+    /// Returns the place where its tools run.
+    fn kind(&self) -> ProviderKind;
+
+    /// Returns its tools, sorted by their full names, including those that need approval: see [`Tool::is_approved`].
+    fn tools(&self) -> Vec<Arc<Tool>>;
+
+    /// Finds a tool by its full name.
+    fn find(&self, name: &str) -> Option<Arc<Tool>>;
+
+    /// Runs a call that passed the gate. Dropping the future stops the tool.
+    ///
+    /// A call of a tool that is not one of the provider's any more, because it was replaced after the arguments were
+    /// validated, fails with the kind `unavailable`: see [`CallError::replaced`].
+    ///
+    /// # Errors
+    /// Only to end the whole run of an agent; a failure of the call is a result.
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>>;
+
+    /// Returns a receiver of a number that grows with every change of the set.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Finds the tool, validates the arguments and runs the call. Every outcome is returned as a result.
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        Box::pin(async move {
+            let Call { tool, arguments, context } = call;
+            let refused = |error, id, tool| CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() };
+            let Some(found) = self.find(&tool) else {
+                let known = self.tools();
+                let error = unknown_tool(&tool, known.iter().map(|known| known.full_name()));
+                return refused(error, context.id, tool);
+            };
+            let id = context.id.clone();
+            match found.validate(arguments) {
+                Ok(call) => match self.call(call, context).await {
+                    Ok(result) => result,
+                    Err(stop) => refused(CallError::new(ErrorKind::ToolFailed, stop.reason), id, tool),
+                },
+                Err(error) => refused(error.into(), id, tool),
+            }
+        })
+    }
+}
+
+impl CallError {
+    /// Creates the failure of a call whose tool was replaced or removed after its arguments were validated.
+    #[must_use]
+    pub fn replaced() -> Self {
+        Self::new(ErrorKind::Unavailable, "the tool was replaced or removed before this call of it could run")
+            .with_hint("look at the tools again, and call it if it is still there")
+    }
+}
+
+/// Returns the error for an unknown name, with some of the known names.
+pub fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> CallError {
+    let mut known: Vec<_> = known.collect();
+    known.sort_unstable();
+    let hint = match known.get(..MAX_SUGGESTIONS) {
+        _ if known.is_empty() => "no tools are loaded".to_owned(),
+        None => format!("the tools are: {}", known.join(", ")),
+        Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
+    };
+    let name: String = printable(name).chars().take(MAX_NAME_CHARS).collect();
+    CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
+}

@@ -1,0 +1,63 @@
+//! A component of a host: its tools, its limits, and what was approved of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::call::CallContext;
+use fumehood_core::limits::Limits;
+use fumehood_core::tool::{Tool, ValidatedCall};
+use fumehood_runtime::{Component, Execution};
+
+use crate::approval_check::ApprovalCheck;
+
+/// A component that a host has loaded.
+pub struct LoadedComponent {
+    pub(crate) component: Component,
+    /// In the order of the component's definitions.
+    pub(crate) tools: Vec<Arc<Tool>>,
+    pub(crate) limits: Limits,
+    pub(crate) approval: Option<ApprovalCheck>,
+}
+
+impl fmt::Debug for LoadedComponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedComponent").field("digest", &self.component.digest()).finish_non_exhaustive()
+    }
+}
+
+impl LoadedComponent {
+    /// Returns the component in the sandbox.
+    #[must_use]
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
+    /// Returns its tools.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// Returns the limits of calls without limits of their own.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the comparison with what was approved; `None` if it needs no approval.
+    #[must_use]
+    pub fn approval(&self) -> Option<&ApprovalCheck> {
+        self.approval.as_ref()
+    }
+
+    /// Runs a call of its tool at `index`.
+    pub(crate) async fn call(
+        &self,
+        index: usize,
+        call: &ValidatedCall,
+        limits: Limits,
+        context: CallContext,
+    ) -> Execution {
+        self.component.call(index, call, limits, context).await
+    }
+}

@@ -1,0 +1,62 @@
+//! A host whose calls are all recorded before they run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::result::CallResult;
+use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use tokio::sync::watch;
+
+use crate::call_log::CallLog;
+use crate::host::Host;
+
+/// The tools of a host, with every call recorded before it runs.
+#[derive(Clone)]
+pub struct RecordedHost {
+    host: Host,
+    log: CallLog,
+}
+
+impl fmt::Debug for RecordedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordedHost").finish_non_exhaustive()
+    }
+}
+
+impl RecordedHost {
+    /// Records the calls of `host` in `log`.
+    #[must_use]
+    pub fn new(host: Host, log: CallLog) -> Self {
+        Self { host, log }
+    }
+}
+
+impl ToolProvider for RecordedHost {
+    fn kind(&self) -> ProviderKind {
+        self.host.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.host.tools()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.host.tool(name)
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        let (tool, arguments) = (call.tool().full_name().to_owned(), Arguments::Value(call.into_arguments()));
+        Box::pin(async move { Ok(self.dispatch(Call { tool, arguments, context }).await) })
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.host.changes()
+    }
+
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        let entry = self.log.entry(&call);
+        Box::pin(self.host.call_recorded(call, entry))
+    }
+}
