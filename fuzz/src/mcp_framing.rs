@@ -4,10 +4,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::Call;
+use fumehood_core::call::{Call, CallContext};
 use fumehood_core::content::Content;
 use fumehood_core::result::{CallResult, Metadata};
-use fumehood_mcp::{Listing, Request, Server, ServerOptions, Toolbox};
+use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_mcp::{Server, ServerOptions};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::runtime::Runtime;
@@ -25,16 +26,29 @@ const HANDSHAKE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","para
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 "#;
 
-/// A toolbox without tools, which answers every call with a text.
+/// A provider without tools, which answers every call with a text.
 struct Empty(watch::Sender<u64>);
 
-impl Toolbox for Empty {
-    fn list(&self) -> Vec<Listing> {
+impl ToolProvider for Empty {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Component
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
         Vec::new()
     }
 
-    fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {
-        let Call { id, tool, .. } = request.call;
+    fn find(&self, _name: &str) -> Option<Arc<Tool>> {
+        None
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        let (tool, arguments) = (call.tool().full_name().to_owned(), call.into_arguments().into());
+        Box::pin(async move { Ok(self.dispatch(Call { tool, arguments, context }).await) })
+    }
+
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        let (id, tool) = (call.context.id, call.tool);
         let outcome = Ok(vec![Content::text(tool.clone())]);
         Box::pin(std::future::ready(CallResult { id, tool, outcome, metadata: Metadata::default() }))
     }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist};
 use fumehood_agent::executor::{Scope, ToolExecutor as _};
 use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, ToolProvider as _};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
+use fumehood_core::call::CallContext;
 use fumehood_core::chat::ToolIntent;
+use fumehood_core::tool::ToolProvider as _;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,12 +30,12 @@ const ROUNDS: u64 = 60_000;
 
 fn tools() -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
-    let work = |args: Work, _: Arc<Invocation>| async move {
+    let work = |args: Work, _: CallContext| async move {
         Ok::<_, BuiltInError>(
             (0..args.rounds).fold(1u64, |hash, round| std::hint::black_box(hash ^ round).wrapping_mul(31)),
         )
     };
-    let wait = |args: Wait, _: Arc<Invocation>| async move {
+    let wait = |args: Wait, _: CallContext| async move {
         tokio::time::sleep(Duration::from_millis(args.millis)).await;
         Ok::<_, BuiltInError>(())
     };
@@ -61,12 +63,10 @@ async fn batch(pipeline: &Pipeline, calls: Vec<ToolIntent>) -> Duration {
 }
 
 async fn direct(tools: &BuiltIns, count: usize) -> Duration {
-    let Some(tool) = tools.find("work") else { return Duration::ZERO };
+    let validated = tools.find("work").and_then(|tool| tool.validate(json!({"rounds": ROUNDS}).into()).ok());
+    let Some(validated) = validated else { return Duration::ZERO };
     let began = Instant::now();
-    let call = |_| {
-        let arguments = json!({"rounds": ROUNDS});
-        tool.call(Arc::new(Invocation { tool: "work".to_owned(), arguments, ..Invocation::default() }))
-    };
+    let call = |_| tools.call(validated.clone(), CallContext::default());
     let done = join_all((0..count).map(call)).await;
     assert_eq!(done.len(), count);
     began.elapsed()
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
     let tools = tools();
     let lists = Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() };
-    let pipeline = PipelineBuilder::default().provider(tools.clone()).allowlists(lists).build()?;
+    let pipeline = PipelineBuilder::default().built_ins(tools.clone()).allowlists(lists).build()?;
     let (work, tiny) = (format!(r#"{{"rounds": {ROUNDS}}}"#), r#"{"rounds": 1}"#);
     runtime.block_on(async {
         batch(&pipeline, calls(500, "work", &work)).await;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use fumehood::agent::persistence::Persistence;
 use fumehood::event_log::{EventLog, Options, Retention};
 use fumehood::record::Recorder;
-use fumehood::{CallLog, CallLogOptions, HostBuilder};
+use fumehood::{CallLog, CallLogOptions, HostBuilder, QualifiedName};
 
 use crate::agent::settings;
 use crate::args::log::Recording as RecordingArguments;
@@ -59,7 +59,8 @@ impl PersistRules {
 
     /// Returns the rule for the calls of a tool, by its full name.
     fn get(&self, tool: &str) -> Persistence {
-        let component = tool.split("__").next().unwrap_or_default();
+        // Also for a name that is no valid tool of the component: its arguments may be private all the same.
+        let component = QualifiedName::split(tool).map_or(tool, |(component, _)| component);
         match self.0.read().unwrap_or_else(PoisonError::into_inner).get(component) {
             Some(PersistRule::Nothing) => Persistence::Nothing,
             Some(PersistRule::Full) | None => Persistence::Full,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_NAME_BYTES: usize = 64;
 
 /// The separator between a component's namespace and a tool's name.
-const SEPARATOR: &str = "__";
+pub const SEPARATOR: &str = "__";
 
 /// Errors of parsing a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -185,12 +185,18 @@ pub struct QualifiedName {
 }
 
 impl QualifiedName {
+    /// Splits a name at the first `__` without checking either side; `None` if there is no `__`.
+    #[must_use]
+    pub fn split(name: &str) -> Option<(&str, &str)> {
+        name.split_once(SEPARATOR)
+    }
+
     /// Parses `component__tool`, split at the first `__`.
     ///
     /// # Errors
     /// If there is no `__`, or either side is invalid.
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        let (namespace, tool) = name.split_once(SEPARATOR).ok_or_else(|| NameError::NotQualified(shorten(name)))?;
+        let (namespace, tool) = Self::split(name).ok_or_else(|| NameError::NotQualified(shorten(name)))?;
         Ok(Self { namespace: Namespace::parse(namespace)?, tool: ToolName::parse(tool)? })
     }
 }

@@ -10,7 +10,7 @@ use fumehood::agent::allowlist::{Allowlists, DefaultAllowlist};
 use fumehood::agent::executor::{Scope, ToolExecutor as _};
 use fumehood::agent::pipeline::{Pipeline, PipelineBuilder};
 use fumehood::chat::ToolIntent;
-use fumehood::{Call, Host, HostTools, Load};
+use fumehood::{Call, Host, Load};
 use futures_util::future::join_all;
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let host = Host::builder().build()?;
         host.load(Load::path(CALCULATOR)).await?;
         let lists = Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() };
-        let components = Arc::new(HostTools::of(&host)?);
+        let components = Arc::new(host.clone());
         let pipeline = PipelineBuilder::default().provider(components).allowlists(lists).build()?;
         batch(&pipeline, 500).await;
         direct(&host, 500).await;

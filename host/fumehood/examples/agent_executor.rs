@@ -15,7 +15,7 @@ use fumehood::agent::pipeline::PipelineBuilder;
 use fumehood::boxed::BoxFuture;
 use fumehood::chat::{ToolIntent, ToolSpec};
 use fumehood::model::{ScriptedModel, ScriptedReply};
-use fumehood::{Host, HostTools, Load};
+use fumehood::{Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 
@@ -64,7 +64,7 @@ pub(crate) async fn example() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder().build()?;
     host.load(Load::path(CALCULATOR)).await?;
     let pipeline = PipelineBuilder::default()
-        .provider(Arc::new(HostTools::of(&host)?))
+        .provider(Arc::new(host.clone()))
         .allowlists(Allowlists { default: allowlist::DefaultAllowlist::Everything, ..Allowlists::default() })
         .build()?;
     let executor = Remembering { inner: pipeline, known: Mutex::default() };

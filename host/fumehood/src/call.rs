@@ -65,7 +65,7 @@ impl Host {
     pub async fn call(&self, call: Call) -> CallResult {
         match self.admit(call).await {
             Ok(admitted) => admitted.run().await,
-            Err(refused) => refused,
+            Err(refused) => *refused,
         }
     }
 
@@ -73,7 +73,7 @@ impl Host {
     /// not run; it fails with the kind `host`.
     pub async fn call_recorded(&self, call: Call, mut entry: CallEntry) -> CallResult {
         let result = match self.admit(call).await {
-            Err(refused) => refused,
+            Err(refused) => *refused,
             Ok(admitted) => match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
                 Ok(()) => admitted.run().await,
                 Err(error) => {
@@ -97,7 +97,7 @@ impl Host {
     ///
     /// # Errors
     /// The result of a call that is refused.
-    async fn admit(&self, call: Call) -> Result<Admitted<'_>, CallResult> {
+    async fn admit(&self, call: Call) -> Result<Admitted<'_>, Box<CallResult>> {
         let Call { tool: name, arguments, mut context } = call;
         if context.id.is_empty() {
             context.id = self.next_id();
@@ -106,15 +106,15 @@ impl Host {
         let (_, name) = pending.names();
         let hosted = match self.resolve(name) {
             Ok(hosted) => hosted,
-            Err(error) => return Err(pending.refused(error)),
+            Err(error) => return Err(Box::new(pending.refused(error))),
         };
         let limits = match self.limits_for(&hosted, context.limits) {
             Ok(limits) => limits,
-            Err(error) => return Err(pending.refused(error)),
+            Err(error) => return Err(Box::new(pending.refused(error))),
         };
         match self.validate(&hosted.tool, arguments).await {
             Ok(call) => Ok(Admitted { pending, hosted, call, limits, context }),
-            Err(error) => Err(pending.refused(error)),
+            Err(error) => Err(Box::new(pending.refused(error))),
         }
     }
 
@@ -122,17 +122,17 @@ impl Host {
     ///
     /// # Errors
     /// The result of a call that is refused.
-    fn admit_validated(&self, call: ValidatedCall, mut context: CallContext) -> Result<Admitted<'_>, CallResult> {
+    fn admit_validated(&self, call: ValidatedCall, mut context: CallContext) -> Result<Admitted<'_>, Box<CallResult>> {
         if context.id.is_empty() {
             context.id = self.next_id();
         }
         let name = call.tool().full_name().to_owned();
         let pending = Pending { host: self, names: Some((context.id.clone(), name)) };
         let hosted = self.hosted(call.tool().full_name()).filter(|hosted| Arc::ptr_eq(&hosted.tool, call.tool()));
-        let Some(hosted) = hosted else { return Err(pending.refused(CallError::replaced())) };
+        let Some(hosted) = hosted else { return Err(Box::new(pending.refused(CallError::replaced()))) };
         match self.limits_for(&hosted, context.limits) {
             Ok(limits) => Ok(Admitted { pending, hosted, call, limits, context }),
-            Err(error) => Err(pending.refused(error)),
+            Err(error) => Err(Box::new(pending.refused(error))),
         }
     }
 
@@ -188,7 +188,7 @@ impl ToolProvider for Host {
         Box::pin(async move {
             Ok(match self.admit_validated(call, context) {
                 Ok(admitted) => admitted.run().await,
-                Err(refused) => refused,
+                Err(refused) => *refused,
             })
         })
     }

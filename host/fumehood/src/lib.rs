@@ -95,7 +95,7 @@ pub use fumehood_core::gate::{
     ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
 };
 pub use fumehood_core::limits::{self, LimitError, Limits};
-pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
+pub use fumehood_core::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::permission::{self, Grant};
 pub use fumehood_core::record;
 pub use fumehood_core::redact;

@@ -14,11 +14,11 @@ use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
 use fumehood::agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
 use fumehood::agent::memory::InMemoryStore;
 use fumehood::agent::react::ReactDriver;
-use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation};
+use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood::agent::scripted::ScriptedDriver;
 use fumehood::chat::{Model, ModelError, Request, Response, Role, ToolIntent, ToolSpec};
 use fumehood::event_log::{Filter, Options, Reader};
-use fumehood::{AgentBuilder, AgentError, Host, Load};
+use fumehood::{AgentBuilder, AgentError, CallContext, Host, Load};
 
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
@@ -265,7 +265,7 @@ async fn the_prompt_names_the_tools_and_the_users_words_are_verbatim() {
 #[tokio::test]
 async fn what_a_hook_makes_of_the_state_is_there_in_the_next_step() {
     let tools = BuiltIns::default();
-    let see = |_: BTreeMap<String, String>, call: Arc<Invocation>| async move {
+    let see = |_: BTreeMap<String, String>, call: CallContext| async move {
         Ok::<_, BuiltInError>(call.state.as_deref().unwrap_or("none").to_owned())
     };
     tools.register(BuiltIn::new("see", "Sees.", see).unwrap().with_state()).unwrap();

@@ -337,13 +337,11 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 /// An observer that records the progress of a call.
 #[derive(Default)]
-struct Heard(std::sync::Mutex<Vec<(String, Option<f64>)>>);
+struct Heard(std::sync::Mutex<Vec<Option<f64>>>);
 
 impl fumehood::Observer for Heard {
-    fn log(&self, _: &fumehood::Invocation, _: fumehood::Level, _: &str) {}
-
-    fn progress(&self, call: &fumehood::Invocation, progress: fumehood::Progress) {
-        self.0.lock().unwrap().push((call.id.clone(), progress.fraction));
+    fn progress(&self, progress: fumehood::Progress) {
+        self.0.lock().unwrap().push(progress.fraction);
     }
 }
 
@@ -352,25 +350,22 @@ async fn an_observer_hears_its_own_call_and_no_other() {
     let countdown = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/countdown.wasm");
     let host = builder().build().unwrap();
     host.load(Load::path(countdown)).await.unwrap();
-    let call = |id: &str| Call::new("countdown__countdown", r#"{"from": 2, "step_ms": 1}"#).id(id);
-    let (one, other) = (std::sync::Arc::new(Heard::default()), std::sync::Arc::new(Heard::default()));
-    let options = |heard: &std::sync::Arc<Heard>| fumehood::CallOptions::new().observer(heard.clone());
-    let calls =
-        tokio::join!(host.call_with(call("one"), options(&one)), host.call_with(call("other"), options(&other)));
+    let (two, four) = (std::sync::Arc::new(Heard::default()), std::sync::Arc::new(Heard::default()));
+    let call = |from: u8, heard: &std::sync::Arc<Heard>| {
+        Call::new("countdown__countdown", json!({"from": from, "step_ms": 1})).observer(heard.clone())
+    };
+    let calls = tokio::join!(host.call(call(2, &two)), host.call(call(4, &four)));
     assert!(calls.0.is_ok() && calls.1.is_ok(), "{calls:?}");
-    for (heard, id) in [(one, "one"), (other, "other")] {
-        let expected = [(id.to_owned(), Some(0.5)), (id.to_owned(), Some(1.0))];
-        assert_eq!(*heard.0.lock().unwrap(), expected);
-    }
+    assert_eq!(*two.0.lock().unwrap(), [0.5, 1.0].map(Some));
+    assert_eq!(*four.0.lock().unwrap(), [0.25, 0.5, 0.75, 1.0].map(Some));
 }
 
 #[tokio::test]
 async fn a_cancelled_token_stops_the_call() {
     let host = host_with("spin").await;
     let token = fumehood::CancellationToken::new();
-    let options = fumehood::CallOptions::new().cancelled_by(token.clone());
     let patient = Limits { deadline: Duration::from_secs(60), fuel: u64::MAX / 2, ..Limits::default() };
-    let running = host.call_with(Call::new("it__run", "{}").limits(patient), options);
+    let running = host.call(Call::new("it__run", "{}").limits(patient).cancelled_by(token.clone()));
     let (result, ()) = tokio::join!(running, async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         token.cancel();

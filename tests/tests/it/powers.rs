@@ -115,7 +115,7 @@ async fn agent_state_is_shown_only_where_it_was_granted() {
     host.load(Load::bytes("granted", bytes).grant(Grant::none().with_state())).await.unwrap();
     let call = |tool: &str| {
         let mut call = Call::new(format!("{tool}__state"), "{}").id("call-x").actor("ann");
-        call.state = Some(r#"{"step":1}"#.into());
+        call.context.state = Some(r#"{"step":1}"#.into());
         host.call(call)
     };
     assert_eq!(call("denied").await.text().as_deref(), Some("none"));

@@ -17,7 +17,7 @@ use fumehood::event_log::{EventLog, Options};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::Recorder;
 use fumehood::sanitize::{count_hidden, count_hidden_in, printable};
-use fumehood::{Call, Event, Host, HostTools, Load, Observed};
+use fumehood::{Call, Event, Host, Load, Observed};
 use fumehood_tests::answering;
 use fumehood_tests::contract::{Answer, Described};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ async fn run(
     let log = Arc::new(EventLog::in_memory(&Options::default()).unwrap());
     let tap = Arc::new(Tap::new(Arc::clone(&log) as Arc<dyn Recorder>));
     let pipeline = PipelineBuilder::default()
-        .provider(Arc::new(HostTools::of(&host).unwrap()))
+        .provider(Arc::new(host.clone()))
         .allowlists(Allowlists { default: allowlist::DefaultAllowlist::Everything, ..Allowlists::default() })
         .recorder(Arc::clone(&tap) as Arc<dyn Recorder>)
         .build()

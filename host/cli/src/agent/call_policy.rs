@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::Host;
 use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, ProposedCall, Rule, RuleFn, Verdict, Workspace};
 use fumehood::agent::persistence::Persistence;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
+use fumehood::{Host, Tool};
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
@@ -42,12 +42,11 @@ pub(crate) fn judge(config: &Config, model: &Arc<dyn Model>) -> Result<Option<(M
 
 /// Collects the policies of the configuration, by the full name of each tool.
 pub(crate) fn policies(config: &Config, host: &Host) -> Vec<(String, Policy)> {
-    let tools = host.tools();
-    let policy_of = |tool: &str| {
-        let (component, _) = tool.split_once("__")?;
-        Some((tool.to_owned(), policy(config.tools.get(component)?)?))
+    let policy_of = |tool: &Tool| {
+        let section = config.tools.get(tool.namespace()?.as_str())?;
+        Some((tool.full_name().to_owned(), policy(section)?))
     };
-    tools.iter().filter_map(|tool| policy_of(tool.full_name())).collect()
+    host.tools().iter().filter_map(|tool| policy_of(tool)).collect()
 }
 
 fn policy(section: &ToolSection) -> Option<Policy> {

@@ -9,12 +9,11 @@ use fumehood::agent::agent::Agent;
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
-use fumehood::agent::registry::ToolProvider as _;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
 use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
-use fumehood::{AgentBuilder, Grant, Host, HostBuilder, Limits, McpTools, StoredNotes};
+use fumehood::{AgentBuilder, Grant, Host, HostBuilder, Limits, McpTools, StoredNotes, ToolProvider as _};
 
 use super::approver::TerminalApprover;
 use super::call_progress::CallProgress;
@@ -267,7 +266,7 @@ fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String
     let is_known = |name: &&String| host.tool(name).is_some() || remotes.find(name).is_some();
     let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
     let mut tools: Vec<String> = host.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
-    tools.extend(remotes.tools().iter().map(|tool| tool.contract().name().to_owned()));
+    tools.extend(remotes.tools().iter().map(|tool| tool.full_name().to_owned()));
     let there = if tools.is_empty() { "none; load some with `--tool FILE`".to_owned() } else { tools.join(", ") };
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }

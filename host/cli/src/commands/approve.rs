@@ -256,8 +256,7 @@ fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalChe
 
 /// Compares a loaded component with its approval; `None` if it needs no approval or has no tools.
 pub(crate) fn approval_check(host: &Host, name: &Namespace) -> Option<ApprovalCheck> {
-    let prefix = format!("{name}__");
-    host.tools().iter().find(|tool| tool.full_name().starts_with(&prefix))?.approval().cloned()
+    host.component(name.as_str())?.approval().cloned()
 }
 
 fn can_ask(arguments: &Arguments) -> bool {

@@ -210,8 +210,7 @@ impl Remote {
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<Vec<Content>, CallError> {
         let connection = self.connection().await.map_err(|error| self.connect_error(&error))?;
-        let tool = Arc::clone(call.tool());
-        let foreign = self.pins().callable(&self.0.name, &tool)?;
+        let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
         let mut request = CallToolRequestParams::new(foreign.to_string());
         if let Value::Object(arguments) = call.into_arguments() {
             request = request.with_arguments(arguments);

@@ -85,9 +85,8 @@ impl ToolPins {
         self.listed.unchecked.clone()
     }
 
-    /// Checks that a tool is still what it was when its arguments were validated, and returns the name that the server
-    /// uses.
-    pub(crate) fn callable(&self, server: &Namespace, tool: &Tool) -> Result<Arc<str>, CallError> {
+    /// Checks that a tool is still what it was when its arguments were validated, and returns it.
+    pub(crate) fn callable(&self, server: &Namespace, tool: &Tool) -> Result<RemoteTool, CallError> {
         let definition = tool.definition();
         let foreign = definition.export.as_ref().map_or(definition.name.as_str(), |export| export.expose_raw());
         match self.listed.tools.get(foreign) {
@@ -95,12 +94,14 @@ impl ToolPins {
                 ErrorKind::UnknownTool,
                 format!("the server `{server}` no longer has the tool `{}`", printable(foreign)),
             )),
-            Some(known) if self.is_changed(known) || known.tool.digest() != tool.digest() => Err(CallError::new(
-                ErrorKind::NeedsApproval,
-                format!("the tool `{}` describes itself otherwise than when it was approved", tool.full_name()),
-            )
-            .with_hint("someone has to look at its new description and approve it")),
-            Some(known) => Ok(Arc::clone(&known.foreign)),
+            Some(known) if self.is_changed(known) || tool.digest().is_some_and(|pin| pin != digest(known)) => {
+                Err(CallError::new(
+                    ErrorKind::NeedsApproval,
+                    format!("the tool `{}` describes itself otherwise than when it was approved", tool.full_name()),
+                )
+                .with_hint("someone has to look at its new description and approve it"))
+            }
+            Some(known) => Ok(known.clone()),
         }
     }
 

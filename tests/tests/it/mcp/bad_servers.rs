@@ -7,7 +7,7 @@ use fumehood::mcp::{Endpoint, RemoteOptions, ToolNotice};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::remote::{fake, remote, text};
+use super::remote::{call, fake, remote, text};
 
 const LOG: &str = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
 const STRAY: &str = r#"{"jsonrpc":"2.0","id":777,"result":{"content":[]}}"#;
@@ -23,7 +23,7 @@ async fn a_server_that_dies_hangs_or_floods_fails_one_call() {
         let remote = fake(&[("ON_CALL", on_call)], options);
         remote.tools().await.unwrap();
         let started = Instant::now();
-        let error = remote.call("t", json!({})).await.unwrap_err();
+        let error = call(&remote, "t").await.unwrap_err();
         assert!(error.kind == expected && error.message.contains(words), "{on_call}: {error}");
         assert!(started.elapsed() < Duration::from_secs(20), "{on_call}: {:?}", started.elapsed());
         remote.close().await;
@@ -59,7 +59,7 @@ async fn news_within_the_allowance_harm_nobody() {
     let options = RemoteOptions { unasked: 20, ..RemoteOptions::default() };
     let remote = fake(&[("ON_CALL", &news)], options);
     for _ in 0..5 {
-        assert_eq!(text(remote.call("t", json!({})).await), "done");
+        assert_eq!(text(call(&remote, "t").await), "done");
     }
     remote.close().await;
 }
@@ -97,7 +97,7 @@ async fn what_a_server_asks_of_its_client_is_refused() {
         ask ping '{}'
         id=$me; text "$(printf %s "$said" | tr -d '"')""#;
     let remote = fake(&[("ON_CALL", ask)], RemoteOptions::default());
-    let said = text(remote.call("t", json!({})).await);
+    let said = text(call(&remote, "t").await);
     assert_eq!(said.matches("code:-32601").count(), 4, "{said}");
     assert_eq!(said.matches("result:{}").count(), 1, "{said}");
     remote.close().await;
@@ -116,12 +116,12 @@ async fn a_tool_that_describes_itself_anew_is_quarantined() {
         let _fresh = std::fs::remove_file(&mark);
         let remote = fake(&[("ON_START", &tools), ("ON_CALL", on_call)], RemoteOptions::default());
         assert_eq!(remote.tools().await.unwrap().len(), 1);
-        let said = text(remote.call("t", json!({})).await);
+        let said = text(call(&remote, "t").await);
         assert!(said.starts_with(first), "{said}");
-        if let Some(wait) = remote.call("t", json!({})).await.unwrap_err().retry_after {
+        if let Some(wait) = call(&remote, "t").await.unwrap_err().retry_after {
             tokio::time::sleep(wait + Duration::from_millis(20)).await;
         }
-        let error = remote.call("t", json!({})).await.unwrap_err();
+        let error = call(&remote, "t").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NeedsApproval, "{error}");
         assert_eq!(remote.rejected_tools(), [ToolNotice::new("t", "it is not what was approved")]);
         remote.close().await;
@@ -199,7 +199,7 @@ async fn answers_of_too_many_values_are_not_parsed() {
         let remote = remote(Endpoint::Http { url, token: None }, options);
         remote.tools().await.unwrap();
         let started = Instant::now();
-        let said = format!("{:?}", remote.call("t", json!({})).await);
+        let said = format!("{:?}", call(&remote, "t").await);
         assert!(said.contains(says), "{kind}: {said:.300}");
         assert!(started.elapsed() < Duration::from_secs(20), "{kind}: {:?}", started.elapsed());
         remote.close().await;

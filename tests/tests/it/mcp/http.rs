@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::raw::{PATIENCE, host, running};
+use super::remote::call;
 
 pub(crate) const TOKEN: &str = "a-token-for-one-test";
 /// Maximum size of a message, in bytes.
@@ -342,7 +343,7 @@ async fn stopping_takes_bounded_time_whatever_runs() {
         Endpoint::Http { url: served.url(), token: None },
         RemoteOptions::default(),
     );
-    let calling = tokio::spawn(async move { remote.call("spin__run", json!({})).await });
+    let calling = tokio::spawn(async move { call(&remote, "spin__run").await });
     running(&host, 1).await;
     let stopped = Instant::now();
     served.end().await;

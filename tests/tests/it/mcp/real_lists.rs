@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use fumehood::McpTools;
 use fumehood::agent::identity::ActorArguments;
-use fumehood::agent::registry::ToolProvider as _;
 use fumehood::mcp::{RemoteOptions, ToolNotice};
+use fumehood::{McpTools, ToolProvider as _};
 use serde_json::{Value, json};
 
 use super::remote::fake;
@@ -64,11 +63,11 @@ async fn approvals_are_of_the_tools_that_are_kept() {
 async fn a_file_of_eleven_thousand_characters_can_be_written() {
     let servers = of_server("filesystem").await;
     let write = servers.find("other__write_file").unwrap();
-    let check = |content: String| write.contract().gate().check(&json!({"path": "/tmp/a", "content": content}));
-    assert_eq!(check("x".repeat(11_000)), Ok(()));
-    assert_eq!(check("x".repeat(1 << 20)), Ok(()));
+    let check = |content: String| write.validate(json!({"path": "/tmp/a", "content": content}).into()).map(drop);
+    assert!(check("x".repeat(11_000)).is_ok());
+    assert!(check("x".repeat(1 << 20)).is_ok());
     assert!(check("x".repeat((1 << 20) + 1)).is_err());
-    let misspelt = write.contract().gate().parse(r#"{"paht": "/tmp/a", "content": ""}"#).unwrap_err().to_string();
+    let misspelt = write.validate(r#"{"paht": "/tmp/a", "content": ""}"#.into()).unwrap_err().to_string();
     assert!(misspelt.contains("did you mean \"path\"?"), "{misspelt}");
 }
 
@@ -77,7 +76,7 @@ async fn arguments_of_an_operators_choice_are_refused() {
     let tool = |name: &str, argument: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {argument: {"type": "string"}}}});
     let list = json!([tool("a", "user"), tool("b", "user_id"), tool("c", "q")]).to_string();
     let names = |remotes: &McpTools| -> Vec<String> {
-        remotes.tools().iter().map(|tool| tool.contract().name().to_owned()).collect()
+        remotes.tools().iter().map(|tool| tool.full_name().to_owned()).collect()
     };
     assert_eq!(names(&remotes(&list, McpTools::default()).await), ["other__a", "other__b", "other__c"]);
     let strict = remotes(&list, McpTools::without_arguments(ActorArguments::new(["userId"]))).await;
@@ -102,6 +101,6 @@ async fn what_cannot_be_read_loses_no_tool() {
     ];
     assert_eq!(ToolNotice::lines(servers.unchecked()), expected);
     // The schema for the model still has the pattern.
-    let shown = servers.find("other__a").unwrap().contract().spec().parameters.clone();
+    let shown = servers.find("other__a").unwrap().to_spec().parameters;
     assert_eq!(shown, pattern);
 }

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fumehood::agent::registry::{Invocation, PartialSink, Partials, ProviderKind, ToolProvider as _};
 use fumehood::mcp::{
     Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token, ToolNotice,
 };
-use fumehood::{Content, ErrorKind, Load, McpTools, Namespace, Progress};
+use fumehood::{
+    Annotations, CallContext, CallError, Content, ErrorKind, Gate, GateLimits, Load, McpTools, Namespace, Observer,
+    Progress, ProviderKind, Tool, ToolDefinition, ToolName, ToolProvider as _,
+};
 use fumehood_tests::fake_server;
 use serde_json::json;
 
@@ -31,7 +33,23 @@ pub(crate) fn remote(endpoint: Endpoint, options: RemoteOptions) -> Remote {
     Remote::new(Namespace::parse("other").unwrap(), endpoint, options)
 }
 
-pub(crate) fn text(outcome: Result<Vec<Content>, fumehood::CallError>) -> String {
+/// Calls a tool by the server's own name, without listing the tools before.
+pub(crate) async fn call(remote: &Remote, name: &str) -> Result<Vec<Content>, CallError> {
+    let definition = ToolDefinition {
+        name: ToolName::parse(name).unwrap(),
+        export: None,
+        title: None,
+        description: "".into(),
+        input_schema: json!({}).into(),
+        output_schema: None,
+        annotations: Annotations::default(),
+    };
+    let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
+    let tool = Arc::new(Tool::new(definition, gate).in_namespace(remote.name()));
+    remote.call(tool.validate("{}".into()).unwrap(), CallContext::default()).await.outcome
+}
+
+pub(crate) fn text(outcome: Result<Vec<Content>, CallError>) -> String {
     match outcome {
         Ok(parts) => match parts.first() {
             Some(Content::Text { text }) => text.to_sanitized().into_owned(),
@@ -50,10 +68,10 @@ async fn tools_of_a_server_are_the_third_family() {
     remotes.add(&remote).await.unwrap();
     assert_eq!((remotes.kind(), remotes.refused()), (ProviderKind::Mcp, [].as_slice()));
     let add = remotes.find("other__calculator__add").unwrap();
-    assert!(add.contract().spec().digest.is_some());
-    assert!(add.contract().gate().check(&json!({"a": "3", "b": 5})).is_err());
-    let invocation = Invocation { id: "1".to_owned(), arguments: json!({"a": 3, "b": 5}), ..Invocation::default() };
-    let result = add.call(Arc::new(invocation)).await.unwrap();
+    assert!(add.digest().is_some());
+    assert!(add.validate(json!({"a": "3", "b": 5}).into()).is_err());
+    let call = add.validate(json!({"a": 3, "b": 5}).into()).unwrap();
+    let result = remotes.call(call, CallContext::default()).await.unwrap();
     assert_eq!(result.text().as_deref(), Some(r#"{"result":8}"#), "{result:?}");
     remotes.close().await;
 }
@@ -95,10 +113,11 @@ async fn only_the_tools_that_are_wanted_are_taken() {
     let tools = r#"[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","inputSchema":{"type":"object"}}]"#;
     let only = Some(["a".to_owned(), "c".to_owned()].into());
     let remote = fake(&[("TOOLS", tools)], RemoteOptions { only, ..RemoteOptions::default() });
-    let names: Vec<_> = remote.tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+    let names: Vec<_> =
+        remote.tools().await.unwrap().into_iter().map(|tool| tool.tool.full_name().to_owned()).collect();
     assert_eq!(names, ["other__a"]);
     assert_eq!(ToolNotice::lines(&remote.rejected_tools()), ["c: the server has no such tool"]);
-    assert_eq!(remote.call("b", json!({})).await.unwrap_err().kind, ErrorKind::UnknownTool);
+    assert_eq!(call(&remote, "b").await.unwrap_err().kind, ErrorKind::UnknownTool);
     remote.close().await;
 }
 
@@ -106,8 +125,7 @@ async fn only_the_tools_that_are_wanted_are_taken() {
 async fn a_program_gets_a_clean_environment() {
     let answer = r"N=$(env | cut -d= -f1 | sort | tr '\n' ' '); text $N";
     let names = text(
-        fake(&[("ON_CALL", &answer.replace("$N", "\"$N\"")), ("GIVEN", "yes")], RemoteOptions::default())
-            .call("t", json!({}))
+        call(&fake(&[("ON_CALL", &answer.replace("$N", "\"$N\"")), ("GIVEN", "yes")], RemoteOptions::default()), "t")
             .await,
     );
     let expected = ["GIVEN", "HOME", "LANG", "OLDPWD", "ON_CALL", "PATH", "PWD", "SHLVL", "TZ", "_"];
@@ -115,12 +133,12 @@ async fn a_program_gets_a_clean_environment() {
     assert!(names.split_whitespace().all(|name| expected.contains(&name)), "{names}");
 }
 
-/// A sink that records the progress of a call.
+/// An observer that records the progress of a call.
 #[derive(Default)]
 struct Heard(Mutex<Vec<Progress>>);
 
-impl PartialSink for Heard {
-    fn partial(&self, progress: Progress) {
+impl Observer for Heard {
+    fn progress(&self, progress: Progress) {
         self.0.lock().unwrap().push(progress);
     }
 }
@@ -135,9 +153,9 @@ async fn progress_of_a_call_reaches_whoever_made_it_in_order() {
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
     let heard = Arc::new(Heard::default());
-    let partials = Partials::new(Arc::clone(&heard) as _);
-    let invocation = Invocation { id: "1".to_owned(), arguments: json!({}), partials, ..Invocation::default() };
-    let result = remotes.find("other__t").unwrap().call(Arc::new(invocation)).await.unwrap();
+    let context = CallContext { observer: Some(Arc::clone(&heard) as _), ..CallContext::default() };
+    let call = remotes.find("other__t").unwrap().validate("{}".into()).unwrap();
+    let result = remotes.call(call, context).await.unwrap();
     assert_eq!(result.text().as_deref(), Some("done"), "{result:?}");
     remotes.close().await;
     let heard = heard.0.lock().unwrap();
@@ -151,7 +169,7 @@ async fn results_are_what_the_server_itself_promised() {
     let tools = format!(r#"[{{"name":"t","inputSchema":{{"type":"object"}},"outputSchema":{results}}}]"#);
     let check = async |answer: &str, expected: Result<&str, (ErrorKind, &str)>| {
         let remote = fake(&[("TOOLS", &tools), ("ON_CALL", answer)], RemoteOptions::default());
-        match (remote.call("t", json!({})).await, expected) {
+        match (call(&remote, "t").await, expected) {
             (Ok(parts), Ok(value)) => assert_eq!(serde_json::to_value(parts).unwrap()[0]["value"].to_string(), value),
             (Err(error), Err((kind, words))) => {
                 assert!(error.kind == kind && error.message.contains(words), "{answer}: {error}");
@@ -164,7 +182,7 @@ async fn results_are_what_the_server_itself_promised() {
     let wrong = Err((ErrorKind::BadResult, "does not match the tool's own output schema"));
     check(r#"answer '{"content":[],"structuredContent":{"n":"1"}}'"#, wrong).await;
     check(r#"answer '{"content":[],"structuredContent":{}}'"#, wrong).await;
-    check("text 1", Err((ErrorKind::BadResult, "no structure came with its result"))).await;
+    check("text 1", Err((ErrorKind::BadResult, "needs exactly one `json` part"))).await;
     // The structure of a failure is not checked as a result.
     check(r#"answer '{"content":[{"type":"text","text":"no"}],"isError":true}'"#, Err((ErrorKind::ToolFailed, "no")))
         .await;
@@ -185,7 +203,7 @@ async fn a_server_is_asked_for_the_newest_revision_first_over_pipes_too() {
     ] {
         let environment = [("ON_DISCOVER", on_discover), ("ON_INITIALIZE", on_initialize)];
         let remote = fake(&environment, RemoteOptions::default());
-        assert_eq!(text(remote.call("t", json!({})).await), "done", "{on_discover}");
+        assert_eq!(text(call(&remote, "t").await), "done", "{on_discover}");
         remote.close().await;
     }
 }
@@ -198,7 +216,7 @@ async fn a_call_that_nobody_waits_for_is_taken_back() {
     let options = RemoteOptions { deadline: Duration::from_millis(500), ..RemoteOptions::default() };
     let remote = fake(&[("ON_CALL", &wait)], options);
     remote.tools().await.unwrap();
-    assert_eq!(remote.call("t", json!({})).await.unwrap_err().kind, ErrorKind::Deadline);
+    assert_eq!(call(&remote, "t").await.unwrap_err().kind, ErrorKind::Deadline);
     let started = Instant::now();
     while !mark.exists() {
         assert!(started.elapsed() < Duration::from_secs(10), "it never hears of it");
@@ -226,7 +244,7 @@ async fn a_program_that_cannot_begin_says_why() {
         assert!(error.to_string().contains(expected), "{error}");
         let again = remote.tools().await.unwrap_err();
         assert!(matches!(again, ConnectError::TooEarly(_)), "{again}");
-        assert!(remote.call("t", json!({})).await.unwrap_err().retry_after.is_some());
+        assert!(call(&remote, "t").await.unwrap_err().retry_after.is_some());
     }
 }
 
@@ -236,10 +254,10 @@ async fn a_server_that_died_is_started_again_after_a_while() {
     let mark = folder.path().join("mark");
     let once = format!("test -e {0} && text back; test -e {0} || {{ touch {0}; exit 1; }}", mark.display());
     let remote = fake(&[("ON_CALL", &once)], RemoteOptions::default());
-    assert_eq!(remote.call("t", json!({})).await.unwrap_err().kind, ErrorKind::Unavailable);
-    let wait = remote.call("t", json!({})).await.unwrap_err().retry_after.unwrap();
+    assert_eq!(call(&remote, "t").await.unwrap_err().kind, ErrorKind::Unavailable);
+    let wait = call(&remote, "t").await.unwrap_err().retry_after.unwrap();
     tokio::time::sleep(wait + Duration::from_millis(20)).await;
-    assert_eq!(text(remote.call("t", json!({})).await), "back");
+    assert_eq!(text(call(&remote, "t").await), "back");
     remote.close().await;
 }
 
@@ -254,7 +272,7 @@ async fn a_program_is_ended_with_whatever_it_started() {
     let options = RemoteOptions { deadline: Duration::from_secs(1), ..RemoteOptions::default() };
     let remote = fake(&[("ON_CALL", &after)], options);
     remote.tools().await.unwrap();
-    remote.call("t", json!({})).await.unwrap_err();
+    call(&remote, "t").await.unwrap_err();
     let pid = std::fs::read_to_string(&mark).unwrap().trim().to_owned();
     let runs = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -7,7 +7,8 @@ use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{BatchEnd, ToolExecutor as _};
 use fumehood_agent::hook::{BeforeAction, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::{Modes, Observers};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
+use fumehood_core::call::CallContext;
 use fumehood_core::record::RecordKind;
 
 use super::stage::{intent, stage, stage_of};
@@ -36,7 +37,7 @@ fn sleeper() -> Arc<BuiltIns> {
         millis: u64,
     }
     let tools = BuiltIns::default();
-    let run = |args: Millis, _: Arc<Invocation>| async move {
+    let run = |args: Millis, _: CallContext| async move {
         tokio::time::sleep(Duration::from_millis(args.millis)).await;
         Ok::<_, BuiltInError>(args.millis)
     };

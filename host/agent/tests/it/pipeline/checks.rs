@@ -8,9 +8,13 @@ use fumehood_agent::executor::ToolExecutor as _;
 use fumehood_agent::memory::Episodes;
 use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{PipelineBuilder, PipelineError, StreamEvent};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Policy, ProviderKind, Tool, ToolProvider};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::{Record, RecordKind};
+use fumehood_core::result::CallResult;
+use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use serde_json::json;
 
 use super::stage::{Stage, Text, stage, stage_of, tools};
@@ -24,18 +28,24 @@ impl ToolProvider for Other {
     fn kind(&self) -> ProviderKind {
         self.0
     }
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self) -> Vec<Arc<Tool>> {
         self.1.tools()
     }
-    fn find(&self, name: &str) -> Option<Arc<dyn Tool>> {
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
         self.1.find(name)
+    }
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        self.1.call(call, context)
+    }
+    fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.1.changes()
     }
 }
 
 /// Returns a tool that always answers `text`.
 fn tool_answering(name: &str, text: &'static str) -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
-    let run = move |_: super::stage::Nothing, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text) };
+    let run = move |_: super::stage::Nothing, _: CallContext| async move { Ok::<_, BuiltInError>(text) };
     tools.register(BuiltIn::new(name, "Says where it is.", run).unwrap()).unwrap();
     Arc::new(tools)
 }
@@ -116,7 +126,7 @@ async fn arguments_that_are_not_json_are_rejected_even_if_nothing_is_required() 
 async fn the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
     let tools = BuiltIns::default();
     let run =
-        |_: Text, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
+        |_: Text, call: CallContext| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
     let tool = BuiltIn::new("whoami", "Says who.", run).unwrap();
     tools.register(tool.with_authorize(|actor, _| actor.is_some())).unwrap();
     let mut stage = stage_of(Arc::new(tools), |builder| builder);
@@ -133,7 +143,7 @@ async fn the_actor_is_asked_for_after_the_schema_and_before_the_tool() {
 async fn the_actor_comes_from_the_host_and_is_not_shown_to_the_model() {
     let tools = BuiltIns::default();
     let run =
-        |_: Text, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
+        |_: Text, call: CallContext| async move { Ok::<_, BuiltInError>(call.actor.as_deref().map(str::to_owned)) };
     tools.register(BuiltIn::new("whoami", "Says who.", run).unwrap()).unwrap();
     let mut stage = stage_of(Arc::new(tools), |builder| builder);
     assert_eq!(stage.call("whoami", r#"{"text": "ann"}"#).await.result.text().as_deref(), Some("null"));
@@ -223,7 +233,7 @@ async fn refusals_that_nobody_else_needs_to_know_are_not_streamed() {
 fn a_skill_that_names_what_is_not_there_is_refused() {
     let lists =
         Allowlists { skills: [("s".to_owned(), Skill::new().component_tool("ad"))].into(), ..Allowlists::default() };
-    let error = PipelineBuilder::default().provider(tools()).allowlists(lists).build().unwrap_err();
+    let error = PipelineBuilder::default().built_ins(tools()).allowlists(lists).build().unwrap_err();
     assert!(matches!(&error, PipelineError::UnknownTool { skill, tool } if skill == "s" && tool == "ad"), "{error}");
 }
 

@@ -6,10 +6,12 @@ use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{Scope, ToolExecutor as _};
 use fumehood_agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
 use fumehood_agent::pipeline::{PipelineBuilder, StateSink};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Tool as _, ToolProvider as _};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
 use fumehood_core::content::Content;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
 use super::stage::{Nothing, Pair, Text, everything, intent, read_only, stage, stage_of, tools};
@@ -20,7 +22,7 @@ const ADD: &str = r#"{"a": 1, "b": 2}"#;
 fn counted() -> (Arc<BuiltIns>, Arc<Mutex<u32>>) {
     let runs = Arc::new(Mutex::new(0));
     let counts = Arc::clone(&runs);
-    let run = move |_: Nothing, _: Arc<Invocation>| {
+    let run = move |_: Nothing, _: CallContext| {
         *counts.lock().unwrap() += 1;
         async { Ok::<_, BuiltInError>(1) }
     };
@@ -46,14 +48,14 @@ async fn a_call_is_intent_only_until_the_pipeline_runs_it() {
 async fn a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_function() {
     let tools = BuiltIns::default();
     assert!(tools.tools().is_empty(), "the host brings all tools");
-    let run = |pair: Pair, call: Arc<Invocation>| async move {
+    let run = |pair: Pair, call: CallContext| async move {
         Ok::<_, BuiltInError>(format!("{} for {}", pair.a + pair.b, call.actor.as_deref().unwrap_or("nobody")))
     };
     let tool = BuiltIn::new("add", "Adds two numbers.", run).unwrap().with_authorize(|actor, call| {
-        assert_eq!(call.tool, "add");
+        assert_eq!(call.tool().full_name(), "add");
         actor == Some("ann")
     });
-    let spec = tool.contract().spec().clone();
+    let spec = tool.tool().to_spec();
     assert_eq!((spec.name.as_str(), spec.description.as_str()), ("add", "Adds two numbers."));
     assert_eq!(spec.parameters["required"], json!(["a", "b"]));
     tools.register(tool).unwrap();
@@ -68,7 +70,7 @@ async fn a_tool_is_a_name_a_description_a_schema_a_check_of_the_actor_and_a_func
 #[tokio::test]
 async fn a_hook_can_mark_what_writes_touched_and_leaves_reads_alone() {
     let tools = BuiltIns::default();
-    let run = |text: Text, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text.text) };
+    let run = |text: Text, _: CallContext| async move { Ok::<_, BuiltInError>(text.text) };
     tools.register(BuiltIn::new("read", "Reads.", run).unwrap().with_annotations(read_only())).unwrap();
     tools.register(BuiltIn::new("write", "Writes.", run).unwrap()).unwrap();
     let dirty = Arc::new(Mutex::new(Vec::new()));

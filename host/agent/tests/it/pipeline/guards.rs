@@ -8,8 +8,9 @@ use fumehood_agent::executor::Scope;
 use fumehood_agent::guardrail::{Judge, JudgePolicy, Judgement, ProposedCall, RuleFn, Verdict};
 use fumehood_agent::hook::{BeforeAction, Field, HookFn, ToolUse};
 use fumehood_agent::pipeline::Modes;
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
 use fumehood_core::chat::Usage;
 use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
@@ -184,7 +185,7 @@ async fn hooks_run_in_descending_priority() {
 async fn a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
     let tools = BuiltIns::default();
     let run =
-        |_: Pair, call: Arc<Invocation>| async move { Ok::<_, BuiltInError>(call.state.as_deref().map(str::to_owned)) };
+        |_: Pair, call: CallContext| async move { Ok::<_, BuiltInError>(call.state.as_deref().map(str::to_owned)) };
     tools.register(BuiltIn::new("with", "Sees.", run).unwrap().with_state().with_annotations(read_only())).unwrap();
     tools.register(BuiltIn::new("without", "Does not see.", run).unwrap()).unwrap();
     let hook = HookFn::new("state", 0, &[Field::State], |call: &mut ToolUse| {

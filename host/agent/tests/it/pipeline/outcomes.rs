@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::BatchEnd;
 use fumehood_agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Policy};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
 use fumehood_agent::retry::{Recovery, Remedy, RetryPolicy, Severity};
+use fumehood_core::call::CallContext;
 use fumehood_core::content::Content;
 use fumehood_core::definition::Annotations;
 use fumehood_core::error_kind::ErrorKind;
@@ -95,7 +96,7 @@ async fn a_hook_that_panics_lets_nothing_through() {
 fn flaky(failures: u32, annotations: Annotations, policy: Policy) -> (Arc<BuiltIns>, Arc<AtomicU32>) {
     let calls = Arc::new(AtomicU32::new(0));
     let counts = Arc::clone(&calls);
-    let run = move |_: Nothing, _: Arc<Invocation>| {
+    let run = move |_: Nothing, _: CallContext| {
         let made = counts.fetch_add(1, Ordering::Relaxed);
         async move {
             if made < failures {

@@ -6,11 +6,13 @@ use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist};
 use fumehood_agent::execution::ToolExecution;
 use fumehood_agent::executor::{BatchOutcome, Scope, ToolExecutor as _};
 use fumehood_agent::pipeline::{Pipeline, PipelineBuilder};
-use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Invocation, Stop};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::definition::Annotations;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::tool::Stop;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -62,22 +64,22 @@ pub(crate) fn read_only() -> Annotations {
 /// Registers `add`, `divide`, `echo`, `panic`, `stop` and `fail`.
 pub(crate) fn tools() -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
-    let add = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(pair.a + pair.b) };
+    let add = |pair: Pair, _: CallContext| async move { Ok::<_, BuiltInError>(pair.a + pair.b) };
     tools.register(BuiltIn::new("add", "Adds.", add).unwrap().with_annotations(read_only())).unwrap();
-    let divide = |pair: Pair, _: Arc<Invocation>| async move {
+    let divide = |pair: Pair, _: CallContext| async move {
         pair.a.checked_div(pair.b).ok_or_else(|| BuiltInError::from("Division by zero"))
     };
     tools.register(BuiltIn::new("divide", "Divides.", divide).unwrap()).unwrap();
-    let echo = |text: Text, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(text.text) };
+    let echo = |text: Text, _: CallContext| async move { Ok::<_, BuiltInError>(text.text) };
     tools.register(BuiltIn::new("echo", "Echoes.", echo).unwrap()).unwrap();
-    let panics = |_: Nothing, _: Arc<Invocation>| async move {
+    let panics = |_: Nothing, _: CallContext| async move {
         assert_eq!(1, 2, "broken on purpose");
         Ok::<_, BuiltInError>(())
     };
     tools.register(BuiltIn::new("panic", "Panics.", panics).unwrap()).unwrap();
-    let stops = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(BuiltInError::from(Stop::new("enough"))) };
+    let stops = |_: Nothing, _: CallContext| async move { Err::<(), _>(BuiltInError::from(Stop::new("enough"))) };
     tools.register(BuiltIn::new("stop", "Stops.", stops).unwrap()).unwrap();
-    let fails = |_: Nothing, _: Arc<Invocation>| async move { Err::<(), _>(BuiltInError::from("it failed")) };
+    let fails = |_: Nothing, _: CallContext| async move { Err::<(), _>(BuiltInError::from("it failed")) };
     tools.register(BuiltIn::new("fail", "Fails.", fails).unwrap()).unwrap();
     Arc::new(tools)
 }
@@ -102,7 +104,7 @@ pub(crate) fn stage(with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> St
 /// Creates a stage with these tools, configured by `with`.
 pub(crate) fn stage_of(tools: Arc<BuiltIns>, with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Stage {
     let recorder = Arc::new(RecordingRecorder::default());
-    let builder = PipelineBuilder::default().provider(tools).allowlists(everything()).recorder(recorder.clone());
+    let builder = PipelineBuilder::default().built_ins(tools).allowlists(everything()).recorder(recorder.clone());
     let scope = Scope { session: "s".to_owned(), execution: "e".to_owned(), step: 1, ..Scope::default() };
     Stage { pipeline: with(builder).build().unwrap(), recorder, scope }
 }

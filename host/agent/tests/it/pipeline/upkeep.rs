@@ -9,11 +9,11 @@ use fumehood_agent::knowledge::Knowledge;
 use fumehood_agent::memory::{self, Episodes, InMemoryStore, Memory};
 use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{Observers, PipelineBuilder};
-use fumehood_agent::registry::{
-    BuiltIn, BuiltInError, BuiltIns, ContractError, Invocation, Policy, Tool as _, ToolProvider as _,
-};
+use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns, Policy, ToolError};
+use fumehood_core::call::CallContext;
 use fumehood_core::event::Progress;
 use fumehood_core::record::RecordKind;
+use fumehood_core::tool::ToolProvider as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -36,7 +36,7 @@ fn twice() -> u8 {
 async fn a_field_with_a_default_need_not_be_given() {
     let tools = BuiltIns::default();
     let run =
-        |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(args.name.repeat(args.times.into())) };
+        |args: Greeting, _: CallContext| async move { Ok::<_, BuiltInError>(args.name.repeat(args.times.into())) };
     tools.register(BuiltIn::new("greet", "Greets.", run).unwrap()).unwrap();
     let stage = stage_of(Arc::new(tools), |builder| builder);
     let schema = &stage.pipeline.specs(&stage.scope)[0].parameters;
@@ -46,10 +46,10 @@ async fn a_field_with_a_default_need_not_be_given() {
 
 #[test]
 fn the_schema_comes_from_the_type() {
-    let run = |args: Greeting, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(args.name) };
+    let run = |args: Greeting, _: CallContext| async move { Ok::<_, BuiltInError>(args.name) };
     let tool = BuiltIn::new("greet", "Greets.", run).unwrap();
     let name = json!({"type": "string", "description": "Whom to greet."});
-    assert_eq!(tool.contract().spec().parameters["properties"]["name"], name);
+    assert_eq!(tool.tool().input_schema()["properties"]["name"], name);
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn the_function_gets_and_gives_typed_values() {
         sum: i64,
     }
     let tools = BuiltIns::default();
-    let run = |pair: Pair, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>(Sum { sum: pair.a + pair.b }) };
+    let run = |pair: Pair, _: CallContext| async move { Ok::<_, BuiltInError>(Sum { sum: pair.a + pair.b }) };
     tools.register(BuiltIn::new("sum", "Adds.", run).unwrap()).unwrap();
     let execution = stage_of(Arc::new(tools), |builder| builder).call("sum", r#"{"a": 1, "b": 2}"#).await;
     assert_eq!(execution.result.text().as_deref(), Some(r#"{"sum":3}"#));
@@ -86,7 +86,7 @@ struct Pairs {
 #[tokio::test]
 async fn arguments_that_the_type_does_not_take_never_reach_the_function() {
     let tools = BuiltIns::default();
-    let run = |_: Pairs, _: Arc<Invocation>| async move { Ok::<_, BuiltInError>("ran") };
+    let run = |_: Pairs, _: CallContext| async move { Ok::<_, BuiltInError>("ran") };
     tools.register(BuiltIn::new("pairs", "Takes even numbers.", run).unwrap()).unwrap();
     let stage = stage_of(Arc::new(tools), |builder| builder);
     let odd = stage.call("pairs", r#"{"count": 3}"#).await;
@@ -102,7 +102,7 @@ fn a_name_is_registered_once_and_replaced_on_purpose() {
     let echo = || BuiltIn::new("echo", "Another.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap();
     assert!(tools.register(echo()).unwrap_err().to_string().contains("'echo' is registered already"));
     assert!(tools.replace(Arc::new(echo())).is_some());
-    assert_eq!(tools.find("echo").unwrap().contract().spec().description, "Another.");
+    assert_eq!(tools.find("echo").unwrap().to_spec().description, "Another.");
     tools.clear();
     assert!(tools.tools().is_empty());
 }
@@ -116,7 +116,7 @@ fn a_tool_that_asks_who_is_calling_is_not_made() {
         user_id: u32,
     }
     let made = BuiltIn::new("orders", "Orders.", |_: Args, _| async { Ok::<_, BuiltInError>(1) });
-    assert!(matches!(made.err(), Some(ContractError::Identity(error)) if error.parameter == "userId"));
+    assert!(matches!(made.err(), Some(ToolError::Identity(error)) if error.parameter == "userId"));
 }
 
 #[allow(deprecated, reason = "that it works is what is tested")]
@@ -229,8 +229,8 @@ async fn a_short_account_of_calls_is_there_for_later_steps() {
 #[tokio::test]
 async fn parts_of_a_result_are_told_while_the_call_runs() {
     let tools = BuiltIns::default();
-    let run = |text: Text, call: Arc<Invocation>| async move {
-        call.partials.send(Progress { fraction: Some(0.5), message: Some(text.text.into()), partial: Vec::new() });
+    let run = |text: Text, call: CallContext| async move {
+        call.report(Progress { fraction: Some(0.5), message: Some(text.text.into()), partial: Vec::new() });
         Ok::<_, BuiltInError>("done")
     };
     tools.register(BuiltIn::new("slow", "Takes its time.", run).unwrap()).unwrap();
@@ -297,8 +297,8 @@ async fn every_completion_is_told_to_whoever_listens() {
 
 #[test]
 fn nothing_is_reachable_unless_somebody_says_so() {
-    let pipeline = PipelineBuilder::default().provider(tools()).build().unwrap();
+    let pipeline = PipelineBuilder::default().built_ins(tools()).build().unwrap();
     assert!(pipeline.specs(&Default::default()).is_empty());
-    let pipeline = PipelineBuilder::default().provider(tools()).allowlists(everything()).build().unwrap();
+    let pipeline = PipelineBuilder::default().built_ins(tools()).allowlists(everything()).build().unwrap();
     assert_eq!(pipeline.specs(&Default::default()).len(), 6);
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::{
-    Call, CallEntry, CallError, CallResult, Component, ErrorKind, EventStream, Host, HostBuilder, Limits, Load,
-    Namespace, Observed, ToolName,
+    Call, CallEntry, CallError, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
+    Limits, Load, Namespace, Observed, QualifiedName, SEPARATOR, ToolName,
 };
 
 use self::arguments::TypedArguments;
@@ -42,10 +42,9 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let loaded = host::load(&host, &file, load.limits(roomy)).await;
     let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
     let Some(tool) = &call.tool else { return Err(missing_tool(call, &component).into()) };
-    let prefix = format!("{name}__");
-    let tool = own_name(&component, tool, &prefix);
+    let tool = own_name(&component, tool, &name);
     let json = typed_arguments.into_json(&component, tool);
-    let mut request = Call::new(format!("{prefix}{tool}"), json).limits(limits);
+    let mut request = Call::new(format!("{name}{SEPARATOR}{tool}"), json).limits(limits);
     if let Some(actor) = &call.actor {
         request = request.actor(actor.as_str());
     }
@@ -56,7 +55,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let mut result = call_and_watch(&host, request, entry).await;
     host.shutdown(Duration::ZERO).await;
     if let Err(error) = &mut result.outcome {
-        translate_for_cli(error, &prefix, is_typed);
+        translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
     }
     if arguments.json {
         render::json(&result)?;
@@ -93,7 +92,7 @@ fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
 
 /// Splits the full name of a configured tool, such as `notes__read`, where no file has that name.
 fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
-    let names = call.component.to_str().filter(|_| !call.component.is_file()).and_then(|name| name.split_once("__"));
+    let names = call.component.to_str().filter(|_| !call.component.is_file()).and_then(QualifiedName::split);
     let is_tool =
         |(component, tool): &(&str, &str)| Namespace::parse(component).is_ok() && ToolName::parse(tool).is_ok();
     let Some((component, tool)) = names.filter(is_tool) else { return Cow::Borrowed(call) };
@@ -189,9 +188,12 @@ fn at_least_default(limits: &Limits) -> Limits {
 }
 
 /// Returns the tool's own name. Its full name is accepted too.
-fn own_name<'a>(component: &Component, typed: &'a str, prefix: &str) -> &'a str {
+fn own_name<'a>(component: &Component, typed: &'a str, name: &str) -> &'a str {
     let is_own = component.definitions().iter().any(|tool| tool.name.as_str() == typed);
-    if is_own { typed } else { typed.strip_prefix(prefix).unwrap_or(typed) }
+    match QualifiedName::split(typed) {
+        Some((namespace, tool)) if !is_own && namespace == name => tool,
+        _ => typed,
+    }
 }
 
 /// Returns the error for a call that names no tool.
@@ -209,12 +211,21 @@ fn missing_tool(call: &args::Call, component: &Component) -> UsageError {
 /// Calls a tool, and prints log lines and progress as they arrive. Ctrl-C stops the tool.
 async fn call_and_watch(host: &Host, request: Call, entry: Option<CallEntry>) -> CallResult {
     let mut events = host.subscribe();
-    let mut called = std::pin::pin!(host.call_recorded(request, entry, tokio::signal::ctrl_c()));
+    let interrupted = CancellationToken::new();
+    let request = request.cancelled_by(interrupted.clone());
+    let mut called = std::pin::pin!(async {
+        match entry {
+            Some(entry) => host.call_recorded(request, entry).await,
+            None => host.call(request).await,
+        }
+    });
+    let mut signal = std::pin::pin!(tokio::signal::ctrl_c());
     let result = loop {
         tokio::select! {
             biased;
-            // The call first, and with it Ctrl-C: endless events of a tool must not delay it.
+            // Before the events, which a tool can make endless.
             result = &mut called => break result,
+            _ = &mut signal, if !interrupted.is_cancelled() => interrupted.cancel(),
             observed = events.next() => print_observed(observed),
         }
     };

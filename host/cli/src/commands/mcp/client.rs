@@ -1,12 +1,12 @@
 //! `fumehood mcp list` and `call`: an MCP client on the command line.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use fumehood::mcp::{ConnectError, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice};
 use fumehood::sanitize::printable;
-use fumehood::{Call, CallEntry, CallError, CallResult, Content, ErrorKind, Metadata, Namespace, Untrusted};
+use fumehood::{Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, Namespace, Untrusted};
 use serde_json::{Value, json};
 
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
@@ -38,7 +38,7 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
     } else {
         let mut quotation = Quotation::new(true);
         for tool in &tools {
-            let description = tool.description.to_sanitized();
+            let description = tool.definition.description.to_sanitized();
             let about = description.lines().next().unwrap_or_default();
             quotation.write_styled(&format!("{} ", printable(&tool.foreign)), render::STRONG, about)?;
         }
@@ -65,14 +65,15 @@ fn list_error(error: ConnectError, flag: &str) -> anyhow::Error {
 
 fn to_json(tool: &RemoteTool) -> Value {
     // For programs, so the values are the server's own; hidden characters in them are written as escapes.
+    let definition = &tool.definition;
     json!({
         "name": tool.foreign.as_ref(),
-        "title": tool.title.as_ref().map(Untrusted::expose_raw),
-        "description": tool.description.expose_raw(),
-        "input_schema": tool.input_schema.expose_raw(),
-        "output_schema": tool.output_schema.as_ref().map(Untrusted::expose_raw),
-        "annotations": tool.annotations,
-        "digest": tool.digest,
+        "title": definition.title.as_ref().map(Untrusted::expose_raw),
+        "description": definition.description.expose_raw(),
+        "input_schema": definition.input_schema.expose_raw(),
+        "output_schema": definition.output_schema.as_ref().map(Untrusted::expose_raw),
+        "annotations": definition.annotations,
+        "digest": tool.tool.digest(),
     })
 }
 
@@ -85,14 +86,12 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     let limits =
         RemoteOptions { deadline: call.timeout, patience, string: call.max_string, ..RemoteOptions::default() };
     let remote = new_remote(&call.server, &call.options, limits)?;
-    let started = Instant::now();
-    let outcome = tokio::select! {
-        outcome = call_checked(&remote, call, entry.as_mut()) => outcome,
-        _ = tokio::signal::ctrl_c() => Ok(Err(CallError::cancelled())),
+    let called = tokio::select! {
+        called = call_checked(&remote, call, entry.as_mut()) => called,
+        _ = tokio::signal::ctrl_c() => Ok(failed(call, CallError::cancelled())),
     };
-    let duration = started.elapsed();
     remote.close().await;
-    let result = to_result(call, outcome?, duration);
+    let result = called?;
     if let Some(entry) = entry {
         entry.ended(&result).await;
     }
@@ -109,32 +108,32 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
 }
 
 /// Calls the tool if the arguments match its schema, as for any other tool, and if the call can be recorded.
-async fn call_checked(
-    remote: &Remote,
-    call: &CallRemote,
-    entry: Option<&mut CallEntry>,
-) -> Result<Result<Vec<Content>, CallError>> {
+async fn call_checked(remote: &Remote, call: &CallRemote, entry: Option<&mut CallEntry>) -> Result<CallResult> {
     let tools = remote.tools().await.map_err(|error| list_error(error, "--start-timeout"))?;
-    let Some(tool) = tools.iter().find(|tool| *tool.foreign == *call.tool) else {
+    let Some(RemoteTool { tool, .. }) = tools.iter().find(|tool| *tool.foreign == *call.tool) else {
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
         let message = format!("there is no tool `{}`", printable(&call.tool));
         let error = CallError::new(ErrorKind::UnknownTool, message);
-        return Ok(Err(error.with_hint(format!("the tools are: {}", known.join(", ")))));
+        return Ok(failed(call, error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
-    Ok(match tool.arguments.parse(&call.arguments) {
-        Ok(arguments) => {
-            if let Some(entry) = entry {
-                entry.started(&arguments, None).await.context("the server was not asked")?;
-            }
-            remote.call(&tool.foreign, arguments).await
+    let validated = match tool.validate(call.arguments.as_str().into()) {
+        Ok(validated) => validated,
+        Err(error) => {
+            let hint = "correct the arguments and call again; the server was not asked";
+            return Ok(failed(call, CallError::from(error).with_hint(hint)));
         }
-        Err(violations) => Err(CallError::new(ErrorKind::InvalidArguments, violations.to_string())
-            .with_hint("correct the arguments and call again; the server was not asked")),
-    })
+    };
+    if let Some(entry) = entry {
+        entry.started(validated.arguments(), None).await.context("the server was not asked")?;
+    }
+    let context = CallContext { id: render::CALL_ID.to_owned(), ..CallContext::default() };
+    Ok(CallResult { tool: call.tool.clone(), ..remote.call(validated, context).await })
 }
 
-fn to_result(call: &CallRemote, outcome: Result<Vec<Content>, CallError>, duration: Duration) -> CallResult {
-    let metadata = Metadata { duration, deadline: call.timeout, ..Metadata::default() }.with_outcome(&outcome);
+/// Creates the result of a call that did not reach the server.
+fn failed(call: &CallRemote, error: CallError) -> CallResult {
+    let outcome = Err(error);
+    let metadata = Metadata { deadline: call.timeout, ..Metadata::default() }.with_outcome(&outcome);
     CallResult { id: render::CALL_ID.to_owned(), tool: call.tool.clone(), outcome, metadata }
 }
 

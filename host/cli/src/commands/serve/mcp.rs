@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::mcp::{HttpListener, HttpOptions, Server};
-use fumehood::{Host, Limits};
+use fumehood::{Host, Limits, ToolProvider as _};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::filtered_toolbox::FilteredToolbox;
+use super::filtered_tools::FilteredTools;
 use super::served_components::{ServeRequest, ServedComponents};
 use super::{settings, watch};
 use crate::args::{Arguments, ServeMcp};
@@ -32,8 +32,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     let recording = Recording::begin(&serve.recording, &config, EntryPoint::ServeMcp, serve.actor.as_deref()).await?;
     let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
     let log = recording.as_ref().map(|recording| recording.calls().clone());
-    let offered = FilteredToolbox::new(&host, config.serve.tools.as_deref(), log)?;
-    let tools = fumehood::mcp::Toolbox::list(&offered).iter().filter(|tool| tool.is_listed).count();
+    let offered = FilteredTools::new(&host, config.serve.tools.as_deref(), log)?;
+    let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
     let server = Server::new(Arc::new(offered), options);
     let stop = cancel_on_signal()?;
     let watching = CancellationToken::new();

@@ -1,6 +1,6 @@
 //! `fumehood serve`: serves the tools of components to other programs.
 
-mod filtered_toolbox;
+mod filtered_tools;
 mod library;
 mod mcp;
 mod served_components;

@@ -235,8 +235,8 @@ fn only_approved_components_run_in_process() {
         let pinned = |name: &str, approval| Load::bytes(name, bytes.clone()).approval(approval);
         assert!(host.load(Load::bytes("plain", bytes.clone())).await.unwrap().is_isolated());
         assert!(host.load(pinned("new", None)).await.unwrap().is_isolated());
-        let tool = host.tool("new__run").unwrap();
-        let approval = fumehood::approval::Approval::new(tool.approval().unwrap().parts().clone());
+        let component = host.component("new").unwrap();
+        let approval = fumehood::approval::Approval::new(component.approval().unwrap().parts().clone());
         let known = host.load(pinned("known", Some(approval.clone()))).await.unwrap();
         assert!(!known.is_isolated() && known.jail().is_none() && known.worker_id().is_none());
         assert!(host.call(Call::new("known__run", "{}")).await.is_ok());

@@ -1,25 +1,26 @@
-//! A toolbox that offers all tools of a host, or those that the configuration names.
+//! A provider that offers all tools of a host, or those that the configuration names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::boxed::BoxFuture;
-use fumehood::mcp::{Listing, Request, Toolbox};
-use fumehood::{CallLog, CallResult, Host, RecordedHost};
+use fumehood::{
+    Call, CallContext, CallLog, CallResult, Host, ProviderKind, RecordedHost, Stop, Tool, ToolProvider, ValidatedCall,
+};
 use tokio::sync::watch;
 
 use crate::exit::UsageError;
 
 /// The tools of a host, filtered by their full names.
-pub(crate) struct FilteredToolbox {
-    tools: Arc<dyn Toolbox>,
+pub(crate) struct FilteredTools {
+    tools: Arc<dyn ToolProvider>,
     /// Full names of the offered tools; `None` offers all.
     only: Option<BTreeSet<String>>,
 }
 
-impl FilteredToolbox {
-    /// Creates a toolbox whose calls are recorded in `log`, if there is one.
+impl FilteredTools {
+    /// Creates a provider whose calls are recorded in `log`, if there is one.
     ///
     /// # Errors
     /// If the host has no tool with one of the names.
@@ -30,7 +31,7 @@ impl FilteredToolbox {
                 format!("[serve] `tools` has `{name}`, and there is no such tool; there are: {}", all.join(", "));
             return Err(UsageError(message).into());
         }
-        let tools: Arc<dyn Toolbox> = match log {
+        let tools: Arc<dyn ToolProvider> = match log {
             Some(log) => Arc::new(RecordedHost::new(host.clone(), log)),
             None => Arc::new(host.clone()),
         };
@@ -42,19 +43,31 @@ impl FilteredToolbox {
     }
 }
 
-impl Toolbox for FilteredToolbox {
-    fn list(&self) -> Vec<Listing> {
-        let mut tools = self.tools.list();
-        tools.retain(|tool| self.is_offered(&tool.name));
+impl ToolProvider for FilteredTools {
+    fn kind(&self) -> ProviderKind {
+        self.tools.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        let mut tools = self.tools.tools();
+        tools.retain(|tool| self.is_offered(tool.full_name()));
         tools
     }
 
-    // Not filtered: the server looks names up in the list first.
-    fn call(&self, request: Request) -> BoxFuture<'_, CallResult> {
-        self.tools.call(request)
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.tools.find(name).filter(|_| self.is_offered(name))
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        self.tools.call(call, context)
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.tools.changes()
+    }
+
+    // Not filtered: the server looks names up in the list first.
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        self.tools.dispatch(call)
     }
 }
