@@ -20,7 +20,7 @@ use fumehood_agent::registry::{BuiltIns, ToolProvider};
 use fumehood_agent::session::SessionConfig;
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
-use fumehood_event_log::{EventLog, Options};
+use fumehood_storage::event_log::{EventLog, Options};
 
 use crate::agent_error::AgentError;
 use crate::host::Host;

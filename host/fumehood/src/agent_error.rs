@@ -5,7 +5,7 @@ use fumehood_agent::allowlist::SealError;
 use fumehood_agent::memory::MemoryToolsError;
 use fumehood_agent::pipeline::PipelineError;
 use fumehood_agent::registry::ContractError;
-use fumehood_event_log::OpenError;
+use fumehood_storage::OpenError;
 
 /// Errors of [`AgentBuilder::build`](crate::AgentBuilder::build).
 #[derive(Debug, thiserror::Error)]

@@ -55,7 +55,8 @@
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 pub mod key_value {
     pub use fumehood_core::key_value::*;
-    pub use fumehood_key_value::{DiskStore, OpenError};
+    pub use fumehood_storage::OpenError;
+    pub use fumehood_storage::key_value::DiskStore;
 }
 
 mod agent_builder;
@@ -106,7 +107,6 @@ pub use fumehood_core::result::{CallError, CallResult, CapturedStream, Metadata}
 pub use fumehood_core::sanitize;
 pub use fumehood_core::time;
 pub use fumehood_core::untrusted::{PrintableText, Untrusted};
-pub use fumehood_event_log as event_log;
 pub use fumehood_mcp as mcp;
 pub use fumehood_model as model;
 pub use fumehood_runtime::{
@@ -115,6 +115,7 @@ pub use fumehood_runtime::{
     LoadError as ComponentError, LoadReport, Network, Observer, Resolver, SandboxError, Skipped, SystemResolver,
     TrustError, Ungranted, Workers, serve_compiler, serve_worker,
 };
+pub use fumehood_storage::event_log;
 pub use host::Host;
 pub use host_tools::HostTools;
 pub use load::{IsolationPolicy, Load, LoadError};
