@@ -178,6 +178,7 @@ impl Host {
     }
 
     /// Returns the current set, which is another one once anything was loaded or unloaded.
+    #[cfg(feature = "agent")]
     pub(crate) fn set(&self) -> Arc<Tools> {
         self.inner.tools.load_full()
     }

@@ -38,6 +38,18 @@
 //! - An agent that calls the tools: [`Host::agent`].
 //! - Ending: [`Host::shutdown`] takes bounded time, whatever guests do.
 //!
+//! # Features
+//!
+//! With `default-features = false` the crate is the sandbox alone: loading, calls, grants, approvals, and stores in
+//! memory.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `agent` | the agent loop ([`Host::agent`]) and the providers of models |
+//! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
+//! | `storage` | the event log and the key-value store on disk |
+//! | `tls` | requests of tools to `https` addresses; without it, a grant of those is refused when a component is loaded |
+//!
 //! # Build settings
 //!
 //! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for
@@ -55,11 +67,13 @@
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 pub mod key_value {
     pub use fumehood_core::key_value::*;
-    pub use fumehood_storage::OpenError;
-    pub use fumehood_storage::key_value::DiskStore;
+    #[cfg(feature = "storage")]
+    pub use fumehood_storage::{OpenError, key_value::DiskStore};
 }
 
+#[cfg(feature = "agent")]
 mod agent_builder;
+#[cfg(feature = "agent")]
 mod agent_error;
 mod approval_check;
 mod builder;
@@ -67,24 +81,32 @@ mod call_log;
 mod call_options;
 mod events;
 mod host;
+#[cfg(feature = "agent")]
 mod host_tools;
 mod load;
 mod lock;
+#[cfg(all(feature = "agent", feature = "mcp"))]
 mod mcp_tool;
+#[cfg(all(feature = "agent", feature = "mcp"))]
 mod mcp_tools;
 mod secret_source;
+#[cfg(feature = "agent")]
 mod stored_notes;
 mod tool;
+#[cfg(feature = "mcp")]
 mod toolbox;
 mod wit_docs;
 
+#[cfg(feature = "agent")]
 pub use agent_builder::AgentBuilder;
+#[cfg(feature = "agent")]
 pub use agent_error::AgentError;
 pub use approval_check::ApprovalCheck;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use call_options::CallOptions;
 pub use events::{EventStream, Observed};
+#[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
 pub use fumehood_core::approval;
 pub use fumehood_core::boxed;
@@ -101,29 +123,39 @@ pub use fumehood_core::gate::{
 pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, ToolName};
 pub use fumehood_core::permission::{self, Grant};
+pub use fumehood_core::persistence;
 pub use fumehood_core::record;
 pub use fumehood_core::redact;
 pub use fumehood_core::result::{CallError, CallResult, CapturedStream, Metadata};
 pub use fumehood_core::sanitize;
 pub use fumehood_core::time;
 pub use fumehood_core::untrusted::{PrintableText, Untrusted};
+#[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
+#[cfg(feature = "agent")]
 pub use fumehood_model as model;
+#[cfg(feature = "tls")]
+pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
     Component, Dialect, EngineProfile, FolderError, Import, Invocation, Isolation, JailReport,
     LoadError as ComponentError, LoadReport, Network, Observer, Resolver, SandboxError, Skipped, SystemResolver,
-    TrustError, Ungranted, Workers, serve_compiler, serve_worker,
+    Ungranted, Workers, serve_compiler, serve_worker,
 };
+#[cfg(feature = "storage")]
 pub use fumehood_storage::event_log;
 pub use host::Host;
+#[cfg(feature = "agent")]
 pub use host_tools::HostTools;
 pub use load::{IsolationPolicy, Load, LoadError};
 pub use lock::{Lock, LockError};
+#[cfg(all(feature = "agent", feature = "mcp"))]
 pub use mcp_tools::McpTools;
 pub use secret_source::{SecretSource, SecretSourceError};
+#[cfg(feature = "agent")]
 pub use stored_notes::StoredNotes;
 pub use tokio_util::sync::CancellationToken;
 pub use tool::Tool;
+#[cfg(feature = "mcp")]
 pub use toolbox::RecordedHost;
 pub use wit_docs::{WitDocs, WitDocsError};

@@ -125,6 +125,7 @@ impl Tool {
     }
 
     /// Returns the gate that its arguments have to pass.
+    #[cfg(feature = "agent")]
     pub(crate) fn arguments_gate(&self) -> Arc<Gate> {
         Arc::clone(&self.arguments)
     }

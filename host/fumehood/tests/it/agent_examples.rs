@@ -1,27 +1,18 @@
 //! Runs each example once, with its own assertions.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    dead_code,
-    reason = "a test fails by panicking, and the `main` of an example is not called here"
-)]
-
-#[path = "../examples/agent.rs"]
+#[path = "../../examples/agent.rs"]
 mod agent;
-#[path = "../examples/agent_driver.rs"]
+#[path = "../../examples/agent_driver.rs"]
 mod agent_driver;
-#[path = "../examples/agent_executor.rs"]
+#[path = "../../examples/agent_executor.rs"]
 mod agent_executor;
-#[path = "../examples/agent_guardrail.rs"]
+#[path = "../../examples/agent_guardrail.rs"]
 mod agent_guardrail;
-#[path = "../examples/agent_hook.rs"]
+#[path = "../../examples/agent_hook.rs"]
 mod agent_hook;
-#[path = "../examples/agent_model.rs"]
+#[path = "../../examples/agent_model.rs"]
 mod agent_model;
-#[path = "../examples/agent_store.rs"]
+#[path = "../../examples/agent_store.rs"]
 mod agent_store;
 
 #[tokio::test]

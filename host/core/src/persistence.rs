@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fumehood_core::result::CallResult;
+use crate::result::CallResult;
 use serde_json::Value;
 
 /// Redaction of arguments.
