@@ -2,5 +2,4 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod package;
 mod tools;

@@ -21,7 +21,6 @@ pub mod knowledge;
 pub mod memory;
 mod names;
 pub mod native;
-pub mod persistence;
 pub mod pipeline;
 pub mod react;
 pub mod recover;
@@ -32,3 +31,5 @@ pub mod scripted;
 pub mod session;
 pub mod transcript;
 pub mod truncate;
+
+pub use fumehood_core::persistence;

@@ -19,6 +19,7 @@ pub mod key_value;
 pub mod limits;
 pub mod name;
 pub mod permission;
+pub mod persistence;
 pub mod record;
 pub mod redact;
 pub mod result;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use fumehood_agent::agent::{Agent, Clock, LoopBuilder, SystemClock, Tap};
@@ -21,7 +20,8 @@ use fumehood_agent::session::SessionConfig;
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
-use fumehood_event_log::{EventLog, Options};
+#[cfg(feature = "storage")]
+use fumehood_storage::event_log::{EventLog, Options};
 
 use crate::agent_error::AgentError;
 use crate::host::Host;
@@ -56,7 +56,8 @@ pub struct AgentBuilder {
     channel: Option<String>,
     argument_bytes: usize,
     actor_arguments: ActorArguments,
-    log: Option<PathBuf>,
+    #[cfg(feature = "storage")]
+    log: Option<std::path::PathBuf>,
     recorder: Option<Arc<dyn Recorder>>,
     durability: Durability,
     clock: Arc<dyn Clock>,
@@ -111,6 +112,7 @@ impl Host {
             channel: None,
             argument_bytes: MAX_ARGUMENT_BYTES,
             actor_arguments: ActorArguments::none(),
+            #[cfg(feature = "storage")]
             log: None,
             recorder: None,
             durability: Durability::default(),
@@ -229,12 +231,13 @@ impl AgentBuilder {
     }
 
     /// Records in an event log in this file: [`EventLog::open`] with default options. The log is closed with the agent.
-    pub fn event_log(mut self, path: impl Into<PathBuf>) -> Self {
+    #[cfg(feature = "storage")]
+    pub fn event_log(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         self.log = Some(path.into());
         self
     }
 
-    /// Sets the recorder. It takes precedence over [`Self::event_log`].
+    /// Sets the recorder. It takes precedence over `event_log`.
     pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
         self.recorder = Some(recorder);
         self
@@ -321,12 +324,11 @@ impl AgentBuilder {
     /// # Errors
     /// If a name is unknown, a tool cannot be presented to a model, or the event log cannot be opened.
     pub fn build(mut self) -> Result<Agent, AgentError> {
-        let recorder: Arc<dyn Recorder> = match (self.recorder.take(), self.log.take()) {
-            (Some(recorder), _) => recorder,
-            (None, Some(path)) => Arc::new(EventLog::open(path, &Options::default())?),
-            (None, None) => Arc::new(NullRecorder),
-        };
-        let tap = Arc::new(Tap::new(recorder));
+        #[cfg(feature = "storage")]
+        if let (None, Some(path)) = (&self.recorder, self.log.take()) {
+            self.recorder = Some(Arc::new(EventLog::open(path, &Options::default())?));
+        }
+        let tap = Arc::new(Tap::new(self.recorder.take().unwrap_or_else(|| Arc::new(NullRecorder))));
         let executor = match self.executor.take() {
             Some(executor) => executor,
             None => self.build_executor(&tap)?,

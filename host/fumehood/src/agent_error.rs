@@ -5,7 +5,6 @@ use fumehood_agent::allowlist::SealError;
 use fumehood_agent::identity::IdentityError;
 use fumehood_agent::memory::MemoryToolsError;
 use fumehood_agent::pipeline::PipelineError;
-use fumehood_event_log::OpenError;
 
 /// Errors of [`AgentBuilder::build`](crate::AgentBuilder::build).
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +35,8 @@ pub enum AgentError {
     Pipeline(#[from] PipelineError),
     /// The event log cannot be opened.
     #[error("the event log cannot be opened")]
-    Log(#[from] OpenError),
+    #[cfg(feature = "storage")]
+    Log(#[from] fumehood_storage::OpenError),
     /// A part of the agent is missing, or the system has no random bytes for the id of its session.
     #[error("the agent cannot be put together")]
     Agent(#[from] BuildError),

@@ -8,8 +8,7 @@ use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::limits::{LimitError, Limits};
 use fumehood_core::permission::files::FileRole;
 use fumehood_runtime::{
-    CodeCache, CompileLimits, Compiler, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, TrustError,
-    Workers,
+    CodeCache, CompileLimits, Compiler, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, Workers,
 };
 
 use crate::host::Host;
@@ -133,7 +132,8 @@ impl HostBuilder {
     ///
     /// # Errors
     /// If one is not a certificate, or there are none.
-    pub fn trusted_roots(mut self, roots: &[Vec<u8>]) -> Result<Self, TrustError> {
+    #[cfg(feature = "tls")]
+    pub fn trusted_roots(mut self, roots: &[Vec<u8>]) -> Result<Self, fumehood_runtime::TrustError> {
         self.sandbox.network = self.sandbox.network.with_roots(roots)?;
         Ok(self)
     }

@@ -6,15 +6,16 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use fumehood_agent::clock::{Clock as _, SystemClock};
-use fumehood_agent::persistence::Persistence;
 use fumehood_core::call::{Arguments, Call};
 use fumehood_core::content::Content;
 use fumehood_core::digest::Digest;
+use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::result::{CallResult, Metadata};
 use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// Maximum size of rejected arguments in a record, in bytes. No tool received them.
@@ -158,7 +159,7 @@ impl CallLog {
             id: format!("{}-r{number:x}", self.inner.session),
             parent,
             session: self.inner.session.clone(),
-            at: SystemClock.now(),
+            at: now(),
             kind,
             actor: None,
             tool: None,
@@ -174,6 +175,11 @@ impl fmt::Debug for CallLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallLog").field("session", &self.inner.session).finish_non_exhaustive()
     }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The records of one call. If it is dropped before the call ended, that is recorded as `cancelled`.

@@ -38,6 +38,18 @@
 //! - An agent that calls the tools: [`Host::agent`].
 //! - Ending: [`Host::shutdown`] takes bounded time, whatever guests do.
 //!
+//! # Features
+//!
+//! With `default-features = false` the crate is the sandbox alone: loading, calls, grants, approvals, and stores in
+//! memory.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `agent` | the agent loop ([`Host::agent`]) and the providers of models |
+//! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
+//! | `storage` | the event log and the key-value store on disk |
+//! | `tls` | requests of tools to `https` addresses; without it, a grant of those is refused when a component is loaded |
+//!
 //! # Build settings
 //!
 //! Cargo takes profiles from the workspace that is built, so a service needs these in its own `Cargo.toml` for
@@ -55,10 +67,13 @@
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 pub mod key_value {
     pub use fumehood_core::key_value::*;
-    pub use fumehood_key_value::{DiskStore, OpenError};
+    #[cfg(feature = "storage")]
+    pub use fumehood_storage::{OpenError, key_value::DiskStore};
 }
 
+#[cfg(feature = "agent")]
 mod agent_builder;
+#[cfg(feature = "agent")]
 mod agent_error;
 mod approval_check;
 mod builder;
@@ -69,18 +84,23 @@ mod host;
 mod load;
 mod loaded_component;
 mod lock;
+#[cfg(all(feature = "agent", feature = "mcp"))]
 mod mcp_tools;
 mod recorded_host;
 mod secret_source;
+#[cfg(feature = "agent")]
 mod stored_notes;
 mod wit_docs;
 
+#[cfg(feature = "agent")]
 pub use agent_builder::AgentBuilder;
+#[cfg(feature = "agent")]
 pub use agent_error::AgentError;
 pub use approval_check::ApprovalCheck;
 pub use builder::{BuildError, HostBuilder};
 pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::{EventStream, Observed};
+#[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
 pub use fumehood_core::approval;
 pub use fumehood_core::boxed;
@@ -97,6 +117,7 @@ pub use fumehood_core::gate::{
 pub use fumehood_core::limits::{self, LimitError, Limits};
 pub use fumehood_core::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::permission::{self, Grant};
+pub use fumehood_core::persistence;
 pub use fumehood_core::record;
 pub use fumehood_core::redact;
 pub use fumehood_core::result::{CallError, CallResult, CapturedStream, Metadata};
@@ -104,21 +125,28 @@ pub use fumehood_core::sanitize;
 pub use fumehood_core::time;
 pub use fumehood_core::tool::{InvalidCall, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 pub use fumehood_core::untrusted::{PrintableText, Untrusted};
-pub use fumehood_event_log as event_log;
+#[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
+#[cfg(feature = "agent")]
 pub use fumehood_model as model;
+#[cfg(feature = "tls")]
+pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
     ACCEPTED_CONTRACT, CacheError, CacheReport, CodeCache, CompileBudget, CompileLimit, CompileLimits, Compiler,
     Component, Dialect, EngineProfile, FolderError, Import, Isolation, JailReport, LoadError as ComponentError,
-    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, TrustError, Ungranted, Workers,
-    serve_compiler, serve_worker,
+    LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
+    serve_worker,
 };
+#[cfg(feature = "storage")]
+pub use fumehood_storage::event_log;
 pub use host::Host;
 pub use load::{IsolationPolicy, Load, LoadError};
 pub use loaded_component::LoadedComponent;
 pub use lock::{Lock, LockError};
+#[cfg(all(feature = "agent", feature = "mcp"))]
 pub use mcp_tools::McpTools;
 pub use recorded_host::RecordedHost;
 pub use secret_source::{SecretSource, SecretSourceError};
+#[cfg(feature = "agent")]
 pub use stored_notes::StoredNotes;
 pub use wit_docs::{WitDocs, WitDocsError};

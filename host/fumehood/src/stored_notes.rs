@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The owner of the notes of sessions without an actor. No actor is mapped to this name.
 const GUEST: &str = "guest";
 
-/// A [`Memory`] in a store of its own, such as a [`DiskStore`](fumehood_key_value::DiskStore): 16 KiB for each note, 4
+/// A [`Memory`] in a store of its own, such as a `DiskStore`: 16 KiB for each note, 4
 /// MiB for each actor. Give it a store that no tool uses.
 ///
 /// Operations of the store may block, so they run on tokio's threads for blocking work.

@@ -4,7 +4,7 @@
 #![allow(unreachable_pub, reason = "generated code makes everything public")]
 
 wasmtime::component::bindgen!({
-    path: "../../wit",
+    path: "wit",
     world: "tool",
     // The only one of our own imports that may have to wait: the store may be on disk.
     imports: { "fumehood:tool/key-value": async },

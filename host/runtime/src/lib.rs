@@ -56,6 +56,8 @@ pub use isolation::serve_worker;
 pub use jail::JailReport;
 pub use load_error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
 pub use load_options::{Isolation, LoadOptions};
-pub use network::{Network, Resolver, SystemResolver, TrustError};
+#[cfg(feature = "tls")]
+pub use network::TrustError;
+pub use network::{Network, Resolver, SystemResolver};
 pub use outcome::Execution;
 pub use sandbox::Sandbox;

@@ -7,6 +7,7 @@ use fumehood_core::definition::{DefinitionError, DefinitionLimits, ToolDefinitio
 use fumehood_core::digest::Digest;
 use fumehood_core::limits::Limits;
 use fumehood_core::permission::Grant;
+use fumehood_core::permission::http::HttpGrant;
 use fumehood_core::redact::Redactor;
 
 use crate::cache::{AuthenticCode, CacheReport};
@@ -48,6 +49,9 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     let size = bytes.len();
     if size > MAX_COMPONENT_BYTES {
         return Err(LoadError::TooLarge(size as u64));
+    }
+    if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
+        return Err(LoadError::NoTls);
     }
     let bytes = Arc::new(bytes);
     let compiled = compile(shared, &bytes, &options).await?;

@@ -158,6 +158,12 @@ pub enum LoadError {
     /// A granted folder cannot be opened.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The grant allows requests to `https` addresses, and this build has no TLS.
+    #[error(
+        "the grant allows requests to `https` addresses, and this build of the host has no TLS; build it with the feature `tls`, or \
+         grant `http` addresses only"
+    )]
+    NoTls,
     /// [`Isolation::Process`](crate::Isolation::Process) was requested, and no program for workers is set.
     #[error(
         "the component is to run in a worker process, and no program for workers is set; set one (`Workers`), or run it in this process"

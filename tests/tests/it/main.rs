@@ -30,6 +30,7 @@ mod languages;
 mod limits;
 mod load;
 mod mcp;
+mod packages;
 mod powers;
 mod real_model;
 mod supply_chain;

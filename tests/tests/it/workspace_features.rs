@@ -1,4 +1,5 @@
-//! The crates of the host resolve their dependencies to the same features, so that none is compiled twice.
+//! Features: crates of the host resolve their dependencies to the same ones, so that none is compiled twice, and a feature
+//! of `fumehood` that is off brings no dependency.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -28,8 +29,10 @@ fn features(selection: &[&str], edges: &str) -> Features {
     features
 }
 
-/// Returns the crates of the host. Guest crates are also built for WebAssembly, with fewer features.
-fn host_crates() -> Vec<String> {
+/// Returns the crates of the host, each with the edges along which it shares features. Published crates do so in tests,
+/// benches and examples alone, since nobody else has the crate that unifies features. Guest crates are also built for
+/// WebAssembly, with fewer features.
+fn host_crates() -> Vec<(String, Vec<&'static str>)> {
     let metadata: serde_json::Value =
         serde_json::from_str(&cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"]))
             .unwrap();
@@ -39,7 +42,12 @@ fn host_crates() -> Vec<String> {
         let manifest = package["manifest_path"].as_str().unwrap().strip_prefix(root).unwrap();
         ["/host/", "/tests/", "/example-tools/builder/"].iter().any(|folder| manifest.starts_with(folder))
     };
-    packages.filter(is_of_the_host).map(|package| package["name"].as_str().unwrap().to_owned()).collect()
+    let edges = |package: &serde_json::Value| match &package["publish"] {
+        serde_json::Value::Null => vec!["normal,build,dev"],
+        _ => vec!["normal,build", "normal,build,dev"],
+    };
+    let name = |package: &serde_json::Value| package["name"].as_str().unwrap().to_owned();
+    packages.filter(is_of_the_host).map(|package| (name(package), edges(package))).collect()
 }
 
 #[test]
@@ -49,8 +57,8 @@ fn host_crates_share_compiled_dependencies() {
     let command = features(&["--package", "fumehood-cli"], "normal,build");
     assert!(command.len() > 100, "{command:?}");
     let mut wrong = BTreeSet::new();
-    for name in host_crates() {
-        for edges in ["normal,build", "normal,build,dev"] {
+    for (name, edges) in host_crates() {
+        for edges in edges {
             for (package, sets) in features(&["--package", &name], edges) {
                 let others = workspace.get(&package).cloned().unwrap_or_default();
                 for set in sets.difference(&others).filter(|_| command.contains_key(&package)) {
@@ -61,4 +69,41 @@ fn host_crates_share_compiled_dependencies() {
     }
     let wrong: Vec<String> = wrong.into_iter().collect();
     assert!(wrong.is_empty(), "add these features to host/workspace-hack/Cargo.toml:\n{}", wrong.join("\n"));
+}
+
+/// Returns the third-party packages that `fumehood` needs with these features alone.
+fn dependencies(features: &str) -> BTreeSet<String> {
+    let selection = ["--package", "fumehood", "--no-default-features", "--features", features];
+    let tree = ["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p}", "--edges", "normal,build"];
+    let lines = cargo(&[&tree[..], &selection].concat());
+    let packages = lines.lines().map(|line| line.trim_end_matches(" (*)"));
+    packages.filter(|package| !package.contains("(/")).map(str::to_owned).collect()
+}
+
+/// Returns the names of packages that are among the dependencies.
+fn named(dependencies: &BTreeSet<String>, names: &[&'static str]) -> Vec<&'static str> {
+    let is_there = |name: &&&str| dependencies.iter().any(|package| package.starts_with(&format!("{name} ")));
+    names.iter().filter(is_there).copied().collect()
+}
+
+#[test]
+fn sandbox_alone_has_no_mcp_database_model_or_tls() {
+    /// Maximum number of packages that the sandbox needs: the engine has more than half of them.
+    const MAX_DEPENDENCIES: usize = 250;
+    let optional =
+        ["genai", "libsqlite3-sys", "reqwest", "ring", "rmcp", "rusqlite", "rustls", "rustls-platform-verifier"];
+    let alone = dependencies("");
+    println!("fumehood without features has {} dependencies; of its features", alone.len());
+    assert_eq!(named(&alone, &optional), [""; 0]);
+    assert!((100..=MAX_DEPENDENCIES).contains(&alone.len()), "{}: {alone:?}", alone.len());
+    for (feature, adds) in [
+        ("agent", &["genai", "reqwest", "ring", "rustls", "rustls-platform-verifier"][..]),
+        ("mcp", &["reqwest", "ring", "rmcp", "rustls", "rustls-platform-verifier"]),
+        ("storage", &["libsqlite3-sys", "rusqlite"]),
+        ("tls", &["ring", "rustls", "rustls-platform-verifier"]),
+    ] {
+        let with = dependencies(feature);
+        println!("  {feature} adds {}", with.difference(&alone).count());
+        assert_eq!(named(&with, &optional), adds, "{feature}");
+    }
 }

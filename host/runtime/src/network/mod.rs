@@ -2,20 +2,24 @@
 //! elsewhere.
 
 mod resolver;
+#[cfg(feature = "tls")]
 mod tls;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use resolver::{Resolver, SystemResolver};
-pub(crate) use tls::Tls;
+#[cfg(feature = "tls")]
 pub use tls::TrustError;
+#[cfg(feature = "tls")]
+pub(crate) use tls::{Tls, TlsError};
 use tokio::sync::Semaphore;
 
 /// The network configuration of a sandbox. Clones share its state.
 #[derive(Clone)]
 pub struct Network {
     pub(crate) resolver: Arc<dyn Resolver>,
+    #[cfg(feature = "tls")]
     pub(crate) tls: Arc<Tls>,
     pub(crate) permits: Arc<Semaphore>,
     max_requests: u32,
@@ -27,8 +31,13 @@ const DEFAULT_MAX_REQUESTS: u32 = 256;
 impl Default for Network {
     /// Uses the resolver and the trusted certificates of this machine.
     fn default() -> Self {
-        let (resolver, tls) = (Arc::new(SystemResolver::default()), Arc::new(Tls::from_system()));
-        Self { resolver, tls, permits: semaphore(DEFAULT_MAX_REQUESTS), max_requests: DEFAULT_MAX_REQUESTS }
+        Self {
+            resolver: Arc::new(SystemResolver::default()),
+            #[cfg(feature = "tls")]
+            tls: Arc::new(Tls::from_system()),
+            permits: semaphore(DEFAULT_MAX_REQUESTS),
+            max_requests: DEFAULT_MAX_REQUESTS,
+        }
     }
 }
 
@@ -43,6 +52,7 @@ impl Network {
     ///
     /// # Errors
     /// If one is not a certificate, or there is none.
+    #[cfg(feature = "tls")]
     pub fn with_roots(self, roots: &[Vec<u8>]) -> Result<Self, TrustError> {
         Ok(Self { tls: Arc::new(Tls::from_roots(roots)?), ..self })
     }

@@ -1,10 +1,16 @@
-//! TLS settings: the trusted certificates, and the protocol.
+//! TLS: the trusted certificates, the protocol, and encrypting a connection.
 
+use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use url::Host;
 
 /// Errors of [`Network::with_roots`](crate::Network::with_roots).
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +30,27 @@ pub enum TrustError {
     /// The TLS library refuses the settings.
     #[error("encryption cannot be set up")]
     Settings(#[source] rustls::Error),
+}
+
+/// Errors of encrypting a connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsError {
+    #[error("the host trusts no certificates: {0}")]
+    NoTrust(String),
+    #[error("the certificate is not trusted, or not for this host")]
+    Certificate,
+    #[error("the connection could not be encrypted")]
+    Handshake,
+}
+
+impl From<io::Error> for TlsError {
+    fn from(error: io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match inner {
+            Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate,
+            _ => Self::Handshake,
+        }
+    }
 }
 
 /// The settings of encrypted connections. Reading the system's certificates takes a while, and a machine may have none,
@@ -50,8 +77,23 @@ impl Tls {
         Ok(Self { config: OnceLock::from(Ok(Arc::new(restrict_to_http1(config)))) })
     }
 
-    /// Returns the settings, or the reason that there are none. The first call may read all certificates of the system.
-    pub(crate) async fn config(self: &Arc<Self>) -> Result<Arc<ClientConfig>, String> {
+    /// Encrypts a connection to this host. The first call may read all certificates of the system.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        host: &Host,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, TlsError> {
+        let config = self.config().await.map_err(TlsError::NoTrust)?;
+        let name = match host {
+            Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| TlsError::Certificate)?,
+            Host::Ipv4(address) => ServerName::from(IpAddr::V4(*address)),
+            Host::Ipv6(address) => ServerName::from(IpAddr::V6(*address)),
+        };
+        Ok(TlsConnector::from(config).connect(name, stream).await?)
+    }
+
+    /// Returns the settings, or the reason that there are none.
+    async fn config(self: &Arc<Self>) -> Result<Arc<ClientConfig>, String> {
         if let Some(config) = self.config.get() {
             return config.clone();
         }

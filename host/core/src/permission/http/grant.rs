@@ -152,6 +152,12 @@ impl HttpGrant {
         &self.limits
     }
 
+    /// Returns whether a rule allows requests to `https` addresses.
+    #[must_use]
+    pub fn allows_https(&self) -> bool {
+        self.rules.iter().any(|rule| rule.target().scheme() == Scheme::Https)
+    }
+
     /// Returns the rules.
     #[must_use]
     pub fn rules(&self) -> &[HttpRule] {

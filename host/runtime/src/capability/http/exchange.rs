@@ -1,7 +1,6 @@
 //! One request and its response: the name is looked up once, every address is checked, and the connection goes to one
 //! of those.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +12,9 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 use url::Host;
 use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
@@ -155,11 +152,7 @@ impl Exchange {
         let _ = stream.set_nodelay(true);
         match self.permit.scheme() {
             Scheme::Http => Ok((Box::new(stream), reach)),
-            Scheme::Https => {
-                let patience = shorter_timeout(limits.tls, self.options.connect_timeout);
-                let encrypted = timeout(patience, self.encrypt(stream)).await.map_err(|_| ExchangeError::SlowTls)??;
-                Ok((Box::new(encrypted), reach))
-            }
+            Scheme::Https => Ok((self.encrypt(stream, limits).await?, reach)),
         }
     }
 
@@ -196,15 +189,17 @@ impl Exchange {
         Err(failed)
     }
 
-    async fn encrypt(&self, stream: TcpStream) -> Result<impl Stream + use<>, ExchangeError> {
-        let config = self.network.tls.config().await.map_err(ExchangeError::NoTrust)?;
-        let name = match self.permit.host() {
-            Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| ExchangeError::Certificate)?,
-            Host::Ipv4(address) => ServerName::from(IpAddr::V4(*address)),
-            Host::Ipv6(address) => ServerName::from(IpAddr::V6(*address)),
-        };
-        let connected = TlsConnector::from(config).connect(name, stream).await;
-        connected.map_err(|error: io::Error| ExchangeError::from_tls(&error))
+    #[cfg(feature = "tls")]
+    async fn encrypt(&self, stream: TcpStream, limits: &HttpLimits) -> Result<Box<dyn Stream>, ExchangeError> {
+        let patience = shorter_timeout(limits.tls, self.options.connect_timeout);
+        let encrypting = self.network.tls.connect(self.permit.host(), stream);
+        Ok(Box::new(timeout(patience, encrypting).await.map_err(|_| ExchangeError::SlowTls)??))
+    }
+
+    /// Always fails. Grants of `https` addresses are refused when a component is loaded, so that no request gets here.
+    #[cfg(not(feature = "tls"))]
+    async fn encrypt(&self, _stream: TcpStream, _limits: &HttpLimits) -> Result<Box<dyn Stream>, ExchangeError> {
+        Err(ExchangeError::NoTls)
     }
 }
 

@@ -4,6 +4,9 @@ use std::io;
 
 use wasmtime_wasi_http::Error;
 
+#[cfg(feature = "tls")]
+use crate::network::TlsError;
+
 /// An error of an exchange.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
@@ -19,14 +22,15 @@ pub(super) enum ExchangeError {
     Connect(#[source] io::Error),
     #[error("connecting took too long")]
     SlowConnect,
-    #[error("the host trusts no certificates: {0}")]
-    NoTrust(String),
-    #[error("the certificate is not trusted, or not for this host")]
-    Certificate,
-    #[error("the connection could not be encrypted")]
-    Tls,
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[cfg(feature = "tls")]
     #[error("encrypting the connection took too long")]
     SlowTls,
+    #[cfg(not(feature = "tls"))]
+    #[error("this build of the host has no TLS")]
+    NoTls,
     #[error("the response did not begin in time")]
     SlowResponse,
     #[error("the response stopped in the middle")]
@@ -60,15 +64,6 @@ impl ExchangeError {
         }
     }
 
-    /// Classifies an error of the TLS library.
-    pub(super) fn from_tls(error: &io::Error) -> Self {
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match inner {
-            Some(rustls::Error::InvalidCertificate(_)) => Self::Certificate,
-            _ => Self::Tls,
-        }
-    }
-
     /// Converts into the error code that the guest receives: the kind of failure, without details that only the host
     /// knows.
     pub(super) fn into_error(self) -> Error {
@@ -78,10 +73,16 @@ impl ExchangeError {
             Self::Prohibited => Error::DestinationIpProhibited,
             Self::Connect(_) => Error::ConnectionRefused,
             Self::SlowConnect => Error::ConnectionTimeout,
-            Self::NoTrust(_) => Error::ConfigurationError,
-            Self::Certificate => Error::TlsCertificateError,
-            Self::Tls => Error::TlsProtocolError,
+            #[cfg(feature = "tls")]
+            Self::Tls(TlsError::NoTrust(_)) => Error::ConfigurationError,
+            #[cfg(feature = "tls")]
+            Self::Tls(TlsError::Certificate) => Error::TlsCertificateError,
+            #[cfg(feature = "tls")]
+            Self::Tls(TlsError::Handshake) => Error::TlsProtocolError,
+            #[cfg(feature = "tls")]
             Self::SlowTls => Error::ConnectionTimeout,
+            #[cfg(not(feature = "tls"))]
+            Self::NoTls => Error::ConfigurationError,
             Self::SlowResponse => Error::HttpResponseTimeout,
             Self::SlowBody => Error::ConnectionReadTimeout,
             Self::Request => Error::HttpRequestUriInvalid,

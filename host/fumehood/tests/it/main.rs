@@ -1,0 +1,14 @@
+//! Tests of the public interface that differ with the features of the crate, and its examples.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "a test fails by panicking, and the `main` of an example is not called here"
+)]
+
+#[cfg(all(feature = "agent", feature = "storage"))]
+mod agent_examples;
+mod sandbox;

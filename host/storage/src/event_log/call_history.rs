@@ -1,0 +1,71 @@
+//! The history of one call: its own records, their causes and their effects.
+
+use std::collections::BTreeSet;
+
+use rusqlite::types::Value;
+
+use super::filter::{Filter, Order};
+use super::reader::{ReadError, Reader};
+use super::row::{CELLS, StoredRecord};
+
+/// Maximum number of records in a causal chain. No session produces a longer one.
+const MAX_CHAIN_RECORDS: i64 = 10_000;
+
+/// One call of a session, with the records before and after it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct CallHistory {
+    /// The session that made it.
+    pub session: String,
+    /// The records that led to the call, from the start of the session on, unless they were pruned.
+    pub before: Vec<StoredRecord>,
+    /// The records of the call itself, in order.
+    pub call: Vec<StoredRecord>,
+    /// The records that followed from the call, in order.
+    pub after: Vec<StoredRecord>,
+}
+
+impl Reader {
+    /// Returns the call with this id and its history. If there is none, returns the calls to which a model gave this
+    /// id, newest first: models reuse ids, even in one session. `session` restricts both searches.
+    ///
+    /// # Errors
+    /// If the database cannot be read, or a row does not contain a record.
+    pub fn show(&self, call: &str, session: Option<&str>) -> Result<Vec<CallHistory>, ReadError> {
+        let newest = Filter { session: session.map(str::to_owned), order: Order::Descending, ..Filter::default() };
+        let mut left = self.query(&Filter { call: Some(call.to_owned()), ..newest.clone() })?;
+        if left.is_empty() {
+            left = self.query(&Filter { model_call: Some(call.to_owned()), ..newest })?;
+        }
+        let key = |row: &StoredRecord| (row.record.session.clone(), row.record.call.clone());
+        let mut calls = Vec::new();
+        while let Some(first) = left.first().map(key) {
+            let (mut own, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|row| key(row) == first);
+            own.reverse();
+            left = others;
+            calls.push(self.history(first.0, own)?);
+        }
+        Ok(calls)
+    }
+
+    fn history(&self, session: String, call: Vec<StoredRecord>) -> Result<CallHistory, ReadError> {
+        let own: BTreeSet<u64> = call.iter().map(|row| row.seq).collect();
+        let ids: Vec<String> = call.iter().map(|row| row.record.id.clone()).collect();
+        // UNION drops records that were found before, so that even a forged cycle terminates.
+        let up = "SELECT r.parent FROM chain JOIN records r ON r.id = chain.id WHERE r.parent IS NOT NULL";
+        let down = "SELECT r.id FROM chain JOIN records r ON r.parent = chain.id";
+        let mut before = self.chain(&ids, up)?;
+        let mut after = self.chain(&ids, down)?;
+        before.retain(|row| !own.contains(&row.seq));
+        after.retain(|row| !own.contains(&row.seq) && !before.iter().any(|earlier| earlier.seq == row.seq));
+        Ok(CallHistory { session, before, call, after })
+    }
+
+    fn chain(&self, ids: &[String], step: &str) -> Result<Vec<StoredRecord>, ReadError> {
+        let ids = serde_json::to_string(ids).unwrap_or_default();
+        let sql = format!(
+            "WITH RECURSIVE chain (id) AS (SELECT value FROM json_each(?1) UNION {step} LIMIT {MAX_CHAIN_RECORDS})
+             SELECT seq, hash, {CELLS} FROM records WHERE id IN (SELECT id FROM chain) ORDER BY seq"
+        );
+        self.select(&sql, vec![Value::Text(ids)])
+    }
+}

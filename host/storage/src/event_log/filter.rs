@@ -1,0 +1,86 @@
+//! Filter and order of a query.
+
+use fumehood_core::record::RecordKind;
+use fumehood_core::time::Timestamp;
+use rusqlite::types::Value;
+
+use super::row::{self, CELLS};
+
+/// The order of the records in a result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Oldest first.
+    #[default]
+    Ascending,
+    /// Newest first.
+    Descending,
+}
+
+/// A filter of records, which selects those that match every field that is set. The default selects all records.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filter {
+    /// The session.
+    pub session: Option<String>,
+    /// The actor on whose behalf the session runs.
+    pub actor: Option<String>,
+    /// The full name of the tool.
+    pub tool: Option<String>,
+    /// The kind of record.
+    pub kind: Option<RecordKind>,
+    /// The status.
+    pub status: Option<String>,
+    /// The id of the call.
+    pub call: Option<String>,
+    /// The id that the model gave to the call. Models reuse ids, so several calls may match, even in one session.
+    pub model_call: Option<String>,
+    /// The earliest time of a record, inclusive.
+    pub since: Option<Timestamp>,
+    /// The latest time of a record, exclusive.
+    pub until: Option<Timestamp>,
+    /// The row after which the result begins, in the order of the query; the last row of the previous page.
+    pub after_seq: Option<u64>,
+    /// Maximum number of records. `None`: [`Filter::DEFAULT_LIMIT`].
+    pub limit: Option<usize>,
+    /// The order of the result.
+    pub order: Order,
+}
+
+impl Filter {
+    /// Maximum number of records of a query without a limit.
+    pub const DEFAULT_LIMIT: usize = 1000;
+
+    /// Returns the SQL query and its parameters.
+    pub(crate) fn sql(&self) -> (String, Vec<Value>) {
+        let text = |value: &Option<String>| value.clone().map(Value::Text);
+        let moment = |value: Option<Timestamp>| value.map(|value| Value::Integer(row::to_sql(value.0)));
+        let beyond = match self.order {
+            Order::Ascending => "seq >",
+            Order::Descending => "seq <",
+        };
+        let conditions = [
+            ("session =", text(&self.session)),
+            ("actor =", text(&self.actor)),
+            ("tool =", text(&self.tool)),
+            ("kind =", self.kind.map(|kind| Value::Text(kind.as_str().to_owned()))),
+            ("status =", text(&self.status)),
+            ("call =", text(&self.call)),
+            ("json_extract(body, '$.model_call') =", text(&self.model_call)),
+            ("at >=", moment(self.since)),
+            ("at <", moment(self.until)),
+            (beyond, self.after_seq.map(|seq| Value::Integer(row::to_sql(seq)))),
+        ];
+        let mut sql = format!("SELECT seq, hash, {CELLS} FROM records");
+        let mut values = Vec::new();
+        for (condition, value) in conditions.into_iter().filter_map(|(condition, value)| Some((condition, value?))) {
+            sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });
+            sql.push_str(&format!("{condition} ?"));
+            values.push(value);
+        }
+        sql.push_str(match self.order {
+            Order::Ascending => " ORDER BY seq LIMIT ?",
+            Order::Descending => " ORDER BY seq DESC LIMIT ?",
+        });
+        values.push(Value::Integer(i64::try_from(self.limit.unwrap_or(Self::DEFAULT_LIMIT)).unwrap_or(i64::MAX)));
+        (sql, values)
+    }
+}

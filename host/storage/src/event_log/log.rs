@@ -1,0 +1,302 @@
+//! The event log, as its recorder.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::record::{Durability, Record, RecordError, Recorder};
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::chain::Key;
+use super::key;
+use super::options::Options;
+use super::queue::{Enqueued, Queue, ReplyReceiver, Work};
+use super::reader::Reader;
+use super::retention::{PruneReport, Retention};
+use super::store::{self, DATABASE, Sealer};
+use super::writer::Writer;
+use crate::error::{KeyError, OpenError};
+use crate::sqlite;
+
+/// An error of closing a log: some records were not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the event log was closed with {lost} records that are not on disk; free some space or let go of the file")]
+pub struct CloseError {
+    /// Number of records that were not written.
+    pub lost: usize,
+}
+
+/// An event log that is open for writing.
+///
+/// While writing fails (disk full, locked, read-only), records are kept in memory and retried, and callers get a
+/// [`RecordError`]; sending the same record again is harmless. A record that was rejected because the queue is full is
+/// not kept; its error states how many records are waiting. Neither is a record with the id of another record, or one
+/// too large for the database: a caller that waits until it is durable gets an error, and the records around it are
+/// written.
+///
+/// Dropping the log closes it like [`EventLog::close`].
+pub struct EventLog {
+    queue: Arc<Queue>,
+    connection: Arc<Mutex<Connection>>,
+    /// The reader, opened on first use.
+    reader: OnceLock<Reader>,
+    /// The path and options of the file, unless the log is in memory.
+    place: Option<(PathBuf, Options)>,
+    key: Key,
+    writer: Option<JoinHandle<()>>,
+    close_timeout: Duration,
+}
+
+impl fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLog").finish_non_exhaustive()
+    }
+}
+
+impl EventLog {
+    /// Opens the log in a file for reading and writing. A missing log is created for its owner only (mode 0600), with
+    /// its missing folders (0700). Several processes may write to one log.
+    ///
+    /// # Errors
+    /// If the file cannot be created or written, is not an event log, has a newer version, or its key is missing. An
+    /// existing file is never overwritten.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let connection = DATABASE.open_writable(path, options.busy_timeout)?;
+        let unusable = |error| DATABASE.unusable(path, error);
+        // By default the last connection that is closed moves the journal into the database.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, options.keep_journal).map_err(unusable)?;
+        let log = store::log_id(&connection).map_err(unusable)?;
+        let key = match options.key {
+            Some(key) => key,
+            None => {
+                let file = key::path_of(path, options.key_file.as_deref());
+                let head = store::head(&connection, &log).map_err(unusable)?;
+                match key::read(&file)? {
+                    Some(key) => key,
+                    None if head.seq == 0 => key::read_or_create(&file)?,
+                    None => return Err(KeyError::Missing(file).into()),
+                }
+            }
+        };
+        let place = Some((path.to_owned(), options.clone()));
+        Self::start(Arc::new(Mutex::new(connection)), place, Sealer { log, key }, options)
+    }
+
+    /// Opens the log in a file for reading only. See [`Reader::open`].
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is not an event log of this version.
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Reader, OpenError> {
+        Reader::open(path, options)
+    }
+
+    /// Creates a log in memory, which is lost when it is dropped: for tests and for hosts that keep no records.
+    ///
+    /// # Errors
+    /// If memory, random bytes or a thread are not available.
+    pub fn in_memory(options: &Options) -> Result<Self, OpenError> {
+        let connection = DATABASE.open_in_memory()?;
+        let log = store::log_id(&connection).map_err(|error| DATABASE.unusable(Path::new(":memory:"), error))?;
+        let key = options.key.map_or_else(key::generate, Ok)?;
+        Self::start(Arc::new(Mutex::new(connection)), None, Sealer { log, key }, options)
+    }
+
+    fn start(
+        connection: Arc<Mutex<Connection>>,
+        place: Option<(PathBuf, Options)>,
+        sealer: Sealer,
+        options: &Options,
+    ) -> Result<Self, OpenError> {
+        let (queue, key) = (Arc::new(Queue::new(options.capacity)), sealer.key);
+        let writer = Writer::new(Arc::clone(&queue), Arc::clone(&connection), sealer, options.keep_journal);
+        let thread = thread::Builder::new().name("event-log".to_owned());
+        let writer = Some(thread.spawn(move || writer.run()).map_err(OpenError::Thread)?);
+        let (reader, close_timeout) = (OnceLock::new(), options.close_timeout);
+        Ok(Self { queue, connection, reader, place, key, writer, close_timeout })
+    }
+
+    /// Returns a reader of this log. A record is visible to it as soon as it is on disk.
+    #[must_use]
+    pub fn reader(&self) -> &Reader {
+        self.reader.get_or_init(|| {
+            let opened = self.place.as_ref().and_then(|(path, options)| {
+                Reader::open(path, &Options { key: Some(self.key), ..options.clone() }).ok()
+            });
+            // If the file cannot be opened a second time, the connection of the writer is shared.
+            opened.unwrap_or_else(|| Reader::from_connection(Arc::clone(&self.connection), self.key))
+        })
+    }
+
+    /// Returns the paths of the files of the log at `path`: the database, and the files that SQLite keeps beside it.
+    /// The newest records may be in the second, so a backup copies all of them, or is an [export](Reader::export).
+    #[must_use]
+    pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
+        let path = path.as_ref();
+        [path.to_owned()].into_iter().chain(sqlite::companion_files(path)).collect()
+    }
+
+    /// Waits until all earlier records are on disk.
+    ///
+    /// # Errors
+    /// If writing fails. The records stay in memory and are retried.
+    pub fn flush(&self) -> BoxFuture<'_, Result<(), RecordError>> {
+        let reply = self.queue.submit(Work::Flush);
+        Box::pin(await_reply(reply))
+    }
+
+    /// Removes old rows, and seals the row where the rest begins, so that the rest can still be verified.
+    ///
+    /// # Errors
+    /// If writing fails. Some of the rows may have been removed all the same; the rest is then sealed where it begins.
+    pub fn retain(&self, keep: Retention) -> BoxFuture<'_, Result<PruneReport, RecordError>> {
+        let reply = self.queue.submit(|answer| Work::Prune(keep, answer));
+        Box::pin(await_reply(reply))
+    }
+
+    /// Writes the waiting records, seals the last row and closes the file. Blocks for at most
+    /// [`Options::close_timeout`].
+    ///
+    /// # Errors
+    /// If some records could not be written.
+    pub fn close(mut self) -> Result<(), CloseError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), CloseError> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let (ended, lost) = self.queue.close(self.close_timeout);
+        // A writer that hangs on the disk is not joined: it ends by itself when the disk responds.
+        if ended {
+            drop(writer.join());
+        }
+        if lost > 0 { Err(CloseError { lost }) } else { Ok(()) }
+    }
+}
+
+impl Drop for EventLog {
+    fn drop(&mut self) {
+        drop(self.end());
+    }
+}
+
+impl Recorder for EventLog {
+    fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        match self.queue.put(record, durability) {
+            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
+            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
+            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
+        }
+    }
+}
+
+async fn await_reply<T>(reply: ReplyReceiver<T>) -> Result<T, RecordError> {
+    reply.await.unwrap_or_else(|_| Err(RecordError("it was closed before the record was on disk".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::time::Instant;
+
+    use fumehood_core::record::RecordKind;
+    use fumehood_core::time::Timestamp;
+    use futures_executor::block_on;
+    use serde_json::json;
+
+    use super::*;
+    use crate::event_log::filter::Filter;
+    use crate::event_log::writer::lock;
+
+    fn record(number: usize) -> Record {
+        Record {
+            id: number.to_string(),
+            parent: None,
+            session: "s".to_owned(),
+            at: Timestamp(1),
+            kind: RecordKind::Verdict,
+            actor: None,
+            tool: None,
+            digest: None,
+            call: None,
+            status: None,
+            body: json!("x".repeat(2000)),
+        }
+    }
+
+    /// Opens a log, and returns it with its connection, through which a test can make writing fail.
+    fn failing(folder: &Path) -> (EventLog, Arc<Mutex<Connection>>) {
+        let path = folder.join("events.db");
+        let options = Options { close_timeout: Duration::from_millis(300), ..Options::default() };
+        let connection = Arc::new(Mutex::new(DATABASE.open_writable(&path, Duration::ZERO).unwrap()));
+        let sealer = Sealer { log: store::log_id(&lock(&connection)).unwrap(), key: [1; 32] };
+        let place = Some((path, options.clone()));
+        (EventLog::start(Arc::clone(&connection), place, sealer, &options).unwrap(), connection)
+    }
+
+    fn soon<T, F: Future<Output = Result<T, RecordError>>>(mut ask: impl FnMut() -> F) -> T {
+        let started = Instant::now();
+        loop {
+            match block_on(ask()) {
+                Ok(value) => return value,
+                Err(error) => assert!(started.elapsed() < Duration::from_secs(10), "{error}"),
+            }
+        }
+    }
+
+    /// Makes writing fail, records until that is noticed, repairs it, and expects every record to be there.
+    fn check(break_it: &str, mend_it: &str, words: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, connection) = failing(folder.path());
+        block_on(log.record(record(0), Durability::Durable)).unwrap();
+        let _: Result<(), _> = lock(&connection).query_row(break_it, [], |_| Ok(()));
+        let mut sent = 1;
+        let error = loop {
+            let result = block_on(log.record(record(sent), Durability::Durable));
+            sent += 1;
+            if let Err(error) = result {
+                break error.to_string();
+            }
+        };
+        assert!(error.contains(words) && error.contains("waits in memory"), "{error}");
+        for _ in 0..10 {
+            block_on(log.record(record(sent), Durability::Queued)).unwrap_err();
+            sent += 1;
+        }
+        block_on(log.retain(Retention::Newest(0))).unwrap_err();
+        let _: Result<(), _> = lock(&connection).query_row(mend_it, [], |_| Ok(()));
+        soon(|| log.flush());
+        let found = log.reader().query(&Filter::default()).unwrap();
+        let ids: Vec<_> = found.iter().map(|row| row.record.id.clone()).collect();
+        assert_eq!(ids, (0..sent).map(|id| id.to_string()).collect::<Vec<_>>());
+        assert_eq!(log.reader().verify(None).unwrap().finding, None);
+        log.close().unwrap();
+    }
+
+    #[test]
+    fn full_disk_is_reported_and_loses_no_record() {
+        check("PRAGMA max_page_count = 40", "PRAGMA max_page_count = 100000", "the disk is full");
+    }
+
+    #[test]
+    fn read_only_disk_is_reported_and_loses_no_record() {
+        check("PRAGMA query_only = ON", "PRAGMA query_only = OFF", "read-only");
+    }
+
+    #[test]
+    fn closing_does_not_wait_for_a_failing_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, connection) = failing(folder.path());
+        lock(&connection).execute_batch("PRAGMA query_only = ON").unwrap();
+        block_on(log.record(record(0), Durability::Durable)).unwrap_err();
+        let started = Instant::now();
+        assert_eq!(log.close(), Err(CloseError { lost: 1 }));
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    }
+}

@@ -1,0 +1,209 @@
+//! The bounded queue between the callers of a log and its writer.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fumehood_core::record::{Durability, Record, RecordError};
+use futures_channel::oneshot;
+
+use super::retention::{PruneReport, Retention};
+
+/// Sends the outcome to one caller.
+pub(crate) type ReplySender<T = ()> = oneshot::Sender<Result<T, RecordError>>;
+
+/// Receives the outcome for one caller.
+pub(crate) type ReplyReceiver<T = ()> = oneshot::Receiver<Result<T, RecordError>>;
+
+/// Multiple of the capacity at which records are rejected.
+const REJECT_FACTOR: usize = 4;
+
+/// Maximum number of work items that wait before even a deferred record wakes the writer.
+const MAX_DEFERRED_WORK: usize = 64;
+
+/// One work item of the writer.
+pub(crate) enum Work {
+    Record(Box<Record>, Option<ReplySender>),
+    Flush(ReplySender),
+    Prune(Retention, ReplySender<PruneReport>),
+}
+
+/// The state of a record after [`Queue::put`].
+pub(crate) enum Enqueued {
+    Done,
+    Pending(ReplyReceiver),
+    Rejected(RecordError),
+}
+
+/// The next work of the writer.
+pub(crate) struct Batch {
+    pub(crate) work: Vec<Work>,
+    /// The deadline for closing, if the log is being closed.
+    pub(crate) closing: Option<Instant>,
+}
+
+#[derive(Default)]
+struct State {
+    work: VecDeque<Work>,
+    /// Number of records that are not on disk: those in `work`, and those that the writer is processing.
+    unwritten: usize,
+    waiting_for_room: Vec<ReplySender>,
+    is_writer_idle: bool,
+    closing: Option<Instant>,
+    ended: bool,
+    /// The error of the last transaction, until one succeeds.
+    last_error: Option<String>,
+}
+
+pub(crate) struct Queue {
+    capacity: usize,
+    state: Mutex<State>,
+    arrived: Condvar,
+    ended: Condvar,
+}
+
+impl Queue {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let capacity = capacity.max(1);
+        Self { capacity, state: Mutex::default(), arrived: Condvar::new(), ended: Condvar::new() }
+    }
+
+    /// Adds a record, unless the queue is full.
+    pub(crate) fn put(&self, record: Record, durability: Durability) -> Enqueued {
+        let mut state = self.lock();
+        if state.ended {
+            return Enqueued::Rejected(RecordError("it is closed".to_owned()));
+        }
+        if state.unwritten >= self.capacity.saturating_mul(REJECT_FACTOR) {
+            let why = state.last_error.as_deref().unwrap_or("the disk is too slow for them");
+            return Enqueued::Rejected(RecordError(format!(
+                "{} records wait to be written already: {why}",
+                state.unwritten
+            )));
+        }
+        state.unwritten = state.unwritten.saturating_add(1);
+        let mut enqueued = Enqueued::Done;
+        let mut answer = None;
+        match durability {
+            Durability::Durable => {
+                let (sender, receiver) = oneshot::channel();
+                answer = Some(sender);
+                enqueued = Enqueued::Pending(receiver);
+            }
+            Durability::Deferred | Durability::Queued => {
+                if let Some(last_error) = &state.last_error {
+                    enqueued = Enqueued::Rejected(retry_error(last_error));
+                } else if state.unwritten > self.capacity {
+                    let (sender, receiver) = oneshot::channel();
+                    state.waiting_for_room.push(sender);
+                    enqueued = Enqueued::Pending(receiver);
+                }
+            }
+        }
+        state.work.push_back(Work::Record(Box::new(record), answer));
+        let is_deferred = durability == Durability::Deferred && matches!(enqueued, Enqueued::Done);
+        if !is_deferred || state.work.len() > MAX_DEFERRED_WORK {
+            self.wake(state);
+        }
+        enqueued
+    }
+
+    /// Adds a work item, to be done after all earlier records.
+    pub(crate) fn submit<T>(&self, work: impl FnOnce(ReplySender<T>) -> Work) -> ReplyReceiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        // Without a writer the sender is dropped at once, which wakes the receiver.
+        if !state.ended {
+            state.work.push_back(work(sender));
+            self.wake(state);
+        }
+        receiver
+    }
+
+    /// Stops the writer, and waits until it has stopped or the time is over. Returns whether it has stopped, and the
+    /// number of records that are not on disk.
+    pub(crate) fn close(&self, timeout: Duration) -> (bool, usize) {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = self.lock();
+        state.closing = Some(deadline.unwrap_or_else(Instant::now));
+        self.arrived.notify_one();
+        let waited = self.ended.wait_timeout_while(state, timeout, |state| !state.ended);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state.ended, state.unwritten)
+    }
+
+    /// Waits for the writer's next work: for new work, for closing, or, if there is a `retry_delay`, until that is
+    /// over.
+    pub(crate) fn next_batch(&self, retry_delay: Option<Duration>) -> Batch {
+        let mut state = self.lock();
+        if let Some(retry_delay) = retry_delay {
+            // New work does not repair the disk, so only closing cuts the delay short.
+            let waited = self.arrived.wait_timeout_while(state, retry_delay, |state| state.closing.is_none());
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        } else {
+            state.is_writer_idle = true;
+            let is_idle = |state: &mut State| state.work.is_empty() && state.closing.is_none();
+            state = self.arrived.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
+            state.is_writer_idle = false;
+        }
+        Batch { work: mem::take(&mut state.work).into(), closing: state.closing }
+    }
+
+    /// Returns the number of work items for the next batch.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().work.len()
+    }
+
+    /// Marks `records` records as processed after a successful transaction, and wakes callers that wait for room.
+    pub(crate) fn complete(&self, records: usize) {
+        let mut state = self.lock();
+        state.last_error = None;
+        state.unwritten = state.unwritten.saturating_sub(records);
+        if state.unwritten < self.capacity {
+            let waiting = mem::take(&mut state.waiting_for_room);
+            drop(state);
+            waiting.into_iter().for_each(|answer| drop(answer.send(Ok(()))));
+        }
+    }
+
+    /// Notes a failed transaction, and returns the error to callers that wait for room, so that none waits until
+    /// writing works again.
+    pub(crate) fn fail(&self, last_error: &str) {
+        let mut state = self.lock();
+        state.last_error = Some(last_error.to_owned());
+        let waiting = mem::take(&mut state.waiting_for_room);
+        drop(state);
+        waiting.into_iter().for_each(|answer| drop(answer.send(Err(retry_error(last_error)))));
+    }
+
+    /// Marks the writer as stopped, and drops all remaining work.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        let left = (mem::take(&mut state.work), mem::take(&mut state.waiting_for_room));
+        drop(state);
+        // Dropped without the lock, because this wakes the receivers.
+        drop(left);
+        self.ended.notify_all();
+    }
+
+    /// Wakes the writer if it is idle. A busy writer looks for work by itself, which saves a system call for each
+    /// record.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let is_idle = mem::take(&mut state.is_writer_idle);
+        drop(state);
+        if is_idle {
+            self.arrived.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the error of a record that is kept in memory while writing fails.
+pub(crate) fn retry_error(last_error: &str) -> RecordError {
+    RecordError(format!("{last_error} (the record waits in memory, and is tried again)"))
+}

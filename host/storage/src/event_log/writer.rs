@@ -1,0 +1,147 @@
+//! The writer thread: it writes queued records in one transaction, and retries a transaction that failed.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fumehood_core::record::{Record, RecordError};
+use rusqlite::Connection;
+
+use super::queue::{Queue, ReplySender, Work, retry_error};
+use super::retention::{self, PruneReport, Retention};
+use super::store::{self, Sealer};
+use crate::error::StorageError;
+use crate::sqlite;
+
+/// Maximum number of records in one transaction, so that none waits long for the others.
+const MAX_BATCH_RECORDS: usize = 4096;
+
+/// Maximum size of a journal that may stay when the log is closed, in bytes.
+const MAX_JOURNAL_BYTES: u64 = 2 << 20;
+
+/// Delay before the first retry of a failed transaction; doubled up to [`MAX_RETRY_DELAY`].
+const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Maximum delay before a retry.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+
+pub(crate) struct Writer {
+    queue: Arc<Queue>,
+    connection: Arc<Mutex<Connection>>,
+    sealer: Sealer,
+    records: VecDeque<(Box<Record>, Option<ReplySender>)>,
+    flushes: Vec<ReplySender>,
+    prunes: Vec<(Retention, ReplySender<PruneReport>)>,
+    retry_delay: Option<Duration>,
+    /// True if a small journal stays when the log is closed.
+    keep_journal: bool,
+    /// True if old records were removed, of which the journal may contain copies.
+    has_pruned: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        connection: Arc<Mutex<Connection>>,
+        sealer: Sealer,
+        keep_journal: bool,
+    ) -> Self {
+        let (records, flushes, prunes) = (VecDeque::new(), Vec::new(), Vec::new());
+        Self { queue, connection, sealer, records, flushes, prunes, retry_delay: None, keep_journal, has_pruned: false }
+    }
+
+    /// Runs until the log is closed.
+    pub(crate) fn run(mut self) {
+        let _end = EndGuard(Arc::clone(&self.queue));
+        loop {
+            let batch = self.queue.next_batch(self.retry_delay);
+            for work in batch.work {
+                match work {
+                    Work::Record(record, answer) => self.records.push_back((record, answer)),
+                    Work::Flush(answer) => self.flushes.push(answer),
+                    Work::Prune(keep, answer) => self.prunes.push((keep, answer)),
+                }
+            }
+            self.write_all();
+            if let Some(deadline) = batch.closing {
+                let is_done = self.records.is_empty() && self.queue.len() == 0;
+                if is_done || Instant::now() >= deadline {
+                    break;
+                }
+                // `next_batch` does not wait while the log is being closed.
+                thread::sleep(self.retry_delay.map_or(Duration::ZERO, |_| INITIAL_RETRY_DELAY));
+            }
+        }
+        self.finish();
+    }
+
+    fn write_all(&mut self) {
+        while !self.records.is_empty() {
+            if let Err(error) = self.write_batch() {
+                return self.fail(&error);
+            }
+        }
+        self.retry_delay = None;
+        self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
+        for (keep, answer) in std::mem::take(&mut self.prunes) {
+            let pruned = retention::prune(&mut lock(&self.connection), &self.sealer, keep);
+            self.has_pruned |= pruned.as_ref().is_ok_and(|pruned| pruned.removed > 0);
+            drop(answer.send(pruned.map_err(|error| RecordError(StorageError::from(error).to_string()))));
+        }
+    }
+
+    fn write_batch(&mut self) -> Result<(), StorageError> {
+        let count = self.records.len().min(MAX_BATCH_RECORDS);
+        let records = self.records.iter().take(count).map(|(record, _)| &**record);
+        let outcomes = store::append(&mut lock(&self.connection), &self.sealer, records)?;
+        // Done before the replies, so that a caller that continues at once finds room.
+        self.queue.complete(count);
+        for ((record, answer), outcome) in self.records.drain(..count).zip(outcomes) {
+            drop(record);
+            if let Some(answer) = answer {
+                drop(answer.send(outcome.map_err(RecordError)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the error to all waiting callers. The records stay queued, in their order.
+    fn fail(&mut self, error: &StorageError) {
+        let error = error.to_string();
+        self.queue.fail(&error);
+        let waiting = self.records.iter_mut().filter_map(|(_, answer)| answer.take());
+        waiting.chain(self.flushes.drain(..)).for_each(|answer| drop(answer.send(Err(retry_error(&error)))));
+        for (_, answer) in self.prunes.drain(..) {
+            drop(answer.send(Err(RecordError(error.clone()))));
+        }
+        let doubled = self.retry_delay.map(|delay| delay.saturating_mul(2).min(MAX_RETRY_DELAY));
+        self.retry_delay = Some(doubled.unwrap_or(INITIAL_RETRY_DELAY));
+    }
+
+    /// Seals the last row, and moves the journal into the database unless it is small and may stay. Written records are
+    /// safe without either, so a failure is not reported; the log is then left like after a crash.
+    fn finish(self) {
+        let mut connection = lock(&self.connection);
+        drop(store::anchor_head(&mut connection, &self.sealer));
+        let journal = connection.path().map_or(0, |path| sqlite::journal_bytes(Path::new(path)));
+        if self.keep_journal && journal <= MAX_JOURNAL_BYTES && !self.has_pruned {
+            return;
+        }
+        drop(connection.execute_batch("PRAGMA optimize"));
+        drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    }
+}
+
+/// Marks the queue as without a writer when dropped, even after a panic.
+struct EndGuard(Arc<Queue>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+pub(crate) fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}

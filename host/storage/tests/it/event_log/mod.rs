@@ -1,0 +1,9 @@
+//! Tests of the event log.
+
+mod checkpoint;
+mod journal;
+mod kill;
+mod read;
+mod sample;
+mod storage_error;
+mod verify;
