@@ -67,6 +67,7 @@ mod call_options;
 mod events;
 mod host;
 mod host_tools;
+mod keyring;
 mod load;
 mod lock;
 mod mcp_tool;

@@ -17,6 +17,7 @@ mod listing;
 mod names;
 mod protected_set;
 mod resolve;
+mod resolver;
 mod scratch;
 mod scratch_root;
 mod stream;
