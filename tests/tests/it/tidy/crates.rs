@@ -7,12 +7,13 @@ use super::{PACKAGES, Package, before_tests, fail_on, sources};
 /// Packages of the workspace, each with those of the workspace that it may depend on.
 const STAR: &[(&str, &[&str])] = &[
     ("fumehood-core", &[]),
-    ("fumehood-runtime", &["fumehood-core"]),
+    ("fumehood-platform", &[]),
+    ("fumehood-runtime", &["fumehood-core", "fumehood-platform"]),
     ("fumehood-agent", &["fumehood-core"]),
     ("fumehood-model", &["fumehood-core"]),
     ("fumehood-event-log", &["fumehood-core"]),
     ("fumehood-key-value", &["fumehood-core"]),
-    ("fumehood-mcp", &["fumehood-core"]),
+    ("fumehood-mcp", &["fumehood-core", "fumehood-platform"]),
     (
         "fumehood",
         &[
@@ -22,10 +23,11 @@ const STAR: &[(&str, &[&str])] = &[
             "fumehood-key-value",
             "fumehood-mcp",
             "fumehood-model",
+            "fumehood-platform",
             "fumehood-runtime",
         ],
     ),
-    ("fumehood-cli", &["fumehood"]),
+    ("fumehood-cli", &["fumehood", "fumehood-platform"]),
     // `fumehood_guest::testing` uses the core, behind a feature.
     ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
     ("fumehood-guest-macros", &[]),
@@ -46,7 +48,11 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("wasmtime", &["fumehood-runtime"]),
     ("wasmtime-wasi", &["fumehood-runtime"]),
     ("wasmtime-wasi-http", &["fumehood-runtime"]),
+    ("cap-std", &["fumehood-cli", "fumehood-runtime"]),
+    ("inotify", &["fumehood-cli"]),
     ("landlock", &["fumehood-runtime"]),
+    ("libc", &["fumehood-runtime"]),
+    ("rustix", &["fumehood-platform", "fumehood-runtime"]),
     ("seccompiler", &["fumehood-runtime"]),
     ("jsonschema", &["fumehood-core"]),
     ("rusqlite", &["fumehood-event-log", "fumehood-key-value"]),
@@ -54,6 +60,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("rmcp", &["fumehood-mcp"]),
     ("reqwest", &["fumehood-mcp", "fumehood-model"]),
     ("keyring-core", &["fumehood"]),
+    ("linux-keyutils-keyring-store", &["fumehood"]),
     ("rustyline", &["fumehood-cli"]),
     ("clap", &["fumehood-cli", "fumehood-build-tools"]),
 ];

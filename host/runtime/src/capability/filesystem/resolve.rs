@@ -182,3 +182,100 @@ fn check_kind(metadata: &Metadata, options: OpenOptions) -> Result<(), ResolveEr
 pub(crate) fn check_length(path: &str) -> Result<(), ErrorCode> {
     if path.len() > MAX_PATH_BYTES { Err(ErrorCode::NameTooLong) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fumehood_platform::files::{create_link, create_pipe};
+
+    const READ: OpenOptions = OpenOptions { follow: true, read: true, write: false, directory: false };
+
+    /// Calls `check` with a folder, once for each resolver.
+    fn with_both(folder: &std::path::Path, check: impl Fn(Base<'_>)) {
+        let folder = File::open(folder).unwrap();
+        for resolver in [Resolver::Kernel, Resolver::Library] {
+            check(Base { folder: &folder, resolver });
+        }
+    }
+
+    fn error(result: Result<impl Sized, ResolveError>) -> ResolveError {
+        result.err().unwrap()
+    }
+
+    #[test]
+    fn both_resolvers_refuse_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        std::fs::create_dir_all(at("in/sub")).unwrap();
+        std::fs::write(at("canary"), "canary").unwrap();
+        std::fs::write(at("in/sub/file"), "file").unwrap();
+        create_pipe(&at("in/pipe")).unwrap();
+        for (target, name) in [("sub/file", "link"), ("../canary", "out"), ("loop", "loop"), ("/etc/passwd", "root")] {
+            create_link(target, &at("in").join(name)).unwrap();
+        }
+        with_both(&at("in"), |base| {
+            for path in ["sub/file", "link", "./sub/../link", "sub"] {
+                assert_eq!(base.open(path, READ).unwrap().is_dir, path == "sub", "{base:?} {path}");
+            }
+            for path in ["..", "../canary", "out", "/etc/passwd", "root", "sub/../../canary"] {
+                assert_eq!(error(base.open(path, READ)), ResolveError::Outside, "{base:?} {path}");
+            }
+            for path in ["../canary", "/etc/passwd", "..", "/", "sub/../.."] {
+                assert_eq!(error(base.parent_of(path)), ResolveError::Outside, "{base:?} {path}");
+            }
+            let code = |path: &str, options| match error(base.open(path, options)) {
+                ResolveError::System(code) => code,
+                other => panic!("{base:?} {path}: {other:?}"),
+            };
+            assert_eq!(code("loop", READ), ErrorCode::Loop);
+            assert_eq!(code("link", OpenOptions { follow: false, ..READ }), ErrorCode::Loop);
+            assert_eq!(code("sub/file", OpenOptions { directory: true, ..READ }), ErrorCode::NotDirectory);
+            assert_eq!(code("sub/file/", READ), ErrorCode::NotDirectory);
+            assert_eq!(code("missing", READ), ErrorCode::NoEntry);
+            assert_eq!(code("", READ), ErrorCode::NoEntry);
+            assert_eq!(code(&"x".repeat(MAX_PATH_BYTES + 1), READ), ErrorCode::NameTooLong);
+            assert!(matches!(error(base.open("pipe", READ)), ResolveError::Special(_)), "{base:?}");
+            let write = OpenOptions { write: true, ..READ };
+            let made = |path: &str| base.create(path, write).map(drop);
+            for path in ["sub", "link", "out", "sub/file"] {
+                assert_eq!(made(path), Err(ErrorCode::Exist.into()), "{base:?} {path}");
+            }
+            assert_eq!(made("../new"), Err(ResolveError::Outside), "{base:?}");
+            made("sub/new").unwrap();
+            std::fs::remove_file(at("in/sub/new")).unwrap();
+        });
+    }
+
+    #[test]
+    fn both_resolvers_refuse_other_devices_and_magic_links() {
+        with_both(std::path::Path::new("/"), |base| {
+            assert_eq!(error(base.open("proc/version", READ)), ResolveError::Outside, "{base:?}");
+            assert_eq!(error(base.parent_of("proc/version")), ResolveError::Outside, "{base:?}");
+            let write = OpenOptions { write: true, ..READ };
+            assert_eq!(error(base.create("proc/new", write)), ResolveError::Outside, "{base:?}");
+        });
+        with_both(std::path::Path::new("/proc/self"), |base| {
+            for path in ["root/etc/passwd", "cwd", "exe"] {
+                assert!(base.open(path, READ).is_err(), "{base:?} {path}");
+            }
+        });
+    }
+
+    #[test]
+    fn entries_are_looked_at_and_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("file"), "file").unwrap();
+        create_link("file", &root.path().join("link")).unwrap();
+        with_both(root.path(), |base| {
+            let file = base.parent_of("file").unwrap();
+            let seen = file.look().unwrap();
+            assert!(seen.metadata.is_file());
+            assert!(file.handle(seen).is_some(), "{base:?}");
+            let link = base.parent_of("link/").unwrap();
+            assert!(link.has_trailing_slash);
+            let seen = link.look().unwrap();
+            assert!(seen.metadata.file_type().is_symlink());
+            assert!(link.handle(seen).is_none(), "a link has no bytes of its own");
+        });
+    }
+}
