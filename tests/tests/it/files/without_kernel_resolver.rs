@@ -16,7 +16,8 @@ const NO_SUCH_CALL: u32 = 38;
 /// If one of them fails, or fewer than `min_tests` are run.
 pub(crate) fn run_again(arguments: &[&str], min_tests: usize) {
     let mut tests = Command::new(std::env::current_exe().unwrap());
-    tests.args(arguments);
+    // One after the other: the tests of this process run beside them.
+    tests.args(arguments).arg("--test-threads=1");
     let filtered = std::thread::spawn(move || {
         let action = SeccompAction::Errno(NO_SUCH_CALL);
         let rules = BTreeMap::from([(OPENAT2, Vec::new())]);

@@ -50,9 +50,9 @@ const WORDS: &[&str] = &[
 /// Returns the lines of a file that ask for the operating system, with the word that shows it. Unit tests are left out.
 fn asks_for_the_system<'t>(text: &'t str) -> impl Iterator<Item = (usize, &'static str)> + use<'t> {
     let lines = before_tests(text).into_iter().enumerate();
-    lines.filter(|(_, line)| !line.trim_start().starts_with("//")).filter_map(|(number, line)| {
-        WORDS.iter().find(|word| line.contains(**word)).map(|word| (number + 1, *word))
-    })
+    lines
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .filter_map(|(number, line)| WORDS.iter().find(|word| line.contains(**word)).map(|word| (number + 1, *word)))
 }
 
 #[test]

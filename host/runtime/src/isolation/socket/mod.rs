@@ -9,7 +9,7 @@ compile_error!("worker processes: passing open files from one process to another
 /// Maximum number of open files that are sent at once.
 pub(super) const MAX_FILES: usize = 250;
 
-/// Whether an operation waits until the socket is ready, or fails with [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+/// The choice to wait until the socket is ready, or to fail with [`WouldBlock`](std::io::ErrorKind::WouldBlock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// As the socket is set, which is to wait.
