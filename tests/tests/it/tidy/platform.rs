@@ -39,7 +39,7 @@ const WORDS: &[&str] = &[
     "landlock::",
     "libc::",
     "net::unix",
-    "nix::",
+    " nix::",
     "rustix",
     "seccompiler",
     "signal::unix",
