@@ -146,6 +146,7 @@ fn from_keyring(service: &str, user: &str) -> Result<String, SecretSourceError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn file(content: &[u8], mode: u32) -> (tempfile::TempDir, SecretSource) {
         let folder = tempfile::tempdir().unwrap();
