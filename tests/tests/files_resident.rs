@@ -1,6 +1,6 @@
 //! Memory of the host's process while it lists an enormous folder.
 //!
-//! This is a single test in a program of its own, because it measures the process.
+//! A program of its own, because it measures the process. The second test runs the first in another process.
 
 #![allow(
     clippy::expect_used,
@@ -9,6 +9,9 @@
     clippy::unwrap_used,
     reason = "a test fails by panicking"
 )]
+
+#[path = "it/files/without_kernel_resolver.rs"]
+mod without_kernel_resolver;
 
 use fumehood::permission::files::Folder;
 use fumehood::{Call, ErrorKind, Grant, Host, Load};
@@ -58,4 +61,9 @@ async fn an_enormous_folder_is_listed_in_little_memory() {
     let result = list(10, NAMES).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Quota, "{result:?}");
     assert!(result.metadata.exhausted[0].contains("100000 names"), "{result:?}");
+}
+
+#[test]
+fn an_enormous_folder_is_listed_in_little_memory_by_the_library() {
+    without_kernel_resolver::run_again(&["--exact", "an_enormous_folder_is_listed_in_little_memory"], 1);
 }

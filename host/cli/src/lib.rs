@@ -20,6 +20,7 @@ mod question;
 mod recording;
 mod render;
 mod servers;
+mod signals;
 mod source;
 mod trust;
 
@@ -51,7 +52,7 @@ pub fn main() -> ExitCode {
         Err(error) => return render::failure(&anyhow::Error::new(error), arguments.failure_form(), Exit::Host),
     };
     let ended = runtime.block_on(async {
-        survive_file_size_limit();
+        signals::survive_file_size_limit();
         match &arguments.command {
             Command::Demo => commands::demo::run(&arguments).await,
             Command::Selftest => commands::selftest::run(&arguments).await,
@@ -90,15 +91,6 @@ pub fn check_configuration(text: &str) -> Result<String, String> {
     let config = config::Config::parse(std::path::Path::new(config::DEFAULT_FILE_NAME), text)
         .map_err(|error| error.to_string())?;
     serde_json::to_string(&config).map_err(|error| error.to_string())
-}
-
-/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the
-/// process.
-fn survive_file_size_limit() {
-    use tokio::signal::unix::{SignalKind, signal};
-    // The handler stays after the listener is dropped. If it cannot be installed, the signal ends the process as
-    // before.
-    let _listener = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
 /// Replaces this process by the program that the rest of the command line names.

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use fumehood::sanitize::printable;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::termios::{QueueSelector, tcflush};
+use fumehood_platform::terminal;
 
 use crate::render::{self, STRONG, styled};
 
@@ -91,10 +89,10 @@ fn read_answer(is_cancelled: &AtomicBool) -> io::Result<bool> {
 fn discard_input(stdin: &Stdin) -> io::Result<()> {
     let began = Instant::now();
     loop {
-        tcflush(stdin, QueueSelector::IFlush)?;
-        if began.elapsed() >= MAX_NOISE || !is_readable(stdin, QUIET)? {
+        terminal::discard_input(stdin)?;
+        if began.elapsed() >= MAX_NOISE || !terminal::has_input(stdin, QUIET)? {
             // A line that has not ended is not readable yet, and is discarded too.
-            return Ok(tcflush(stdin, QueueSelector::IFlush)?);
+            return terminal::discard_input(stdin);
         }
     }
 }
@@ -115,13 +113,13 @@ fn read_line(stdin: &Stdin, is_cancelled: &AtomicBool) -> io::Result<Line> {
         if is_cancelled.load(Ordering::Acquire) {
             return Ok(Line::End);
         }
-        if !is_readable(stdin, TICK)? {
+        if !terminal::has_input(stdin, TICK)? {
             continue;
         }
         let mut buffer = [0; 512];
         // Not through the buffer of the standard library, which would keep what follows for later.
-        let count = match rustix::io::read(stdin, &mut buffer) {
-            Err(Errno::INTR) => continue,
+        let count = match terminal::read_unbuffered(stdin, &mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => read?,
         };
         line.extend_from_slice(buffer.get(..count).unwrap_or_default());
@@ -129,19 +127,10 @@ fn read_line(stdin: &Stdin, is_cancelled: &AtomicBool) -> io::Result<Line> {
             return Ok(Line::End);
         }
         if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-            let is_alone = end + 1 == line.len() && !is_readable(stdin, PASTE_GAP)?;
+            let is_alone = end + 1 == line.len() && !terminal::has_input(stdin, PASTE_GAP)?;
             let text = String::from_utf8_lossy(&line).into_owned();
             return Ok(if is_alone { Line::Typed(text) } else { Line::Pasted });
         }
-    }
-}
-
-/// Waits for input, at most for `patience`, which is less than a second.
-fn is_readable(stdin: &Stdin, patience: Duration) -> io::Result<bool> {
-    let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
-    match poll(&mut [PollFd::new(stdin, PollFlags::IN)], Some(&patience)) {
-        Err(Errno::INTR) => Ok(false),
-        ready => Ok(ready? > 0),
     }
 }
 

@@ -81,6 +81,7 @@ mod call;
 mod call_log;
 mod events;
 mod host;
+mod keyring;
 mod load;
 mod loaded_component;
 mod lock;

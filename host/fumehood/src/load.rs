@@ -1,6 +1,5 @@
 //! Loading of components: the source of the bytes, the name, and the check of the schemas.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use fumehood_core::name::{NameError, Namespace, ToolName};
 use fumehood_core::permission::Grant;
 use fumehood_core::tool::Tool;
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
-use rustix::fs::{Mode, OFlags};
 
 use crate::approval_check::{ApprovalCheck, Pinning};
 use crate::loaded_component::LoadedComponent;
@@ -244,11 +242,9 @@ impl Load {
         let io = |source| LoadError::Read { path: path.clone(), source };
         let too_large =
             |size| Err(LoadError::Component { name: name.clone(), source: Box::new(ComponentError::TooLarge(size)) });
-        // Opened with `O_NONBLOCK`, because opening a pipe would otherwise block until a process writes to it. The
-        // metadata is that of the open file, which the path may not name any more.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let opened = rustix::fs::open(&path, flags, Mode::empty());
-        let file = File::from(opened.map_err(|errno| io(errno.into()))?);
+        // Opening a pipe would otherwise block until a process writes to it. The metadata is that of the open file, which
+        // the path may not name any more.
+        let file = fumehood_platform::files::open_without_waiting(&path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if !metadata.is_file() {
             return Err(LoadError::NotAFile(path));

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -281,7 +280,7 @@ impl Lock {
         let io = |source| LockError::Write { path: self.path.clone(), source };
         let text = text(approved).map_err(|error| io(std::io::Error::other(error)))?;
         // Readable by all: it has no secrets, and every user who runs the tools has to read it.
-        let readable = std::fs::Permissions::from_mode(0o644);
+        let readable = fumehood_platform::private::readable_permissions();
         let mut builder = tempfile::Builder::new();
         let mut file =
             builder.prefix(".fumehood.lock.").permissions(readable).tempfile_in(self.folder()).map_err(io)?;

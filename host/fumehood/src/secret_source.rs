@@ -1,17 +1,15 @@
 //! Sources of the values of secrets, where an operator keeps them.
 
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use fumehood_core::permission::{SecretError, SecretValue};
-use keyring_core::api::CredentialStoreApi as _;
-use linux_keyutils_keyring_store::Store;
+use fumehood_platform::private;
+
+use crate::keyring;
 
 /// Maximum size of a file with a secret, in bytes.
 const FILE_BYTES: u64 = 64 << 10;
-/// Permission bits of a file for users other than its owner.
-const OTHERS: u32 = 0o077;
 
 /// The place of a secret's value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -122,9 +120,8 @@ fn from_file(path: &Path) -> Result<String, SecretSourceError> {
     let file = std::fs::File::open(path).map_err(io)?;
     // Checked again once it is open, because the path may name another file by now.
     let metadata = file.metadata().map_err(io)?;
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & OTHERS != 0 {
-        return Err(SecretSourceError::Readable { path: path.to_owned(), mode });
+    if private::is_open_to_others(&metadata) {
+        return Err(SecretSourceError::Readable { path: path.to_owned(), mode: private::mode(&metadata) });
     }
     let mut value = String::new();
     let read = file.take(FILE_BYTES + 1).read_to_string(&mut value).map_err(io)?;
@@ -143,16 +140,13 @@ fn description(service: &str, user: &str) -> String {
 
 fn from_keyring(service: &str, user: &str) -> Result<String, SecretSourceError> {
     let not_there = || SecretSourceError::NotInKeyring { service: service.to_owned(), user: user.to_owned() };
-    let read = Store::new().and_then(|store| store.build(service, user, None)).and_then(|entry| entry.get_password());
-    read.map_err(|error| match error {
-        keyring_core::Error::NoEntry | keyring_core::Error::Invalid(..) => not_there(),
-        other => SecretSourceError::Keyring(other),
-    })
+    keyring::read(service, user).map_err(SecretSourceError::Keyring)?.ok_or_else(not_there)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn file(content: &[u8], mode: u32) -> (tempfile::TempDir, SecretSource) {
         let folder = tempfile::tempdir().unwrap();

@@ -90,7 +90,7 @@ impl FilePool {
     /// If the system has no memory for it.
     pub(crate) fn start() -> std::io::Result<Self> {
         let threads = Arc::new(Threads::start(HOST_THREADS)?);
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let limit = fumehood_platform::limits::max_open_files();
         let half = usize::try_from(limit.unwrap_or(u64::MAX) / 2).unwrap_or(MAX_OPEN_FILES);
         let shared = PoolState {
             open: AtomicUsize::new(0),

@@ -296,7 +296,6 @@ mod tests {
         (folder, path, store)
     }
 
-    #[cfg(unix)]
     #[test]
     fn file_and_folder_are_accessible_to_their_owner_only() {
         use std::os::unix::fs::PermissionsExt as _;

@@ -1,10 +1,11 @@
 //! Opening of SQLite databases: permissions, checks before anything is changed, migrations and durability settings.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fumehood_platform::private;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::error::{OpenError, SchemaError, StorageError};
@@ -209,36 +210,15 @@ fn with_suffix(database: &Path, ending: &str) -> PathBuf {
 /// Creates the database file for its owner only. SQLite creates the files beside it with the same mode.
 fn create_file(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
+        private::create_folders(folder)?;
     }
-    match private_options().create_new(true).open(path) {
+    match private::write_options().create_new(true).open(path) {
         Ok(file) => {
             file.sync_all()?;
-            sync_parent(path)
+            private::sync_parent(path)
         }
         Err(_) if path.is_file() => Ok(()),
         Err(error) => Err(error),
-    }
-}
-
-/// Returns options to open a file for writing. If the file is created, only its owner may access it.
-pub(crate) fn private_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-/// Syncs the folder of a file, so that a new name survives a crash.
-pub(crate) fn sync_parent(file: &Path) -> io::Result<()> {
-    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
-        _ => Ok(()),
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that must have notes, each with those that are covered by the same notes.
-const CORE: [(&str, &[&str]); 7] = [
+const CORE: [(&str, &[&str]); 8] = [
     ("wasmtime", &["wasmtime-wasi", "wasmtime-wasi-http", "cranelift-codegen", "regalloc2", "wasmparser"]),
+    ("cap-std", &["cap-primitives", "cap-fs-ext", "io-lifetimes", "io-extras"]),
     ("rustix", &[]),
     ("rusqlite", &["libsqlite3-sys"]),
     ("rustls", &["rustls-webpki", "ring"]),

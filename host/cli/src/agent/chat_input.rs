@@ -1,10 +1,10 @@
 //! Input of `chat`: messages from a line editor at a terminal, or line by line elsewhere.
 
 use std::io::{BufRead as _, Read as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use fumehood_platform::private;
+use fumehood_platform::terminal::TerminalSettings;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -47,7 +47,7 @@ pub(crate) struct ChatInput {
     request: std::sync::mpsc::Sender<()>,
     typed: mpsc::Receiver<ChatEvent>,
     /// The settings of the terminal before an editor changed them.
-    settings: Option<Termios>,
+    settings: Option<TerminalSettings>,
 }
 
 impl ChatInput {
@@ -68,7 +68,7 @@ impl ChatInput {
     /// # Errors
     /// If the terminal cannot be used.
     pub(crate) fn editor(history: Option<PathBuf>) -> anyhow::Result<Self> {
-        let settings = tcgetattr(std::io::stdin()).ok();
+        let settings = TerminalSettings::of_stdin();
         let config = Config::builder()
             .auto_add_history(true)
             .history_ignore_space(true)
@@ -90,7 +90,7 @@ impl ChatInput {
         }))
     }
 
-    fn start(settings: Option<Termios>, mut read: impl FnMut() -> ChatEvent + Send + 'static) -> Self {
+    fn start(settings: Option<TerminalSettings>, mut read: impl FnMut() -> ChatEvent + Send + 'static) -> Self {
         let (request, requests) = std::sync::mpsc::channel();
         let (sender, typed) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("chat input".to_owned()).spawn(move || {
@@ -120,7 +120,7 @@ impl Drop for ChatInput {
     /// Leaves the terminal as it was, even in the middle of an edited line.
     fn drop(&mut self) {
         if let Some(settings) = &self.settings {
-            let _unreportable = tcsetattr(std::io::stdin(), OptionalActions::Now, settings);
+            let _unreportable = settings.restore();
         }
     }
 }
@@ -147,7 +147,7 @@ fn edit(editor: &mut Editor<Commands, FileHistory>) -> ChatEvent {
 
 fn save(editor: &mut Editor<Commands, FileHistory>, file: &Path) {
     if let Some(folder) = file.parent() {
-        let _exists_or_fails_below = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        let _exists_or_fails_below = private::create_folders(folder);
     }
     // A message that is not kept for the next session is still sent.
     let _unwritable = editor.append_history(file);

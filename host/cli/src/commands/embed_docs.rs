@@ -1,7 +1,6 @@
 //! `fumehood embed-docs`: embeds the doc comments of WIT in a component.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -33,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, embed: &args::EmbedDocs) -> Result<Exit
 /// Writes a file atomically, because it may be the only copy of the component.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let permissions = std::fs::Permissions::from_mode(0o666);
+    let permissions = fumehood_platform::private::usual_permissions();
     let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.persist(path)?;

@@ -5,7 +5,6 @@ mod server;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use fumehood::permission::files::{Folder, Quota};
 use fumehood::permission::http::{HttpGrant, HttpLimits};
 use fumehood::permission::{Injection, Secret, SecretValue};
 use fumehood::{CallResult, Grant, Resolver};
+use fumehood_platform::files;
 use tempfile::TempDir;
 
 use self::server::{Listener, Server};
@@ -65,16 +65,10 @@ impl HostileEnv {
         for folder in ["read", "write"] {
             std::fs::create_dir_all(at(folder).join("sub"))?;
             std::fs::write(at(folder).join("file.txt"), "file")?;
-            symlink("../canary", at(folder).join("link-out"))?;
-            symlink("link-loop", at(folder).join("link-loop"))?;
-            symlink("/proc/self/environ", at(folder).join("link-proc"))?;
-            rustix::fs::mknodat(
-                rustix::fs::CWD,
-                at(folder).join("pipe"),
-                rustix::fs::FileType::Fifo,
-                rustix::fs::Mode::from_raw_mode(0o600),
-                0,
-            )?;
+            files::create_link("../canary", &at(folder).join("link-out"))?;
+            files::create_link("link-loop", &at(folder).join("link-loop"))?;
+            files::create_link("/proc/self/environ", &at(folder).join("link-proc"))?;
+            files::create_pipe(&at(folder).join("pipe"))?;
         }
         std::fs::write(at("canary"), CANARY)?;
         let listener = Listener::start().context("there is no free port on 127.0.0.1")?;

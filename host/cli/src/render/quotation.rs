@@ -5,6 +5,7 @@
 
 use anyhow::Result;
 use fumehood::sanitize::printable;
+use fumehood_platform::terminal;
 use unicode_width::UnicodeWidthChar as _;
 
 use super::{FAINT, line, note, styled};
@@ -45,15 +46,15 @@ pub(crate) struct Quotation {
 impl Quotation {
     /// Creates a quotation for standard output; `full` writes every line, however many there are.
     pub(crate) fn new(full: bool) -> Self {
-        let width = terminal_columns(std::io::stdout()).unwrap_or(DEFAULT_WIDTH_CELLS);
+        let width = terminal::stdout_columns().unwrap_or(DEFAULT_WIDTH_CELLS);
         Self { stream: Stream::Stdout, width: width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS), full, left_out: 0 }
     }
 
     /// Creates a quotation for standard error that writes every line. If that is no terminal, lines are not wrapped,
     /// because a file has no width.
     pub(crate) fn for_stderr() -> Self {
-        let width = terminal_columns(std::io::stderr())
-            .map_or(usize::MAX, |width| width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS));
+        let width =
+            terminal::stderr_columns().map_or(usize::MAX, |width| width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS));
         Self { stream: Stream::Stderr, width, full: true, left_out: 0 }
     }
 
@@ -151,16 +152,10 @@ impl Quotation {
     }
 }
 
-/// Returns the width of the terminal behind this very stream; `None` if it is no terminal.
-fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stream).ok()?;
-    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
-}
-
 /// Wraps a message for standard error behind `lead` cells before the terminal does, so that text it quotes begins no
 /// line. If standard error is no terminal, the message stays as it is.
 pub(crate) fn wrap_for_stderr(text: &str, lead: usize) -> String {
-    match terminal_columns(std::io::stderr()) {
+    match terminal::stderr_columns() {
         Some(width) => wrap(text, width.saturating_sub(lead).max(MIN_TEXT_CELLS)).join("\n  "),
         None => text.to_owned(),
     }

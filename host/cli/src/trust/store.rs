@@ -1,10 +1,10 @@
 //! The configurations that the user trusts: one small file for each in the user's state folder.
 
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use fumehood::Digest;
+use fumehood_platform::private;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::UsageError;
@@ -15,8 +15,6 @@ const DIGEST_CONTEXT: &str = "fumehood trust 1\n";
 const RECORD_VERSION: u32 = 1;
 /// Maximum size of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 64 << 10;
-/// Mode bits that a record must not have.
-const GROUP_OR_OTHER_WRITE: u32 = 0o022;
 
 /// The records of trusted configurations.
 pub(crate) struct TrustStore {
@@ -76,7 +74,7 @@ impl TrustStore {
         let location = location(file);
         let record =
             Record { version: RECORD_VERSION, file: location.display().to_string(), digest: digest(&location, text) };
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        private::create_folders(&self.folder)?;
         let mut new = tempfile::NamedTempFile::new_in(&self.folder)?;
         new.write_all(&serde_json::to_vec(&record)?)?;
         new.as_file().sync_all()?;
@@ -134,8 +132,7 @@ fn digest(location: &Path, text: &str) -> Digest {
 /// Reads a record that only this user can have written; `None` for any other.
 fn read_record(path: &Path) -> Option<Record> {
     let metadata = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & GROUP_OR_OTHER_WRITE == 0;
-    if !is_ours {
+    if !private::is_own(&metadata) || private::is_writable_by_others(&metadata) {
         return None;
     }
     let mut bytes = Vec::new();

@@ -3,15 +3,12 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process_group, set_parent_process_death_signal, waitid,
-};
+use fumehood_platform::process;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
@@ -68,9 +65,7 @@ impl Process {
     /// Returns whether it runs, without collecting its exit status: that would free its number while its children may
     /// go on.
     fn is_running(&self) -> bool {
-        let Some(id) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return false };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        matches!(waitid(WaitId::Pid(id), options), Ok(None))
+        self.child.id().is_some_and(process::is_running)
     }
 }
 
@@ -91,15 +86,16 @@ fn command(launch: &Launch) -> Command {
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // A process group of its own: it is ended as a whole, and Ctrl-C in a terminal is for this process only.
-    command.process_group(0).kill_on_drop(true);
+    process::lead_group(command.as_std_mut());
+    command.kill_on_drop(true);
     command
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // Until it is waited for, no other process can have its number.
-        if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            let _gone = kill_process_group(group, Signal::KILL);
+        if let Some(group) = self.child.id() {
+            process::kill_group(group);
         }
     }
 }
@@ -133,8 +129,7 @@ static LAUNCHER: OnceLock<Option<Sender<LaunchRequest>>> = OnceLock::new();
 
 /// Starts a program on a thread that lives as long as this process.
 ///
-/// A parent-death signal is sent when the thread that started the program ends (`PR_SET_PDEATHSIG(2const)`), so a
-/// thread of a runtime would not do.
+/// The system ends a program with the thread that started it, so a thread of a runtime would not do.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -165,12 +160,8 @@ fn start_launcher() -> Option<Sender<LaunchRequest>> {
 /// [`Launch::wrapper`]: crate::Launch::wrapper
 #[must_use]
 pub fn end_with_parent(parent: u32, program: OsString, arguments: impl IntoIterator<Item = OsString>) -> io::Error {
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return error.into();
+    match process::end_with_parent_process(parent) {
+        Ok(()) => process::replace_with(program, arguments),
+        Err(error) => error,
     }
-    // The parent may have ended before the signal was requested, and then it is never sent.
-    if getppid().map(|found| found.as_raw_nonzero().get().cast_unsigned()) != Some(parent) {
-        return io::Error::other("the process that started this one is gone");
-    }
-    std::process::Command::new(program).args(arguments).exec()
 }

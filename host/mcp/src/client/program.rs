@@ -3,9 +3,9 @@
 //! The program is started by another program, which could only fail in its place.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{Access, access};
+use fumehood_platform::files::is_executable;
 
 use super::endpoint::Launch;
 
@@ -40,13 +40,10 @@ fn search_path(launch: &Launch) -> OsString {
     own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-fn is_executable(path: &PathBuf) -> bool {
-    path.is_file() && access(path, Access::EXEC_OK).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn finds_programs_as_execvp_does() {

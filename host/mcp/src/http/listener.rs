@@ -230,7 +230,7 @@ async fn serve_connection(
 ) {
     // Without it, Nagle's algorithm holds small responses back for 40 ms.
     let _slower = stream.set_nodelay(true);
-    let _larger = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+    let _larger = fumehood_platform::sockets::set_send_buffer(&stream, SEND_BUFFER_BYTES);
     let stream = WriteDeadline::new(stream, WRITE_TIMEOUT, Arc::clone(&connection));
     let request_connection = Arc::clone(&connection);
     let service = service_fn(move |request| {

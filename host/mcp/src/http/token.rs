@@ -3,7 +3,6 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -83,7 +82,7 @@ impl Token {
         if !metadata.is_file() {
             return Err(failed(std::io::Error::other("it is not a regular file")));
         }
-        if metadata.permissions().mode() & 0o077 != 0 {
+        if fumehood_platform::private::is_open_to_others(&metadata) {
             return Err(TokenError::Open(path.to_owned()));
         }
         let mut text = String::new();
@@ -124,6 +123,7 @@ impl fmt::Debug for Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn rejects_malformed_tokens() {

@@ -9,6 +9,7 @@ mod notifications;
 mod resources;
 mod sanitizer;
 mod session;
+mod standard_streams;
 mod stdio;
 
 pub use catalogue::Naming;

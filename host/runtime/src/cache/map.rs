@@ -13,8 +13,6 @@
 //!   these ways itself.
 #![allow(unsafe_code, reason = "the reason is the documentation of this file")]
 
-use std::os::fd::AsRawFd;
-
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -26,7 +24,7 @@ use super::AuthenticCode;
 /// If it was compiled by another version of wasmtime or with other settings.
 pub(super) fn map(engine: &Engine, file: &AuthenticCode) -> wasmtime::Result<Component> {
     // The path leads to the file that was checked, even if its name in the folder belongs to another file by now.
-    let path = format!("/proc/self/fd/{}", file.0.as_raw_fd());
+    let path = fumehood_platform::sealed::path_of(&file.0);
     // SAFETY: the bytes were written by wasmtime's own serialization, on this installation or in the compiler that it
     // started, and have not changed since, which `AuthenticCode` guarantees. Another process of the same user could
     // still write to the file while it is mapped, but such a process can do anything to this one already.

@@ -11,14 +11,13 @@ mod map;
 pub(crate) mod sealed;
 mod trim;
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use fumehood_core::digest::Digest;
-use rustix::fs::OFlags;
+use fumehood_platform::{files, private};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -28,8 +27,6 @@ pub(crate) use sealed::FreshCode;
 const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
 const KEY_FILE: &str = "key";
 const KEY_BYTES: usize = 32;
-/// Permission bits of group and others, none of which may be set.
-const FOREIGN_ACCESS: u32 = 0o077;
 /// Size of the buffer for hashing and writing.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -131,7 +128,7 @@ impl CodeCache {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, CacheError> {
         let folder = folder.into();
         let io = |source| CacheError::Io { path: folder.clone(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
+        private::create_folders(&folder).map_err(io)?;
         let metadata = std::fs::symlink_metadata(&folder).map_err(io)?;
         if !metadata.is_dir() || !is_private(&metadata) {
             return Err(CacheError::NotPrivate { path: folder });
@@ -289,9 +286,7 @@ fn read_or_create_key(folder: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
 
 /// Opens a regular file that belongs to this user and that other users cannot access. Links are not followed.
 fn open_private(path: &Path) -> std::io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits();
-    // The bits fit: they are what open(2) takes.
-    let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+    let file = files::open_without_following(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || !is_private(&metadata) {
         let why = "it is not a regular file, belongs to another user, or is open to others";
@@ -301,5 +296,5 @@ fn open_private(path: &Path) -> std::io::Result<File> {
 }
 
 fn is_private(metadata: &std::fs::Metadata) -> bool {
-    metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & FOREIGN_ACCESS == 0
+    private::is_own(metadata) && !private::is_open_to_others(metadata)
 }

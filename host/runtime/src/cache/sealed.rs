@@ -1,23 +1,17 @@
-//! Sealed files in memory (`memfd_create(2)`), and compiled code in one.
+//! Sealed files in memory, and compiled code in one.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write as _};
 
 use fumehood_core::limits::display_bytes;
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::process::Resource;
+use fumehood_platform::{limits, sealed};
 
 use super::AuthenticCode;
-
-/// Creates an empty file without a name in any folder, to be filled and then sealed.
-pub(crate) fn new(name: &str) -> io::Result<File> {
-    Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into())
-}
 
 /// Makes the bytes and the length of a file immutable, and rewinds it.
 pub(crate) fn seal(file: &mut File) -> io::Result<()> {
     file.flush()?;
-    rustix::fs::fcntl_add_seals(&*file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    sealed::seal(file)?;
     file.rewind()
 }
 
@@ -26,7 +20,7 @@ pub(crate) fn explain(error: io::Error, what: &str) -> io::Error {
     if error.kind() != io::ErrorKind::FileTooLarge {
         return error;
     }
-    let limit = rustix::process::getrlimit(Resource::Fsize).current.map_or_else(|| "unknown".to_owned(), display_bytes);
+    let limit = limits::max_file_bytes().map_or_else(|| "unknown".to_owned(), display_bytes);
     let message = format!(
         "{what} does not fit into a file in memory, because file sizes of this process are limited to {limit}; start it with a \
          higher limit, for example after `ulimit -f unlimited`"
@@ -47,7 +41,7 @@ impl FreshCode {
     /// # Errors
     /// If there are fewer bytes, or the system has no memory for them.
     pub(crate) fn receive(from: impl Read, bytes: u64) -> io::Result<Self> {
-        let mut file = new("fumehood-code")?;
+        let mut file = sealed::create("fumehood-code")?;
         let copied = io::copy(&mut from.take(bytes), &mut file);
         let received = copied.map_err(|error| explain(error, "the compiled code"))?;
         if received != bytes {

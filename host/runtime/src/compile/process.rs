@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use fumehood_platform::process::{self, ProcessEnd};
 
 use super::limits::Allowance;
 use super::wire::{self, CompileFailure, HEADER_BYTES, MAX_LINE_BYTES, Request};
@@ -62,8 +61,8 @@ struct ChildState {
 impl ChildState {
     fn kill(&self) {
         if let Some(child) = &self.child {
-            // It leads its own process group. An error means that all of the group has ended already.
-            let _ = rustix::process::kill_process_group(Pid::from_child(child), Signal::KILL);
+            // It leads its own process group.
+            process::kill_group(child.id());
         }
     }
 }
@@ -76,21 +75,20 @@ impl KillHandle {
         state.kill();
     }
 
-    fn hold(&self, child: Child) -> Pid {
-        let pid = Pid::from_child(&child);
+    fn hold(&self, child: Child) -> u32 {
+        let id = child.id();
         let mut state = self.lock();
         state.child = Some(child);
         if state.killed {
             state.kill();
         }
-        pid
+        id
     }
 
     /// Waits for the end of the process, and reaps it.
-    fn wait(&self, pid: Pid) -> io::Result<ExitStatus> {
+    fn wait(&self, id: u32) -> io::Result<ExitStatus> {
         // Without reaping it: until then its id stays valid, and it can be killed.
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options))?;
+        process::wait_for_end(id)?;
         let ended = self.lock().child.take();
         ended.ok_or_else(|| io::Error::other("it was waited for already"))?.wait()
     }
@@ -133,7 +131,7 @@ pub(super) fn compile(
     };
     let mut child = start(program).map_err(ProcessError::NotStarted)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let pid = handle.hold(child);
+    let id = handle.hold(child);
     let mut error_output = Vec::new();
     let answer = std::thread::scope(|scope| {
         // On its own thread, to avoid a deadlock with a program that answers before it has read everything. A broken
@@ -147,7 +145,7 @@ pub(super) fn compile(
         let _ = stderr.map(|stderr| stderr.take(MAX_LINE_BYTES).read_to_end(&mut error_output));
         answer
     });
-    let status = handle.wait(pid).map_err(|error| ProcessError::Broken(format!("it cannot be waited for: {error}")))?;
+    let status = handle.wait(id).map_err(|error| ProcessError::Broken(format!("it cannot be waited for: {error}")))?;
     match answer {
         Ok(code) if status.success() => Ok(code),
         Err(AnswerError::TooLong(bytes)) => Err(ProcessError::Output(bytes)),
@@ -169,8 +167,8 @@ fn start(program: &Program) -> io::Result<Child> {
         .env("RAYON_NUM_THREADS", THREADS)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+        .stderr(Stdio::piped());
+    process::lead_group(&mut command);
     if program.path.is_absolute() {
         command.current_dir("/");
     }
@@ -208,18 +206,15 @@ fn classify_exit(status: ExitStatus, stderr_text: &str) -> ProcessError {
     if stderr_text.contains("memory allocation of") {
         return ProcessError::Memory;
     }
-    match (status.signal().and_then(Signal::from_named_raw), stderr_text.lines().next().map(serde_json::from_str)) {
-        (Some(Signal::XCPU), _) => ProcessError::Cpu,
-        (None, Some(Ok(failure))) => ProcessError::Reported(failure),
-        (Some(signal), _) => ProcessError::Broken(format!("it was ended by signal {}", signal.as_raw())),
-        (None, _) => {
+    match (ProcessEnd::from(status), stderr_text.lines().next().map(serde_json::from_str)) {
+        (ProcessEnd::CpuTime, _) => ProcessError::Cpu,
+        (ProcessEnd::Code(_), Some(Ok(failure))) => ProcessError::Reported(failure),
+        (ProcessEnd::Code(code), _) => {
             let text = crate::outcome::cut_to(stderr_text.trim(), MAX_QUOTED_BYTES);
             let output = if text.is_empty() { "and said nothing".to_owned() } else { format!("and said: {text}") };
-            ProcessError::Broken(match status.code() {
-                Some(code) => format!("it ended with exit code {code} {output}"),
-                None => format!("it ended {output}"),
-            })
+            ProcessError::Broken(format!("it ended with exit code {code} {output}"))
         }
+        (end, _) => ProcessError::Broken(format!("it was ended by {end}")),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io::{self, BufRead as _, Read, Write};
 use std::process::ExitCode;
 
-use rustix::process::Signal;
+use fumehood_platform::process;
 use wasmtime::Engine;
 
 use super::wire::{self, CompileFailure, Request, describe_malformed, is_out_of_memory};
@@ -93,7 +93,7 @@ fn engine(expected: &str) -> Result<Engine, CompileFailure> {
 /// force.
 fn enter_jail(request: &Request) -> Result<(), String> {
     // A compiler whose host is gone has no reader.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
+    process::end_with_parent().map_err(|error| error.to_string())?;
     let resources = Resources {
         data: request.memory,
         address_space: Some(request.memory.saturating_add(EXTRA_ADDRESS_SPACE_BYTES)),

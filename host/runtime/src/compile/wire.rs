@@ -5,7 +5,6 @@
 //! to its standard error.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -80,11 +79,7 @@ pub(super) fn describe_parser_error(cause: &str) -> String {
 
 /// Returns whether the system or an allocator refused memory.
 pub(super) fn is_out_of_memory(error: &wasmtime::Error) -> bool {
-    error.is::<wasmtime::error::OutOfMemory>()
-        || error.chain().any(|cause| {
-            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
-                || cause.downcast_ref::<rustix::io::Errno>() == Some(&rustix::io::Errno::NOMEM)
-        })
+    error.is::<wasmtime::error::OutOfMemory>() || error.chain().any(fumehood_platform::limits::is_out_of_memory)
 }
 
 #[cfg(test)]

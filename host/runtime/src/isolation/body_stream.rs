@@ -2,8 +2,6 @@
 //! as they are read.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -11,15 +9,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use rustix::fs::OFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::message::{BodyMessage, RequestHead};
+use super::socket::{ReadHalf, Socket, WriteHalf};
 use crate::capability::http::{ResponseFuture, TransmissionFuture};
 
 /// Maximum size of a message, in bytes: a chunk of a body, or all headers of a response.
@@ -49,10 +45,10 @@ pub(super) fn request_head(request: &Request<WasiBody>, options: Option<&Request
 /// # Errors
 /// If the request fails, or the stream ends.
 pub(super) async fn exchange(
-    stream: OwnedFd,
+    stream: Socket,
     body: WasiBody,
 ) -> Result<(Response<WasiBody>, TransmissionFuture), Error> {
-    let (mut reader, writer) = split(stream).map_err(|_| Error::ConnectionTerminated)?;
+    let (mut reader, writer) = stream.into_streams().map_err(|_| Error::ConnectionTerminated)?;
     let sending = wasmtime_wasi::runtime::spawn(send_body(writer, body));
     match read(&mut reader).await {
         Ok(BodyMessage::Head { status, headers, body_bytes }) => {
@@ -75,11 +71,11 @@ pub(super) async fn exchange(
 /// # Errors
 /// If the worker is gone, or violates the protocol.
 pub(super) async fn serve(
-    stream: OwnedFd,
+    stream: Socket,
     head: RequestHead,
     send: impl FnOnce(Request<WasiBody>, RequestOptions) -> Option<ResponseFuture>,
 ) -> io::Result<()> {
-    let (reader, mut writer) = split(stream)?;
+    let (reader, mut writer) = stream.into_streams()?;
     let invalid = |error: http::Error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut request = Request::builder()
         .method(head.method.as_str())
@@ -107,17 +103,11 @@ pub(super) async fn serve(
     }
 }
 
-fn split(stream: OwnedFd) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
-    // The standard library uses `ioctl` (`FIONBIO`) for this, which the jail of a worker forbids.
-    rustix::fs::fcntl_setfl(&stream, OFlags::RDWR | OFlags::NONBLOCK)?;
-    Ok(UnixStream::from_std(StdUnixStream::from(stream))?.into_split())
-}
-
-async fn write(writer: &mut OwnedWriteHalf, message: &BodyMessage) -> io::Result<()> {
+async fn write(writer: &mut WriteHalf, message: &BodyMessage) -> io::Result<()> {
     writer.write_all(&super::frame::encode(message)?).await
 }
 
-async fn read(reader: &mut OwnedReadHalf) -> io::Result<BodyMessage> {
+async fn read(reader: &mut ReadHalf) -> io::Result<BodyMessage> {
     let length = reader.read_u32_le().await? as usize;
     if length > MAX_MESSAGE_BYTES {
         return Err(io::ErrorKind::InvalidData.into());
@@ -127,7 +117,7 @@ async fn read(reader: &mut OwnedReadHalf) -> io::Result<BodyMessage> {
     postcard::from_bytes(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-async fn send_body(mut writer: OwnedWriteHalf, mut body: WasiBody) -> io::Result<()> {
+async fn send_body(mut writer: WriteHalf, mut body: WasiBody) -> io::Result<()> {
     while let Some(frame) = body.frame().await {
         match frame.map(Frame::into_data) {
             Ok(Ok(data)) => {
@@ -153,7 +143,7 @@ struct IncomingBody {
     _reading: AbortOnDropJoinHandle<()>,
 }
 
-fn read_body(mut reader: OwnedReadHalf, bytes: Option<u64>) -> IncomingBody {
+fn read_body(mut reader: ReadHalf, bytes: Option<u64>) -> IncomingBody {
     let (sender, frames) = mpsc::channel(FRAMES_AHEAD);
     let reading = async move {
         loop {

@@ -1,24 +1,17 @@
-//! Frames between a host and a worker: a length in four bytes (little-endian), a message, and descriptors
-//! (`SCM_RIGHTS`).
+//! Frames between a host and a worker: a length in four bytes (little-endian), a message, and open files.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::io;
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
-};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(super) use super::socket::MAX_FILES;
+use super::socket::{Socket, Wait};
+
 /// Maximum size of a message, in bytes: a result at the largest memory limit, with some margin.
 const MAX_MESSAGE_BYTES: usize = 320 << 20;
-/// Maximum number of descriptors of one message. The kernel's own limit is `SCM_MAX_FD`, 253.
-pub(super) const MAX_DESCRIPTORS: usize = 250;
 /// Size of the length before a message, in bytes.
 const HEAD_BYTES: usize = size_of::<u32>();
 /// Size of a receiver's buffer between large messages, in bytes.
@@ -52,40 +45,20 @@ pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Sends as much as the socket accepts at once, the descriptors with the first byte. Returns the number of bytes sent.
-pub(super) fn send_some(
-    socket: impl AsFd,
-    bytes: &[u8],
-    descriptors: &[BorrowedFd<'_>],
-    flags: SendFlags,
-) -> rustix::io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-    let mut ancillary = match descriptors.is_empty() {
-        true => SendAncillaryBuffer::default(),
-        false => SendAncillaryBuffer::new(&mut space),
-    };
-    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(Errno::TOOMANYREFS);
-    }
-    let flags = flags | SendFlags::NOSIGNAL;
-    rustix::io::retry_on_intr(|| rustix::net::sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, flags))
-}
-
 /// Sends a whole frame, waiting while the socket is full.
-pub(super) fn send_all(socket: impl AsFd, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
-    let (mut rest, mut descriptors) = (frame, descriptors);
+pub(super) fn send_all(socket: &Socket, frame: &[u8], files: &[&File]) -> io::Result<()> {
+    let (mut rest, mut files) = (frame, files);
     while !rest.is_empty() {
-        let sent = match send_some(&socket, rest, descriptors, SendFlags::empty()) {
-            Err(Errno::AGAIN) => {
-                // The socket is non-blocking.
-                let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
-                rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, None))?;
+        let sent = match socket.send(rest, files, Wait::Usual) {
+            // Somebody watches the socket, so that it does not wait by itself.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                socket.wait_writable()?;
                 continue;
             }
             sent => sent?,
         };
         rest = rest.get(sent..).unwrap_or_default();
-        descriptors = &[];
+        files = &[];
     }
     Ok(())
 }
@@ -100,47 +73,31 @@ pub(super) enum Received {
     Closed,
 }
 
-/// A buffer of received bytes and descriptors that are not a whole message yet.
+/// A buffer of received bytes and open files that are not a whole message yet.
 pub(super) struct Receiver {
     buffer: Vec<u8>,
     /// Start of the received bytes in the buffer.
     start: usize,
     /// End of the received bytes in the buffer.
     end: usize,
-    descriptors: VecDeque<OwnedFd>,
+    files: VecDeque<File>,
 }
 
 impl Receiver {
     pub(super) fn new() -> Self {
-        Self { buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, descriptors: VecDeque::new() }
+        Self { buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, files: VecDeque::new() }
     }
 
     /// Reads from the socket once.
-    pub(super) fn receive(&mut self, socket: impl AsFd, flags: RecvFlags) -> io::Result<Received> {
+    pub(super) fn receive(&mut self, socket: &Socket, wait: Wait) -> io::Result<Received> {
         self.make_room();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let room = self.buffer.get_mut(self.end..).unwrap_or_default();
-        let flags = flags | RecvFlags::CMSG_CLOEXEC;
-        let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(room)], &mut ancillary, flags)
-        });
-        let received = match received {
-            Ok(received) => received,
-            Err(Errno::AGAIN) => return Ok(Received::Nothing),
-            Err(Errno::CONNRESET) => return Ok(Received::Closed),
-            Err(errno) => return Err(errno.into()),
+        let bytes = match socket.receive(room, &mut self.files, wait) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Nothing),
+            received => received?,
         };
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.descriptors.extend(descriptors);
-            }
-        }
-        if received.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, FrameError::NoDescriptor));
-        }
-        self.end = self.end.saturating_add(received.bytes);
-        Ok(if received.bytes == 0 { Received::Closed } else { Received::Some })
+        self.end = self.end.saturating_add(bytes);
+        Ok(if bytes == 0 { Received::Closed } else { Received::Some })
     }
 
     /// Decodes the next message, if all of it has arrived.
@@ -156,14 +113,14 @@ impl Receiver {
         Ok(Some(message))
     }
 
-    /// Takes the next descriptor that was sent with a message.
-    pub(super) fn descriptor(&mut self) -> Result<OwnedFd, FrameError> {
-        self.descriptors.pop_front().ok_or(FrameError::NoDescriptor)
+    /// Takes the next open file that was sent with a message.
+    pub(super) fn file(&mut self) -> Result<File, FrameError> {
+        self.files.pop_front().ok_or(FrameError::NoDescriptor)
     }
 
-    /// Returns the number of descriptors that were received and not taken.
-    pub(super) fn pending_descriptors(&self) -> usize {
-        self.descriptors.len()
+    /// Returns the number of open files that were received and not taken.
+    pub(super) fn pending_files(&self) -> usize {
+        self.files.len()
     }
 
     fn length(&self) -> Result<Option<usize>, FrameError> {
@@ -194,55 +151,50 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType};
-
-    fn pair() -> (OwnedFd, OwnedFd) {
-        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
-    }
 
     #[test]
-    fn messages_and_descriptors_arrive_in_order() {
-        let (ours, theirs) = pair();
+    fn messages_and_files_arrive_in_order() {
+        let (ours, theirs) = Socket::pair().unwrap();
         let long = "x".repeat(1 << 20);
         let sender = std::thread::spawn(move || {
-            let file = std::fs::File::open("/dev/null").unwrap();
-            send_all(&ours, &encode(&"first").unwrap(), &[file.as_fd()]).unwrap();
+            let file = File::open("/dev/null").unwrap();
+            send_all(&ours, &encode(&"first").unwrap(), &[&file]).unwrap();
             send_all(&ours, &encode(&long).unwrap(), &[]).unwrap();
         });
         let mut receiver = Receiver::new();
         let mut messages: Vec<String> = Vec::new();
-        while receiver.receive(&theirs, RecvFlags::empty()).unwrap() == Received::Some {
+        while receiver.receive(&theirs, Wait::Usual).unwrap() == Received::Some {
             while let Some(message) = receiver.next().unwrap() {
                 messages.push(message);
             }
         }
         sender.join().unwrap();
         assert_eq!((messages[0].as_str(), messages[1].len(), messages.len()), ("first", 1 << 20, 2));
-        assert!(receiver.descriptor().is_ok());
-        assert!(matches!(receiver.descriptor(), Err(FrameError::NoDescriptor)));
+        assert!(receiver.file().is_ok());
+        assert!(matches!(receiver.file(), Err(FrameError::NoDescriptor)));
     }
 
     #[test]
     fn a_claimed_length_allocates_no_memory() {
-        let (ours, theirs) = pair();
+        let (ours, theirs) = Socket::pair().unwrap();
         send_all(&ours, &[0xff, 0xff, 0xff, 0x0f], &[]).unwrap();
         let mut receiver = Receiver::new();
-        receiver.receive(&theirs, RecvFlags::empty()).unwrap();
+        receiver.receive(&theirs, Wait::Usual).unwrap();
         assert!(receiver.next::<String>().unwrap().is_none());
         assert_eq!(receiver.buffer.len(), BUFFER_BYTES);
         send_all(&ours, &[0xff; 8], &[]).unwrap();
         drop(ours);
         let mut other = Receiver::new();
-        other.receive(&theirs, RecvFlags::empty()).unwrap();
+        other.receive(&theirs, Wait::Usual).unwrap();
         assert!(matches!(other.next::<String>(), Err(FrameError::TooLong(_))));
     }
 
     #[test]
     fn distinguishes_no_data_from_a_closed_socket() {
-        let (ours, theirs) = pair();
+        let (ours, theirs) = Socket::pair().unwrap();
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.receive(&theirs, RecvFlags::DONTWAIT).unwrap(), Received::Nothing);
+        assert_eq!(receiver.receive(&theirs, Wait::Never).unwrap(), Received::Nothing);
         drop(ours);
-        assert_eq!(receiver.receive(&theirs, RecvFlags::DONTWAIT).unwrap(), Received::Closed);
+        assert_eq!(receiver.receive(&theirs, Wait::Never).unwrap(), Received::Closed);
     }
 }

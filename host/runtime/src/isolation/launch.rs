@@ -2,23 +2,21 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use fumehood_core::permission::files::ProtectedFiles;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use fumehood_platform::process;
 
 use super::frame::{self, Received, Receiver};
 use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
+use super::socket::{Socket, Wait};
 use crate::capability::WorkerScratch;
 use crate::config::Workers;
-use crate::guest_runtime::Elapsed;
 
 /// Maximum time for a worker to load its component, in addition to the time for describing its tools.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,14 +52,12 @@ impl WorkerLaunch {
         patience: Duration,
     ) -> Result<(Arc<Link>, Loaded), StartError> {
         let broken = |error: io::Error| StartError::Broken(error.to_string());
-        let flags = SocketFlags::CLOEXEC;
-        let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map_err(|errno| broken(errno.into()))?;
+        let (ours, theirs) = Socket::pair().map_err(broken)?;
         let child = spawn(self.command(theirs))
             .map_err(|source| StartError::NotStarted { program: self.workers.program.clone(), source })?;
         let files = self.scratch.iter().map(WorkerScratch::folder);
         let (first, folders) = self.files.split_at(2.min(self.files.len()));
-        let files: Vec<BorrowedFd<'_>> = first.iter().chain(files).chain(folders).map(AsFd::as_fd).collect();
+        let files: Vec<&File> = first.iter().chain(files).chain(folders).collect();
         let link = Link::new(ours, Receiver::new(), child, Arc::clone(services));
         let protected = services.shared().protected.files();
         let setup = Setup { protected: ProtectedFiles::clone(&protected), ..self.setup.clone() };
@@ -81,8 +77,12 @@ impl WorkerLaunch {
                 Ok(None) => {}
                 Err(error) => return Err(StartError::Broken(error.to_string())),
             }
-            wait_readable(socket, until).map_err(|_late| StartError::Elapsed)?;
-            if incoming.receive(socket, RecvFlags::DONTWAIT).map_err(broken)? == Received::Closed {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(StartError::Elapsed);
+            }
+            socket.wait_readable(left);
+            if incoming.receive(socket, Wait::Never).map_err(broken)? == Received::Closed {
                 drop(incoming);
                 link.kill("");
                 return Err(StartError::Broken(link.exit_reason()));
@@ -92,34 +92,18 @@ impl WorkerLaunch {
 
     /// Returns the command of a worker: one socket, a pipe as stderr for its error, no environment, and a process group
     /// of its own.
-    fn command(&self, socket: OwnedFd) -> Command {
+    fn command(&self, socket: Socket) -> Command {
         let mut command = Command::new(&self.workers.program);
         command
             .args(&self.workers.args)
             .env_clear()
-            .stdin(Stdio::from(socket))
+            .stdin(socket.into_stdin())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .current_dir("/")
-            .process_group(0);
+            .current_dir("/");
+        process::lead_group(&mut command);
         command
     }
-}
-
-/// Waits until the socket is readable.
-///
-/// # Errors
-/// If the time has elapsed.
-fn wait_readable(socket: impl AsFd, until: Instant) -> Result<(), Elapsed> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(Elapsed);
-    }
-    let mut polled = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
-    let timeout = rustix::event::Timespec::try_from(left).unwrap_or_default();
-    // After an interruption or an error, the next read reports the state of the socket.
-    let _ready = rustix::event::poll(&mut polled, Some(&timeout));
-    Ok(())
 }
 
 /// A command to be spawned.

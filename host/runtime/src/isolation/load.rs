@@ -118,8 +118,8 @@ async fn prepare_launch(
     if grant.scratch().is_some() {
         scratch = Some(shared.scratch_root.create_for_worker().map_err(host)?);
     }
-    if files.len() >= frame::MAX_DESCRIPTORS {
-        return Err(LoadError::Worker(format!("more than {} folders are granted", frame::MAX_DESCRIPTORS - 4)));
+    if files.len() >= frame::MAX_FILES {
+        return Err(LoadError::Worker(format!("more than {} folders are granted", frame::MAX_FILES - 4)));
     }
     let setup = Setup {
         engine: crate::compile::engine_id(&shared.engine),
@@ -142,7 +142,7 @@ async fn prepare_launch(
 
 /// Copies bytes to sealed memory, for another process to read.
 fn to_sealed_file(bytes: &[u8]) -> std::io::Result<File> {
-    let mut file = sealed::new("fumehood-component")?;
+    let mut file = fumehood_platform::sealed::create("fumehood-component")?;
     file.write_all(bytes).map_err(|error| sealed::explain(error, "the component"))?;
     sealed::seal(&mut file)?;
     Ok(file)

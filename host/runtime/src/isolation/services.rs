@@ -3,7 +3,6 @@
 //! Every permission is checked here. A worker only forwards the operations of its guest; the owner of the store, the
 //! rules for requests and the secrets in them never leave the host.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,6 +19,7 @@ use tokio::task::AbortHandle;
 use super::body_stream;
 use super::link::{Link, Pending};
 use super::message::{Part, RequestHead, StoreAnswer, StoreStep, ToWorker};
+use super::socket::Socket;
 use crate::capability::http::{DirectEgress, Reports, RequestObserver};
 use crate::capability::{MAX_STORE_WAIT, Refusals};
 use crate::clock::Deadline;
@@ -133,7 +133,7 @@ impl Services {
     }
 
     /// Checks a request, makes it, and transfers it and its response over `stream`.
-    pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: OwnedFd) {
+    pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: Socket) {
         let requests = pending.requests.get_or_insert_with(|| {
             let (reports, refusals) = (Reports::default(), Refusals::default());
             let observer = RequestObserver {

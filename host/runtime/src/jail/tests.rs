@@ -1,6 +1,5 @@
 //! Attempts of a jailed process: this test program starts itself, enters the jail, and makes one attempt.
 
-use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,8 +86,7 @@ fn makes_one_attempt() {
     let ground = PathBuf::from(ground);
     let (_, _, attempt) = ATTEMPTS.iter().find(|(known, ..)| *known == name).unwrap();
     let [read, write] = ["read", "write"].map(|folder| std::fs::File::open(ground.join(folder)).unwrap());
-    let reachable =
-        [Reachable { file: read.as_fd(), is_writable: false }, Reachable { file: write.as_fd(), is_writable: true }];
+    let reachable = [Reachable { file: &read, is_writable: false }, Reachable { file: &write, is_writable: true }];
     let resources =
         Resources { data: 1 << 30, address_space: None, cpu_seconds: None, file_size: None, descriptors: 64 };
     let jail = enter(&reachable, &resources, Profile::Worker).unwrap();

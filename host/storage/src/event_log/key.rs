@@ -6,10 +6,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fumehood_platform::private;
+
 use super::chain::Key;
 use super::checkpoint;
 use crate::error::KeyError;
-use crate::sqlite::{private_options, sync_parent};
 
 /// Maximum size of a key file that is read, in bytes. Any key is shorter.
 const MAX_KEY_FILE_BYTES: u64 = 1024;
@@ -55,16 +56,11 @@ pub(crate) fn read_existing(path: &Path) -> Result<Key, KeyError> {
 
 /// Rejects a key file that other users may access. Checks the opened file, so that it cannot be exchanged in between.
 fn check_private(file: &File, path: &Path) -> Result<(), KeyError> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let metadata = file.metadata().map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
-        let mode = metadata.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(KeyError::NotPrivate { path: path.to_owned(), mode });
-        }
+    let metadata = file.metadata().map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
+    match private::is_open_to_others(&metadata) {
+        true => Err(KeyError::NotPrivate { path: path.to_owned(), mode: private::mode(&metadata) }),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// The number of the next temporary file, which keeps those of several threads apart.
@@ -81,7 +77,7 @@ pub(crate) fn read_or_create(path: &Path) -> Result<Key, KeyError> {
     let unfinished = path.with_extension(format!("key-{process}-{number}"));
     let made = write_private(&unfinished, &key).and_then(|()| match fs::hard_link(&unfinished, path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => sync_parent(path),
+        _ => private::sync_parent(path),
     });
     drop(fs::remove_file(&unfinished));
     made.map_err(|source| KeyError::Io { path: path.to_owned(), source })?;
@@ -96,7 +92,7 @@ pub(crate) fn generate() -> Result<Key, KeyError> {
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private_options().truncate(true).create(true).open(path)?;
+    let mut file = private::write_options().truncate(true).create(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -10,3 +10,10 @@ mod race;
 mod reading;
 mod refused;
 mod special;
+mod without_kernel_resolver;
+
+#[test]
+fn everything_holds_when_the_library_resolves_paths() {
+    let arguments = ["files::", "corpus::", "--skip", "everything_holds_when_the_library_resolves_paths"];
+    without_kernel_resolver::run_again(&arguments, 29);
+}

@@ -2,6 +2,7 @@
 
 mod crates;
 mod files;
+mod platform;
 mod prose;
 
 use std::path::{Path, PathBuf};

@@ -1,13 +1,14 @@
 //! The knowledge and prompts of a configuration, as resources and prompts for MCP clients.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
+use cap_fs_ext::OpenOptionsSyncExt as _;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
 use fumehood::ToolName;
 use fumehood::mcp::{Entry, Library, Parameter, Prompt, Source};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::config::Config;
 use crate::config::skill::{KnowledgeSection, PromptSection};
@@ -98,14 +99,10 @@ fn split_location(base: &Path, path: &Path) -> (PathBuf, PathBuf) {
 /// Reads a file of at most [`MAX_FILE_BYTES`]. A link that leads out of `folder` is not followed: write access to the
 /// folder must not expose other files of the machine. Errors do not reveal the path to clients.
 fn read_beneath(folder: &Path, below: &Path) -> Result<Vec<u8>, String> {
-    let unreadable = |_: rustix::io::Errno| "it cannot be read now; its operator has to look at its file".to_owned();
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(unreadable)?;
-    // Without blocking: opening a pipe would otherwise wait for a writer.
-    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let file = File::from(rustix::fs::openat2(&folder, below, flags, Mode::empty(), resolve).map_err(unreadable)?);
     let fails = |_: std::io::Error| "it cannot be read now; its operator has to look at its file".to_owned();
+    let folder = Dir::open_ambient_dir(folder, ambient_authority()).map_err(fails)?;
+    // Without blocking: opening a pipe would otherwise wait for a writer.
+    let file = folder.open_with(below, OpenOptions::new().read(true).nonblock(true)).map_err(fails)?;
     if !file.metadata().map_err(fails)?.is_file() {
         return Err("it is not a regular file; its operator has to look at it".to_owned());
     }

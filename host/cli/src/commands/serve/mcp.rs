@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::mcp::{HttpListener, HttpOptions, Server};
 use fumehood::{Host, Limits, ToolProvider as _};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::filtered_tools::FilteredTools;
@@ -18,7 +17,7 @@ use crate::configured::{self, ConfiguredComponent, LoadSettings};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{host, render};
+use crate::{host, render, signals};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -121,16 +120,13 @@ fn component_from_file(path: &Path, limits: Limits) -> Result<ConfiguredComponen
     })
 }
 
-/// Returns a token that SIGINT (Ctrl-C) or SIGTERM cancels.
+/// Returns a token that a request to end this process cancels.
 fn cancel_on_signal() -> Result<CancellationToken> {
     let stop = CancellationToken::new();
     let signalled = stop.clone();
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut asked = signals::listen_for_stop()?;
     tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        asked.received().await;
         signalled.cancel();
     });
     Ok(stop)

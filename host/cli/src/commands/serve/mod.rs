@@ -1,6 +1,7 @@
 //! `fumehood serve`: serves the tools of components to other programs.
 
 mod filtered_tools;
+mod folder_events;
 mod library;
 mod mcp;
 mod served_components;

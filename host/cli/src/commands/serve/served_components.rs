@@ -1,11 +1,11 @@
 //! Served components: loaded at the start, and reloaded when their files change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fumehood::{Host, Lock, Namespace};
+pub(crate) use fumehood_platform::files::FileStamp;
 
 use crate::commands::approve;
 use crate::config::Config;
@@ -245,29 +245,6 @@ fn parent_folder(file: &Path) -> PathBuf {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
-    }
-}
-
-/// The metadata that identifies a version of a file. Another file in its place, or a change of its content, has another
-/// stamp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileStamp {
-    file: (u64, u64),
-    bytes: u64,
-    written: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl FileStamp {
-    /// Reads the stamp of the file that `path` resolves to; `None` if there is none.
-    pub(crate) fn read(path: &Path) -> Option<Self> {
-        let found = std::fs::metadata(path).ok()?;
-        Some(Self {
-            file: (found.dev(), found.ino()),
-            bytes: found.len(),
-            written: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        })
     }
 }
 

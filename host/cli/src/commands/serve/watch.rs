@@ -1,16 +1,15 @@
 //! A watcher for changes of served components, on a thread of its own: the one that serves never waits for a file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use futures_util::StreamExt as _;
-use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::folder_events::FolderEvents;
 use super::served_components::ServedComponents;
 use crate::render;
 
@@ -20,8 +19,6 @@ const QUIET_PERIOD: Duration = Duration::from_millis(100);
 const MAX_SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Interval between two refreshes without events: the kernel reports none for network file systems, for example.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// Size of the buffer for events, in bytes. An event has 16 bytes and a name of at most 256 (`inotify(7)`).
-const EVENT_BUFFER_BYTES: usize = 4096;
 
 /// Starts a thread that refreshes the components whenever their files change, until `stop`.
 ///
@@ -44,36 +41,27 @@ pub(crate) fn start(mut components: ServedComponents, stop: CancellationToken) -
 
 /// A watcher for changes in folders.
 struct FolderWatcher {
-    /// `None` if the kernel has no more inotify instances.
-    events: Option<EventStream<Vec<u8>>>,
-    watches: BTreeMap<PathBuf, WatchDescriptor>,
+    /// `None` if the system tells of none.
+    events: Option<FolderEvents>,
 }
 
 impl FolderWatcher {
     /// Creates a watcher that belongs to the current runtime.
     fn new() -> Self {
-        let events = Inotify::init().and_then(|inotify| inotify.into_event_stream(vec![0; EVENT_BUFFER_BYTES]));
+        let events = FolderEvents::new();
         if let Err(error) = &events {
             render::warning(&format!(
                 "the system tells of no changes ({error}); files are looked at every 2 s instead"
             ));
         }
-        Self { events: events.ok(), watches: BTreeMap::new() }
+        Self { events: events.ok() }
     }
 
-    /// Watches these folders and no others. Repeating this each time includes folders that were created or replaced
-    /// since.
+    /// Watches these folders and no others.
     fn watch_folders(&mut self, folders: BTreeSet<PathBuf>) {
-        let Some(events) = &self.events else { return };
-        let mut watches = events.watches();
-        for (folder, watch) in std::mem::take(&mut self.watches) {
-            if !folders.contains(&folder) {
-                let _gone = watches.remove(watch);
-            }
+        if let Some(events) = &mut self.events {
+            events.watch(folders);
         }
-        // The kernel gives the same watch for a folder that it watches already.
-        let watched = folders.into_iter().filter_map(|folder| Some((watches.add(&folder, event_mask()).ok()?, folder)));
-        self.watches = watched.map(|(watch, folder)| (folder, watch)).collect();
     }
 
     /// Waits until something may have changed, and the change is complete.
@@ -90,27 +78,14 @@ impl FolderWatcher {
         }
     }
 
-    /// Waits for the next event; a queue overflow is one too. Without inotify, it never returns.
+    /// Waits for the next event. Without events, it never returns.
     async fn next_event(&mut self) {
         let has_event = match &mut self.events {
-            Some(events) => events.next().await.is_some(),
+            Some(events) => events.next().await,
             None => false,
         };
         if !has_event {
             std::future::pending().await
         }
     }
-}
-
-/// Returns the events to watch for. Access is not among them, because a refresh reads the files and would wake itself.
-fn event_mask() -> WatchMask {
-    WatchMask::CREATE
-        | WatchMask::DELETE
-        | WatchMask::MOVE
-        | WatchMask::MODIFY
-        | WatchMask::CLOSE_WRITE
-        | WatchMask::ATTRIB
-        | WatchMask::DELETE_SELF
-        | WatchMask::MOVE_SELF
-        | WatchMask::ONLYDIR
 }

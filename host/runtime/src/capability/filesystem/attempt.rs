@@ -1,8 +1,9 @@
 //! An attempted file operation of a guest, and the refusals and error codes for it.
 
+use cap_fs_ext::FileTypeExt as _;
+use cap_std::fs::FileType;
 use fumehood_core::permission::files::QuotaExceeded;
 use fumehood_core::permission::{Power, Refusal};
-use rustix::fs::FileType;
 use wasmtime_wasi::p2::FsError;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
@@ -61,7 +62,7 @@ impl Attempt {
 
     pub(super) fn resolve_error(&self, error: ResolveError) -> FsError {
         match error {
-            ResolveError::System(errno) => std::io::Error::from(errno).into(),
+            ResolveError::System(code) => code.into(),
             ResolveError::Outside => self.refuse("it leads out of the folder that was granted", None),
             ResolveError::Special(kind) => {
                 self.refuse(format!("it is {}, and only files and folders are opened", file_type_name(kind)), None)
@@ -110,9 +111,9 @@ pub(super) fn no_folder_refusal() -> Refusal {
 
 fn file_type_name(kind: FileType) -> &'static str {
     match kind {
-        FileType::Fifo => "a named pipe",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_char_device() || kind.is_block_device() => "a device",
         _ => "something special",
     }
 }

@@ -11,6 +11,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 use super::attempt::Attempt;
 use super::folder::{OpenFolder, OpenFolders};
+use super::resolve::Base;
 use super::scratch::Scratch;
 use crate::capability::refusals::Refusals;
 use crate::file_pool::{FilePool, OpenSlot};
@@ -48,6 +49,13 @@ pub(super) struct OpenFile {
     pub(super) folder: Arc<OpenFolder>,
     /// `None` for the granted folders themselves, which are open in any case. Dropped after the file.
     pub(super) slot: Option<Arc<Slot>>,
+}
+
+impl OpenFile {
+    /// Returns the open folder as one that paths are resolved beneath.
+    pub(super) fn base(&self) -> Base<'_> {
+        Base { folder: &self.file, resolver: self.folder.resolver }
+    }
 }
 
 /// A permit to hold something open, released on drop.

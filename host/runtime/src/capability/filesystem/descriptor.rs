@@ -1,8 +1,9 @@
 //! The `descriptor` resource of `wasi:filesystem`: operations of a guest on open files and folders.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use cap_fs_ext::SystemTimeSpec;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -16,7 +17,8 @@ use super::call_files::OpenFile;
 use super::ledger::Position;
 use super::listing::{Listing, as_iterator};
 use super::names::{self, ChangeError};
-use super::resolve::{self, OpenOptions, OpenedFile};
+use super::resolve::{OpenOptions, OpenedFile, check_length};
+use super::resolver::as_dir;
 use super::stream::{self, FileInputStream, FileOutputStream};
 use super::view::{FilesView, Operation, display_path, shut_down_error};
 
@@ -123,15 +125,15 @@ impl HostDescriptor for FilesView<'_> {
         let Operation { open, attempt, pool } = found;
         let mut slot = self.files()?.acquire_slot(&open.folder, &attempt)?;
         let display = Arc::from(display_path(&open.path, &path));
-        let (file, folder) = (Arc::clone(&open.file), Arc::clone(&open.folder));
+        let from = open.clone();
         let work = move || {
-            let ledger = folder.ledger.as_ref();
-            let protected = &folder.protected;
+            let ledger = from.folder.ledger.as_ref();
+            let protected = &from.folder.protected;
             let opened = match ledger {
                 Some(ledger) if request.create => {
-                    names::open_or_create(&*file, (ledger, protected), &path, request.options, request.exclusive)?
+                    names::open_or_create(from.base(), (ledger, protected), &path, request.options, request.exclusive)?
                 }
-                _ => protected.open(&*file, &path, request.options)?,
+                _ => protected.open(from.base(), &path, request.options)?,
             };
             match ledger {
                 Some(ledger) if request.truncate && !opened.is_dir => ledger.set_size(&opened.file, 0)?,
@@ -166,7 +168,7 @@ impl HostDescriptor for FilesView<'_> {
 
     async fn set_size(&mut self, handle: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
         let found = self.prepare_file(&handle, "change the size of")?;
-        found.change(move |file, (ledger, _)| Ok(ledger.set_size(file, size)?)).await
+        found.change(move |file, (ledger, _)| Ok(ledger.set_size(file.folder, size)?)).await
     }
 
     fn read_via_stream(
@@ -199,9 +201,10 @@ impl HostDescriptor for FilesView<'_> {
         let Operation { open, attempt, pool } = self.prepare_path(&handle, "list", ".")?;
         let mut slot = self.files()?.acquire_slot(&open.folder, &attempt)?;
         slot.uncount_folder();
-        let opened = pool.run(move || rustix::fs::Dir::read_from(&*open.file)).await.map_err(shut_down_error)?;
-        let dir = opened.map_err(std::io::Error::from)?;
-        let listing = self.table.push(Listing::new(dir, slot, attempt))?;
+        // A listing holds two descriptors.
+        let second = pool.open_slot().ok_or(ErrorCode::Busy)?;
+        let entries = pool.run(move || as_dir(&open.file).entries()).await.map_err(shut_down_error)??;
+        let listing = self.table.push(Listing::new(entries, (slot, second), attempt))?;
         Ok(as_iterator(&listing))
     }
 
@@ -230,8 +233,8 @@ impl HostDescriptor for FilesView<'_> {
         let found = self.prepare_path(&handle, "move", &path)?.require_writable()?;
         let new = self.prepare_path(&new_handle, "move something to", &new_path)?.require_writable()?;
         check_same_folder(&found, &new)?;
-        let to = new.open.file;
-        found.change(move |from, ledger| names::rename(from, &path, &*to, &new_path, ledger)).await
+        let to = new.open;
+        found.change(move |from, ledger| names::rename(from, &path, to.base(), &new_path, ledger)).await
     }
 
     async fn link_at(
@@ -248,8 +251,8 @@ impl HostDescriptor for FilesView<'_> {
             return Err(ErrorCode::Invalid.into());
         }
         check_same_folder(&found, &new)?;
-        let to = new.open.file;
-        found.change(move |from, ledger| names::link(from, &path, &*to, &new_path, ledger)).await
+        let to = new.open;
+        found.change(move |from, ledger| names::link(from, &path, to.base(), &new_path, ledger)).await
     }
 
     async fn symlink_at(&mut self, handle: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
@@ -264,7 +267,7 @@ impl HostDescriptor for FilesView<'_> {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let found = self.prepare(&handle, "change the times of")?;
-        found.change(|file, (_, protected)| protected.check_identity(file)).await?;
+        found.change(|file, (_, protected)| protected.check_file(file.folder)).await?;
         delegated!(self, set_times(handle, accessed, modified))
     }
 
@@ -277,12 +280,12 @@ impl HostDescriptor for FilesView<'_> {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let found = self.prepare_path(&handle, "change the times of", &path)?.require_writable()?;
-        check_path_length(&path)?;
+        check_length(&path)?;
         let attempt = found.attempt.clone();
         let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
-        let times = Timestamps { last_access: to_timespec(accessed)?, last_modification: to_timespec(modified)? };
+        let times = (to_time(accessed)?, to_time(modified)?);
         let at = path.clone();
-        let changed = found.change(move |folder, (_, protected)| protected.set_times(folder, &at, follow, &times));
+        let changed = found.change(move |folder, (_, protected)| protected.set_times(folder, &at, follow, times));
         if changed.await? {
             return Ok(());
         }
@@ -297,13 +300,13 @@ impl HostDescriptor for FilesView<'_> {
         path: String,
     ) -> FsResult<DescriptorStat> {
         let attempt = self.prepare_path(&handle, "look at", &path)?.attempt;
-        check_path_length(&path)?;
+        check_length(&path)?;
         delegated!(self, stat_at(handle, flags, path)).map_err(|error| attempt.delegated_error(error))
     }
 
     async fn readlink_at(&mut self, handle: Resource<Descriptor>, path: String) -> FsResult<String> {
         let attempt = self.prepare_path(&handle, "read the link", &path)?.attempt;
-        check_path_length(&path)?;
+        check_length(&path)?;
         delegated!(self, readlink_at(handle, path)).map_err(|error| attempt.delegated_error(error))
     }
 
@@ -314,7 +317,7 @@ impl HostDescriptor for FilesView<'_> {
         path: String,
     ) -> FsResult<MetadataHashValue> {
         let attempt = self.prepare_path(&handle, "look at", &path)?.attempt;
-        check_path_length(&path)?;
+        check_length(&path)?;
         delegated!(self, metadata_hash_at(handle, flags, path)).map_err(|error| attempt.delegated_error(error))
     }
 
@@ -378,20 +381,16 @@ fn check_same_folder(one: &Operation, other: &Operation) -> Result<(), ErrorCode
     if Arc::ptr_eq(&one.open.folder, &other.open.folder) { Ok(()) } else { Err(ErrorCode::CrossDevice) }
 }
 
-/// Converts a time for `utimensat(2)`.
-fn to_timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
-    let (tv_sec, tv_nsec) = match time {
-        NewTimestamp::NoChange => (0, UTIME_OMIT),
-        NewTimestamp::Now => (0, UTIME_NOW),
+/// Converts a time; `None` leaves it as it is.
+fn to_time(time: NewTimestamp) -> Result<Option<SystemTimeSpec>, ErrorCode> {
+    match time {
+        NewTimestamp::NoChange => Ok(None),
+        NewTimestamp::Now => Ok(Some(SystemTimeSpec::SymbolicNow)),
         NewTimestamp::Timestamp(time) if time.nanoseconds < 1_000_000_000 => {
-            (i64::try_from(time.seconds).map_err(|_| ErrorCode::Overflow)?, time.nanoseconds.into())
+            let since_epoch = Duration::new(time.seconds, time.nanoseconds);
+            let time = SystemTime::UNIX_EPOCH.checked_add(since_epoch).ok_or(ErrorCode::Overflow)?;
+            Ok(Some(SystemTimeSpec::Absolute(cap_std::time::SystemTime::from_std(time))))
         }
-        NewTimestamp::Timestamp(_) => return Err(ErrorCode::Invalid),
-    };
-    Ok(Timespec { tv_sec, tv_nsec })
-}
-
-/// Checks the length of a path for wasmtime's own functions, which split it before the kernel can refuse it.
-fn check_path_length(path: &str) -> Result<(), ErrorCode> {
-    if path.len() > resolve::MAX_PATH_BYTES { Err(ErrorCode::NameTooLong) } else { Ok(()) }
+        NewTimestamp::Timestamp(_) => Err(ErrorCode::Invalid),
+    }
 }

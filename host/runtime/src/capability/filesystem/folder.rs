@@ -3,20 +3,20 @@
 //! The grant is the folder that was opened, whatever its path leads to later.
 
 use std::fs::File;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use cap_fs_ext::{DirExt as _, OpenOptionsMaybeDirExt as _};
 use fumehood_core::permission::Grant;
 use fumehood_core::permission::files::{Access, Folder, Place, PlaceError, Quota, check_places};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use fumehood_platform::beneath;
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::ledger::Ledger;
 use super::protected_set::{ProtectedSet, canonicalize_existing};
-use super::resolve;
+use super::resolver::Resolver;
 use super::scratch_root::ScratchRoot;
 use crate::file_pool::FilePool;
 
@@ -31,8 +31,10 @@ pub(crate) struct OpenFolders {
 
 /// One granted folder: its descriptor, its path for the guest, and its account.
 pub(crate) struct OpenFolder {
-    /// The descriptor, as wasmtime's own functions take it.
+    /// The descriptor, as wasmtime's own functions take it. Those of this module view it as a directory of cap-std.
     pub(crate) dir: Dir,
+    /// The way that paths beneath it are resolved.
+    pub(crate) resolver: Resolver,
     pub(crate) guest: String,
     /// The account of growth; `None` if the folder is read-only.
     pub(crate) ledger: Option<Ledger>,
@@ -63,14 +65,11 @@ pub enum FolderError {
         /// The path as it was granted.
         folder: PathBuf,
         /// The error of the system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The folder is one that is never granted.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// The kernel has no `openat2`, or a filter refuses it to this process.
-    #[error("folders cannot be granted here: the system refuses `openat2` (Linux 5.6 and later have it)")]
-    Kernel(#[source] std::io::Error),
     /// A file system did not answer within this number of seconds.
     #[error(
         "the granted folders could not be opened within {0} seconds; the file system of one of them does not answer"
@@ -146,21 +145,34 @@ fn canonicalize(folder: &Folder) -> Result<PathBuf, FolderError> {
 /// Opens the path that was checked: it held no links, and must not hold any now.
 fn open<'g>(place: &Place<'g>) -> Result<GrantedFile<'g>, FolderError> {
     let folder = place.folder;
-    let failed = |errno: Errno| match errno {
-        Errno::NOTDIR => FolderError::NotAFolder(folder.host().to_owned()),
-        Errno::NOSYS => FolderError::Kernel(errno.into()),
-        errno => FolderError::Open { folder: folder.host().to_owned(), source: errno.into() },
+    let failed = |source: io::Error| match source.kind() {
+        ErrorKind::NotADirectory => FolderError::NotAFolder(folder.host().to_owned()),
+        _ => FolderError::Open { folder: folder.host().to_owned(), source },
     };
     let file = open_without_links(&place.canonical).map_err(failed)?;
-    resolve::is_supported(&file).map_err(|errno| FolderError::Kernel(errno.into()))?;
     Ok(GrantedFile { folder, file })
 }
 
 /// Opens a folder, and fails if its path holds a link.
-pub(super) fn open_without_links(path: &Path) -> Result<File, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let rules = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    Ok(rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), rules)?.into())
+pub(super) fn open_without_links(path: &Path) -> io::Result<File> {
+    match beneath::open_folder_without_links(path)? {
+        Some(folder) => Ok(folder),
+        None => walk_without_links(path),
+    }
+}
+
+/// Opens an absolute path part by part.
+fn walk_without_links(path: &Path) -> io::Result<File> {
+    let root = path.ancestors().last().unwrap_or(path);
+    let mut dir = cap_std::fs::Dir::open_ambient_dir(root, cap_std::ambient_authority())?;
+    for part in path.components() {
+        if let Component::Normal(name) = part {
+            dir = dir.open_dir_nofollow(name)?;
+        }
+    }
+    // Opened once more to be read: on the way, it was opened for its metadata only.
+    let mut how = cap_std::fs::OpenOptions::new();
+    Ok(dir.open_with(".", how.read(true).maybe_dir(true))?.into_std())
 }
 
 impl OpenFolder {
@@ -176,6 +188,7 @@ impl OpenFolder {
             Some(_) => (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE),
         };
         Self {
+            resolver: Resolver::choose(&file),
             dir: Dir::new(file, perms, mode, false),
             guest: guest.to_owned(),
             ledger: quota.map(Ledger::new),

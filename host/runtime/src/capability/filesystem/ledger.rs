@@ -10,17 +10,15 @@
 //! same old size. It is held during one system call, on a thread for file work.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
-use std::io::IoSlice;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::permission::files::{Account, Quota, QuotaExceeded};
-use rustix::fs::{FileType, Stat};
-use rustix::io::{Errno, ReadWriteFlags};
-use rustix::process::Resource;
+use fumehood_platform::files::{self, FileStatus};
+use fumehood_platform::limits;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 /// Maximum number of removed files whose bytes are given back once no file is open. Further ones are not given back.
 const MAX_PENDING_FILES: usize = 64;
@@ -40,7 +38,7 @@ pub(crate) struct Ledger {
 struct LedgerState {
     account: Account,
     /// Files that were removed while some call had a file open, and may still take up space.
-    pending: Vec<OwnedFd>,
+    pending: Vec<File>,
     /// Bytes of holes that were never charged, by device and inode.
     holes: HashMap<(u64, u64), u64>,
 }
@@ -51,18 +49,18 @@ pub(crate) enum WriteError {
     /// The quota is used up.
     QuotaExceeded(QuotaExceeded),
     /// An error of the system.
-    System(std::io::Error),
+    System(ErrorCode),
 }
 
-impl From<std::io::Error> for WriteError {
-    fn from(error: std::io::Error) -> Self {
-        Self::System(error)
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error.into())
     }
 }
 
-impl From<Errno> for WriteError {
-    fn from(errno: Errno) -> Self {
-        Self::System(errno.into())
+impl From<ErrorCode> for WriteError {
+    fn from(code: ErrorCode) -> Self {
+        Self::System(code)
     }
 }
 
@@ -92,27 +90,27 @@ impl Ledger {
     /// Writes all of `bytes`, or nothing if the quota does not suffice. Returns the number of bytes written.
     pub(crate) fn write(&self, file: &File, bytes: &[u8], position: Position) -> Result<usize, WriteError> {
         let mut state = self.state();
-        let metadata = file.metadata()?;
-        let before = metadata.len();
+        let status = FileStatus::of(file)?;
+        let before = status.bytes;
         let start = match position {
             Position::At(offset) => offset,
             Position::End => before,
         };
-        let end = start.checked_add(bytes.len() as u64).ok_or(Errno::FBIG)?;
+        let end = start.checked_add(bytes.len() as u64).ok_or(ErrorCode::FileTooLarge)?;
         check_size(end)?;
         let growth = end.saturating_sub(before);
-        let holes = state.uncharged_holes(&metadata);
-        let filled = max_filled(&metadata, holes, start, end);
+        let holes = state.uncharged_holes(&status);
+        let filled = max_filled(&status, holes, start, end);
         state.account.grow(growth.saturating_add(filled))?;
-        state.set_uncharged_holes(&metadata, holes.saturating_sub(filled));
+        state.set_uncharged_holes(&status, holes.saturating_sub(filled));
         let written = write_all(file, bytes, position);
-        if written != Ok(bytes.len()) {
+        if !matches!(written, Ok(all) if all == bytes.len()) {
             // A short write: give back what the file did not grow by. Holes stay charged.
             let grown = file.metadata().map_or(growth, |now| now.len().saturating_sub(before));
             state.account.shrink(growth.saturating_sub(grown));
         }
         match written {
-            Ok(0) if !bytes.is_empty() => Err(Errno::IO.into()),
+            Ok(0) if !bytes.is_empty() => Err(ErrorCode::Io.into()),
             written => Ok(written?),
         }
     }
@@ -120,13 +118,13 @@ impl Ledger {
     /// Sets the size of a file.
     pub(crate) fn set_size(&self, file: &File, size: u64) -> Result<(), WriteError> {
         let mut state = self.state();
-        let metadata = file.metadata()?;
-        let before = metadata.len();
+        let status = FileStatus::of(file)?;
+        let before = status.bytes;
         if size > before {
             check_size(size)?;
         }
         let growth = size.saturating_sub(before);
-        let holes = state.uncharged_holes(&metadata);
+        let holes = state.uncharged_holes(&status);
         state.account.grow(growth)?;
         if let Err(error) = file.set_len(size) {
             state.account.shrink(growth);
@@ -135,7 +133,7 @@ impl Ledger {
         // Holes are cut first: they were never charged, so nothing is given back for them.
         let cut = before.saturating_sub(size);
         state.account.shrink(cut.saturating_sub(holes));
-        state.set_uncharged_holes(&metadata, holes.saturating_sub(cut));
+        state.set_uncharged_holes(&status, holes.saturating_sub(cut));
         Ok(())
     }
 
@@ -168,58 +166,52 @@ impl LedgerState {
         if open.load(Ordering::SeqCst) > 0 {
             return;
         }
-        for gone in self.pending.drain(..).filter_map(|gone| stat_if_unlinked(&gone)) {
-            let holes = match self.holes.remove(&(gone.st_dev, gone.st_ino)) {
-                Some(holes) => holes,
-                None => holes(gone.st_size.unsigned_abs(), gone.st_blocks.unsigned_abs()),
-            };
-            self.account.shrink(gone.st_size.unsigned_abs().saturating_sub(holes));
+        for gone in self.pending.drain(..).filter_map(|gone| status_if_unlinked(&gone)) {
+            let holes = self.holes.remove(&(gone.device, gone.inode)).unwrap_or_else(|| holes(&gone));
+            self.account.shrink(gone.bytes.saturating_sub(holes));
         }
     }
 
     /// Returns the bytes of holes of a file that were never charged. A file that is seen for the first time was not
     /// made by this tool, or is empty.
-    fn uncharged_holes(&self, file: &Metadata) -> u64 {
-        let known = self.holes.get(&(file.dev(), file.ino())).copied();
-        known.unwrap_or_else(|| holes(file.len(), file.blocks())).min(file.len())
+    fn uncharged_holes(&self, file: &FileStatus) -> u64 {
+        let known = self.holes.get(&(file.device, file.inode)).copied();
+        known.unwrap_or_else(|| holes(file)).min(file.bytes)
     }
 
     /// Stores the bytes of holes of a file that were never charged.
-    fn set_uncharged_holes(&mut self, file: &Metadata, holes: u64) {
-        let name = (file.dev(), file.ino());
+    fn set_uncharged_holes(&mut self, file: &FileStatus, holes: u64) {
+        let name = (file.device, file.inode);
         if self.holes.len() < MAX_KNOWN_FILES || self.holes.contains_key(&name) {
             self.holes.insert(name, holes);
         }
     }
 }
 
-/// Returns the bytes of a file without a block on disk. `blocks` are of 512 bytes, as `stat` counts them.
-fn holes(size: u64, blocks: u64) -> u64 {
-    size.saturating_sub(blocks.saturating_mul(512))
+/// Returns the bytes of a file without a block on disk.
+fn holes(file: &FileStatus) -> u64 {
+    file.bytes.saturating_sub(file.allocated_bytes)
 }
 
 /// Returns the maximum bytes of uncharged `holes` that a write from `start` to `end` can fill.
-fn max_filled(file: &Metadata, holes: u64, start: u64, end: u64) -> u64 {
-    if holes == 0 || start >= file.len() || start == end {
+fn max_filled(file: &FileStatus, holes: u64, start: u64, end: u64) -> u64 {
+    if holes == 0 || start >= file.bytes || start == end {
         return 0;
     }
-    let block = file.blksize().max(MIN_BLOCK_BYTES);
+    let block = file.block_bytes.max(MIN_BLOCK_BYTES);
     let first = start.checked_div(block).unwrap_or(0).saturating_mul(block);
-    let last = end.min(file.len()).div_ceil(block).saturating_mul(block);
+    let last = end.min(file.bytes).div_ceil(block).saturating_mul(block);
     last.saturating_sub(first).min(holes)
 }
 
-/// Refuses a file size beyond the `RLIMIT_FSIZE` of this process, for which the kernel would end it with `SIGXFSZ`.
-fn check_size(size: u64) -> Result<(), Errno> {
-    let limit = rustix::process::getrlimit(Resource::Fsize).current;
-    if limit.is_some_and(|limit| size > limit) { Err(Errno::FBIG) } else { Ok(()) }
+/// Refuses a file size beyond the limit of this process, for which the system would end it.
+fn check_size(size: u64) -> Result<(), ErrorCode> {
+    if limits::max_file_bytes().is_some_and(|limit| size > limit) { Err(ErrorCode::FileTooLarge) } else { Ok(()) }
 }
 
 /// Returns the status of a regular file that has no name any more.
-fn stat_if_unlinked(file: &OwnedFd) -> Option<Stat> {
-    let stat = rustix::fs::fstat(file).ok()?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    (is_file && stat.st_nlink == 0).then_some(stat)
+fn status_if_unlinked(file: &File) -> Option<FileStatus> {
+    FileStatus::of(file).ok().filter(|status| status.is_regular && status.links == 0)
 }
 
 /// A change of names in a folder, which holds the lock of its account.
@@ -239,39 +231,36 @@ impl NameChanges<'_> {
         done
     }
 
-    /// Counts a name that was removed. If the file that was opened under it has no other name, its bytes are given
-    /// back.
+    /// Counts a name that was removed. If it was that of a regular file, which is handed over open, and the file has no
+    /// other name, its bytes are given back.
     ///
     /// A file that some call has open still takes up space, so nothing is given back while any is open.
-    pub(crate) fn remove(&mut self, what: OwnedFd) {
+    pub(crate) fn remove(&mut self, file: Option<File>) {
         self.state.account.remove_entry();
-        if stat_if_unlinked(&what).is_some() && self.state.pending.len() < MAX_PENDING_FILES {
-            self.state.pending.push(what);
+        let unlinked = file.filter(|file| status_if_unlinked(file).is_some());
+        if self.state.pending.len() < MAX_PENDING_FILES {
+            self.state.pending.extend(unlinked);
         }
         self.state.settle(self.open);
     }
 }
 
-fn write_all(file: &File, bytes: &[u8], position: Position) -> Result<usize, Errno> {
+fn write_all(file: &File, bytes: &[u8], position: Position) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
         let written = match position {
-            Position::At(offset) => file.write_at(rest, offset + done as u64).map_err(|error| to_errno(&error)),
-            Position::End => rustix::io::pwritev2(file, &[IoSlice::new(rest)], 0, ReadWriteFlags::APPEND),
+            Position::At(offset) => files::write_at(file, rest, offset + done as u64),
+            Position::End => files::append(file, rest),
         };
         match written {
             Ok(0) => break,
             Ok(more) => done += more,
-            Err(Errno::INTR) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }
     }
     Ok(done)
-}
-
-fn to_errno(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]
@@ -335,10 +324,10 @@ mod tests {
     fn charges_a_whole_block_for_one_byte_in_a_hole() {
         let ledger = Ledger::new(Quota::new(MIB, 1).unwrap());
         let file = sparse(64 * MIB);
-        let block = file.metadata().unwrap().blksize().max(4096);
+        let block = FileStatus::of(&file).unwrap().block_bytes.max(4096);
         let written = (0..10_000).take_while(|n| ledger.write(&file, b"x", Position::At(n * block)).is_ok()).count();
         assert_eq!(written as u64, MIB / block);
-        assert!(file.metadata().unwrap().blocks() * 512 <= MIB);
+        assert!(FileStatus::of(&file).unwrap().allocated_bytes <= MIB);
     }
 
     #[test]
@@ -372,7 +361,7 @@ mod tests {
         let seen = File::open(&path).unwrap();
         ledger.change_names(|names| {
             std::fs::remove_file(&path).unwrap();
-            names.remove(seen.into());
+            names.remove(Some(seen));
         });
         assert!(is_spent(ledger.write(&own, b"x", Position::End)));
     }
@@ -386,8 +375,8 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(ledger.write(&file, b"1234567890", Position::At(0)).unwrap(), 10);
         let add =
-            |result: Result<(), Errno>| ledger.change_names(|names| names.add(|| result.map_err(WriteError::from)));
-        assert!(!is_spent(add(Err(Errno::EXIST))));
+            |result: Result<(), ErrorCode>| ledger.change_names(|names| names.add(|| result.map_err(WriteError::from)));
+        assert!(!is_spent(add(Err(ErrorCode::Exist))));
         assert!(add(Ok(())).is_ok());
         assert!(is_spent(add(Ok(()))));
     }
@@ -405,7 +394,7 @@ mod tests {
             let seen = File::open(&path).unwrap();
             ledger.change_names(|names| {
                 std::fs::remove_file(&path).unwrap();
-                names.remove(seen.into());
+                names.remove(Some(seen));
             });
         };
         fill().unwrap();

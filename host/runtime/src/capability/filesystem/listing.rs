@@ -1,10 +1,10 @@
 //! Listings of folders, read in batches.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::io;
 
-use rustix::fs::{AtFlags, Dir, FileType};
-use rustix::io::Errno;
+use cap_fs_ext::FileTypeExt as _;
+use cap_std::fs::{DirEntry, FileType, ReadDir};
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorType, DirectoryEntry, ErrorCode, HostDirectoryEntryStream,
@@ -14,6 +14,7 @@ use wasmtime_wasi::p2::{FsResult, ReaddirIterator};
 use super::attempt::Attempt;
 use super::call_files::{MAX_LISTED_NAMES, Slot};
 use super::view::{FilesView, shut_down_error};
+use crate::file_pool::OpenSlot;
 
 /// Maximum number of names in a batch.
 const MAX_BATCH_NAMES: usize = 128;
@@ -28,9 +29,9 @@ pub(super) struct Listing {
 
 /// The open folder that names are read from.
 pub(super) struct Source {
-    dir: Dir,
+    entries: ReadDir,
     /// Dropped after the folder is closed.
-    _slot: Arc<Slot>,
+    _slots: (Slot, OpenSlot),
 }
 
 /// A batch of names, and the source of further ones.
@@ -40,8 +41,8 @@ pub(super) struct Batch {
 }
 
 impl Listing {
-    pub(super) fn new(dir: Dir, slot: Slot, attempt: Attempt) -> Self {
-        Self { ready: VecDeque::new(), source: Some(Source { dir, _slot: Arc::new(slot) }), attempt }
+    pub(super) fn new(entries: ReadDir, slots: (Slot, OpenSlot), attempt: Attempt) -> Self {
+        Self { ready: VecDeque::new(), source: Some(Source { entries, _slots: slots }), attempt }
     }
 
     /// Takes the next name that was read already.
@@ -65,49 +66,43 @@ impl Source {
     pub(super) fn read(mut self) -> Batch {
         let mut names = VecDeque::with_capacity(MAX_BATCH_NAMES);
         while names.len() < MAX_BATCH_NAMES {
-            match self.dir.read() {
+            match self.entries.next() {
                 None => return Batch { names, source: None },
-                Some(Err(errno)) => {
-                    names.push_back(Err(std::io::Error::from(errno).into()));
+                Some(Err(error)) => {
+                    names.push_back(Err(error.into()));
                     return Batch { names, source: None };
                 }
-                Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
-                Some(Ok(entry)) => names.extend(self.entry(&entry).transpose()),
+                Some(Ok(entry)) => names.extend(convert(&entry).transpose()),
             }
         }
         Batch { names, source: Some(self) }
     }
+}
 
-    /// Converts an entry; `None` if it was removed meanwhile.
-    fn entry(&self, entry: &rustix::fs::DirEntry) -> Result<Option<DirectoryEntry>, ErrorCode> {
-        let kind = match entry.file_type() {
-            // Not every file system provides the type here.
-            FileType::Unknown => match self.stat_type(entry) {
-                Err(Errno::NOENT) => return Ok(None),
-                result => result.map_err(std::io::Error::from)?,
-            },
-            known => known,
-        };
-        let name = entry.file_name().to_str().map_err(|_| ErrorCode::IllegalByteSequence)?.to_owned();
-        Ok(Some(DirectoryEntry { type_: to_descriptor_type(kind), name }))
-    }
-
-    fn stat_type(&self, entry: &rustix::fs::DirEntry) -> Result<FileType, Errno> {
-        let stat = rustix::fs::statat(self.dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(FileType::from_raw_mode(stat.st_mode))
-    }
+/// Converts an entry; `None` if it was removed meanwhile.
+fn convert(entry: &DirEntry) -> Result<Option<DirectoryEntry>, ErrorCode> {
+    let type_ = match to_descriptor_type(entry.file_type()?) {
+        // Not every file system provides the type here.
+        DescriptorType::Unknown => match entry.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            metadata => to_descriptor_type(metadata?.file_type()),
+        },
+        known => known,
+    };
+    let name = entry.file_name().into_string().map_err(|_| ErrorCode::IllegalByteSequence)?;
+    Ok(Some(DirectoryEntry { type_, name }))
 }
 
 fn to_descriptor_type(kind: FileType) -> DescriptorType {
     match kind {
-        FileType::RegularFile => DescriptorType::RegularFile,
-        FileType::Directory => DescriptorType::Directory,
-        FileType::Symlink => DescriptorType::SymbolicLink,
-        FileType::Fifo => DescriptorType::Fifo,
-        FileType::Socket => DescriptorType::Socket,
-        FileType::CharacterDevice => DescriptorType::CharacterDevice,
-        FileType::BlockDevice => DescriptorType::BlockDevice,
-        FileType::Unknown => DescriptorType::Unknown,
+        kind if kind.is_file() => DescriptorType::RegularFile,
+        kind if kind.is_dir() => DescriptorType::Directory,
+        kind if kind.is_symlink() => DescriptorType::SymbolicLink,
+        kind if kind.is_fifo() => DescriptorType::Fifo,
+        kind if kind.is_socket() => DescriptorType::Socket,
+        kind if kind.is_char_device() => DescriptorType::CharacterDevice,
+        kind if kind.is_block_device() => DescriptorType::BlockDevice,
+        _ => DescriptorType::Unknown,
     }
 }
 

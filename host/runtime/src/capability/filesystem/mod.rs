@@ -2,7 +2,7 @@
 //! folder to start from.
 //!
 //! Operations on open files and on metadata are delegated to wasmtime's own functions. Everything that opens, creates,
-//! changes, removes or lists is implemented here: the kernel resolves paths beneath the granted folder; pipes, sockets
+//! changes, removes or lists is implemented here, on directories of cap-std: paths are resolved beneath the granted folder; pipes, sockets
 //! and devices are never opened; growth is charged to the folder's account first; and the number of open files and of
 //! listed names is bounded. All of it blocks only threads for file work.
 
@@ -17,6 +17,7 @@ mod listing;
 mod names;
 mod protected_set;
 mod resolve;
+mod resolver;
 mod scratch;
 mod scratch_root;
 mod stream;

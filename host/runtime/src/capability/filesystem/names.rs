@@ -1,14 +1,13 @@
 //! Changes of names in a folder: creating, removing, moving and linking, each charged to the folder's account.
 
-use std::os::fd::{AsFd, OwnedFd};
-
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::Metadata;
 use fumehood_core::permission::files::{Protection, QuotaExceeded};
-use rustix::fs::{AtFlags, FileType, Mode};
-use rustix::io::Errno;
 
 use super::ledger::{Ledger, WriteError};
 use super::protected_set::ProtectedSet;
-use super::resolve::{self, OpenOptions, OpenedFile, ResolveError, file_type};
+use super::resolve::{Base, ErrorCode, NamedEntry, OpenOptions, OpenedFile, ResolveError};
+use super::resolver::is_same;
 
 /// An error of a change that was not made.
 #[derive(Debug)]
@@ -29,9 +28,15 @@ impl From<ResolveError> for ChangeError {
     }
 }
 
-impl From<Errno> for ChangeError {
-    fn from(errno: Errno) -> Self {
-        Self::Path(errno.into())
+impl From<std::io::Error> for ChangeError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Path(error.into())
+    }
+}
+
+impl From<ErrorCode> for ChangeError {
+    fn from(code: ErrorCode) -> Self {
+        Self::Path(code.into())
     }
 }
 
@@ -55,15 +60,15 @@ impl From<QuotaExceeded> for ChangeError {
 
 /// Opens a file, and creates it if it does not exist. With `exclusive`, fails if it exists.
 pub(crate) fn open_or_create(
-    folder: impl AsFd,
+    folder: Base<'_>,
     (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
     options: OpenOptions,
     exclusive: bool,
 ) -> Result<OpenedFile, ChangeError> {
     if !exclusive {
-        match protected.open(&folder, path, options) {
-            Err(ChangeError::Path(ResolveError::System(Errno::NOENT))) => {}
+        match protected.open(folder, path, options) {
+            Err(ChangeError::Path(ResolveError::System(ErrorCode::NoEntry))) => {}
             ended => return ended,
         }
     }
@@ -72,43 +77,42 @@ pub(crate) fn open_or_create(
 
 /// Creates a folder.
 pub(crate) fn create_folder(
-    folder: impl AsFd,
+    folder: Base<'_>,
     (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
 ) -> Result<(), ChangeError> {
-    let new = resolve::resolve_parent(folder, path)?;
+    let new = folder.parent_of(path)?;
     protected.check_name(&new)?;
-    ledger
-        .change_names(|names| names.add(|| Ok(rustix::fs::mkdirat(&new.parent, new.name, Mode::from_raw_mode(0o777))?)))
+    ledger.change_names(|names| names.add(|| Ok(new.dir().create_dir(new.name)?)))
 }
 
 /// Removes an empty folder.
 pub(crate) fn remove_folder(
-    folder: impl AsFd,
+    folder: Base<'_>,
     (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
 ) -> Result<(), ChangeError> {
-    let old = resolve::resolve_parent(folder, path)?;
+    let old = folder.parent_of(path)?;
     protected.check_name(&old)?;
     ledger.change_names(|names| {
-        let removed = old.open_entry()?;
-        rustix::fs::unlinkat(&old.parent, old.name, AtFlags::REMOVEDIR)?;
-        names.remove(removed);
+        old.look()?;
+        old.dir().remove_dir(old.name)?;
+        names.remove(None);
         Ok(())
     })
 }
 
 /// Removes the name of a file or of a link.
 pub(crate) fn remove_file(
-    folder: impl AsFd,
+    folder: Base<'_>,
     (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
 ) -> Result<(), ChangeError> {
-    let old = resolve::resolve_parent(folder, path)?.without_trailing_slash()?;
+    let old = folder.parent_of(path)?.without_trailing_slash()?;
     protected.check_name(&old)?;
     ledger.change_names(|names| {
-        let removed = old.open_entry()?;
-        rustix::fs::unlinkat(&old.parent, old.name, AtFlags::empty())?;
+        let removed = old.handle(old.look()?);
+        old.dir().remove_file_or_symlink(old.name)?;
         names.remove(removed);
         Ok(())
     })
@@ -116,32 +120,31 @@ pub(crate) fn remove_file(
 
 /// Moves a name within one granted folder.
 pub(crate) fn rename(
-    from: impl AsFd,
+    from: Base<'_>,
     old: &str,
-    to: impl AsFd,
+    to: Base<'_>,
     new: &str,
     (ledger, protected): (&Ledger, &ProtectedSet),
 ) -> Result<(), ChangeError> {
-    let (old, new) = (resolve::resolve_parent(from, old)?, resolve::resolve_parent(to, new)?);
+    let (old, new) = (from.parent_of(old)?, to.parent_of(new)?);
     protected.check_name(&old)?;
     protected.check_name(&new)?;
     ledger.change_names(|names| {
-        let moved = old.open_entry()?;
-        check_moved_link(&moved)?;
-        if old.has_trailing_slash || new.has_trailing_slash {
-            check_is_folder(&moved)?;
+        let moved = old.look()?.metadata;
+        check_moved_link(&old, &moved)?;
+        if (old.has_trailing_slash || new.has_trailing_slash) && !moved.is_dir() {
+            return Err(ErrorCode::NotDirectory.into());
         }
-        let replaced = match new.open_entry() {
-            Ok(there) => Some(there),
-            Err(ResolveError::System(Errno::NOENT)) => None,
+        let replaced = match new.look() {
+            // Two names of one file: rename(2) does nothing, and both remain.
+            Ok(there) if is_same(&there.metadata, &moved) => None,
+            Ok(there) => Some(new.handle(there)),
+            Err(ResolveError::System(ErrorCode::NoEntry)) => None,
             Err(failure) => return Err(failure.into()),
         };
-        rustix::fs::renameat(&old.parent, old.name, &new.parent, new.name)?;
-        match replaced {
-            // Two names of one file: rename(2) does nothing, and both remain.
-            Some(there) if is_same(&there, &moved)? => {}
-            Some(there) => names.remove(there),
-            None => {}
+        old.dir().rename(old.name, &new.dir(), new.name)?;
+        if let Some(there) = replaced {
+            names.remove(there);
         }
         Ok(())
     })
@@ -149,24 +152,22 @@ pub(crate) fn rename(
 
 /// Creates a hard link within one granted folder.
 pub(crate) fn link(
-    from: impl AsFd,
+    from: Base<'_>,
     old: &str,
-    to: impl AsFd,
+    to: Base<'_>,
     new: &str,
     (ledger, protected): (&Ledger, &ProtectedSet),
 ) -> Result<(), ChangeError> {
-    let old = resolve::resolve_parent(from, old)?.without_trailing_slash()?;
-    let new = resolve::resolve_parent(to, new)?.without_trailing_slash()?;
+    let old = from.parent_of(old)?.without_trailing_slash()?;
+    let new = to.parent_of(new)?.without_trailing_slash()?;
     protected.check_name(&old)?;
     protected.check_name(&new)?;
     ledger.change_names(|names| {
-        let linked = old.open_entry()?;
+        let linked = old.look()?.metadata;
         protected.check_identity(&linked)?;
-        check_moved_link(&linked)?;
-        names.add(|| {
-            // Without a flag it does not follow the old name if it is a link.
-            Ok(rustix::fs::linkat(&old.parent, old.name, &new.parent, new.name, AtFlags::empty())?)
-        })
+        check_moved_link(&old, &linked)?;
+        // The old name is not followed if it is a link.
+        names.add(|| Ok(old.dir().hard_link(old.name, &new.dir(), new.name)?))
     })
 }
 
@@ -175,15 +176,15 @@ pub(crate) fn link(
 /// Folders above a link can be moved or replaced later, so that a link with `..` in it could come to point outside. The
 /// sandbox would not follow it; other programs would.
 pub(crate) fn symlink(
-    folder: impl AsFd,
+    folder: Base<'_>,
     target: &str,
     (ledger, protected): (&Ledger, &ProtectedSet),
     path: &str,
 ) -> Result<(), ChangeError> {
-    let new = resolve::resolve_parent(folder, path)?.without_trailing_slash()?;
+    let new = folder.parent_of(path)?.without_trailing_slash()?;
     protected.check_name(&new)?;
     check_target(target.as_bytes())?;
-    ledger.change_names(|names| names.add(|| Ok(rustix::fs::symlinkat(target, &new.parent, new.name)?)))
+    ledger.change_names(|names| names.add(|| Ok(new.dir().symlink(target, new.name)?)))
 }
 
 fn check_target(target: &[u8]) -> Result<(), ChangeError> {
@@ -193,21 +194,9 @@ fn check_target(target: &[u8]) -> Result<(), ChangeError> {
 
 /// Checks the target of a link that is about to get another name. A link that the tool did not make may point outside
 /// as long as it stays where it is.
-fn check_moved_link(moved: &OwnedFd) -> Result<(), ChangeError> {
-    match file_type(moved)? {
-        FileType::Symlink => check_target(rustix::fs::readlinkat(moved, "", Vec::new())?.as_bytes()),
-        _ => Ok(()),
+fn check_moved_link(named: &NamedEntry<'_>, moved: &Metadata) -> Result<(), ChangeError> {
+    if !moved.file_type().is_symlink() {
+        return Ok(());
     }
-}
-
-fn check_is_folder(what: &OwnedFd) -> Result<(), ChangeError> {
-    match file_type(what)? {
-        FileType::Directory => Ok(()),
-        _ => Err(Errno::NOTDIR.into()),
-    }
-}
-
-fn is_same(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
-    let (one, other) = (rustix::fs::fstat(one)?, rustix::fs::fstat(other)?);
-    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+    check_target(named.dir().read_link_contents(named.name)?.as_os_str().as_encoded_bytes())
 }

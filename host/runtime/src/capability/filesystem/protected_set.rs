@@ -5,17 +5,18 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::fs::File;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use cap_fs_ext::{DirExt as _, MetadataExt as _, SystemTimeSpec};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata};
 use fumehood_core::permission::files::{FileId, FileRole, FileUse, FolderEntry, ProtectedFile, ProtectedFiles};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timestamps};
-use rustix::io::Errno;
 
 use super::names::ChangeError;
-use super::resolve::{self, NamedEntry, OpenOptions, OpenedFile, ResolveError, file_type};
+use super::resolve::{Base, ErrorCode, NamedEntry, OpenOptions, OpenedFile, ResolveError};
 
 /// Maximum number of links that are followed for one path, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -45,18 +46,18 @@ impl ProtectedSet {
     }
 
     /// Opens a file or a folder that exists, unless the file is protected against that use.
-    pub(super) fn open(&self, folder: impl AsFd, path: &str, options: OpenOptions) -> Result<OpenedFile, ChangeError> {
+    pub(super) fn open(&self, folder: Base<'_>, path: &str, options: OpenOptions) -> Result<OpenedFile, ChangeError> {
         let files = self.files();
         let wanted = if options.write { FileUse::Change } else { FileUse::Read };
         for _ in 0..MAX_ATTEMPTS {
-            let opened = resolve::open(&folder, path, options)?;
+            let opened = folder.open(path, options)?;
             if files.is_empty() || opened.is_dir {
                 return Ok(opened);
             }
-            let id = id_of(&opened.file)?;
-            match PathEnd::find(&folder, path, options.follow)? {
-                PathEnd::Name { parent, name, id: there } if there == id => {
-                    files.check_use(wanted, id, id_of(&parent)?, name.as_bytes())?;
+            let id = id_of(&Metadata::from_file(&opened.file)?);
+            match PathEnd::find(folder, path, options.follow)? {
+                PathEnd::Name { parent, name, id: there, .. } if there == id => {
+                    files.check_use(wanted, id, parent, name.as_bytes())?;
                     return Ok(opened);
                 }
                 // The file was replaced in between.
@@ -68,28 +69,17 @@ impl ProtectedSet {
                 }
             }
         }
-        Err(Errno::AGAIN.into())
+        Err(ErrorCode::Io.into())
     }
 
     /// Creates a file that does not exist.
-    pub(super) fn create(
-        &self,
-        folder: impl AsFd,
-        path: &str,
-        options: OpenOptions,
-    ) -> Result<OpenedFile, ChangeError> {
+    pub(super) fn create(&self, folder: Base<'_>, path: &str, options: OpenOptions) -> Result<OpenedFile, ChangeError> {
         if self.files().is_empty() {
-            return Ok(resolve::create(folder, path, options)?);
+            return Ok(folder.create(path, options)?);
         }
-        let new = match resolve::resolve_parent(folder, path) {
-            Err(ResolveError::System(Errno::INVAL)) => return Err(Errno::EXIST.into()),
-            found => found?,
-        };
-        if new.has_trailing_slash {
-            return Err(Errno::ISDIR.into());
-        }
+        let new = folder.new_file(path)?;
         self.check_name(&new)?;
-        Ok(resolve::create(&new.parent, new.name, options)?)
+        Ok(new.create(options)?)
     }
 
     /// Refuses to create, remove, replace or move a protected name.
@@ -98,16 +88,21 @@ impl ProtectedSet {
         if files.is_empty() {
             return Ok(());
         }
-        Ok(files.check_name(id_of(&named.parent)?, named.name.as_bytes())?)
+        Ok(files.check_name(id_of(&named.parent_metadata()?), named.name.as_bytes())?)
     }
 
-    /// Refuses to change an open file, or to give it another name, if it is protected.
-    pub(super) fn check_identity(&self, file: impl AsFd) -> Result<(), ChangeError> {
+    /// Refuses to change an open file if it is protected.
+    pub(super) fn check_file(&self, file: &File) -> Result<(), ChangeError> {
+        if self.files().is_empty() { Ok(()) } else { self.check_identity(&Metadata::from_file(file)?) }
+    }
+
+    /// Refuses to change a file, or to give it another name, if it is protected.
+    pub(super) fn check_identity(&self, file: &Metadata) -> Result<(), ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(());
         }
-        let id = id_of(file)?;
+        let id = id_of(file);
         Ok(files.check_use(FileUse::Change, id, id, b"")?)
     }
 
@@ -115,23 +110,23 @@ impl ProtectedSet {
     /// does not end with a name.
     pub(super) fn set_times(
         &self,
-        folder: impl AsFd,
+        folder: Base<'_>,
         path: &str,
         follow: bool,
-        times: &Timestamps,
+        (accessed, modified): (Option<SystemTimeSpec>, Option<SystemTimeSpec>),
     ) -> Result<bool, ChangeError> {
         let files = self.files();
         if files.is_empty() {
             return Ok(false);
         }
-        match PathEnd::find(&folder, path, follow) {
-            Ok(PathEnd::Name { parent, name, id }) => {
-                files.check_use(FileUse::Change, id, id_of(&parent)?, name.as_bytes())?;
-                rustix::fs::utimensat(&parent, name.as_str(), times, AtFlags::SYMLINK_NOFOLLOW)?;
+        match PathEnd::find(folder, path, follow) {
+            Ok(PathEnd::Name { dir, parent, name, id }) => {
+                files.check_use(FileUse::Change, id, parent, name.as_bytes())?;
+                dir.set_symlink_times(&name, accessed, modified)?;
                 Ok(true)
             }
-            Ok(PathEnd::Unnamed) => Err(Errno::ILSEQ.into()),
-            Err(ResolveError::System(Errno::INVAL)) => Ok(false),
+            Ok(PathEnd::Unnamed) => Err(ErrorCode::IllegalByteSequence.into()),
+            Err(ResolveError::System(ErrorCode::Invalid)) => Ok(false),
             Err(failure) => Err(failure.into()),
         }
     }
@@ -140,7 +135,9 @@ impl ProtectedSet {
 /// The end of a path, after the links at its end were followed.
 enum PathEnd {
     Name {
-        parent: OwnedFd,
+        dir: Dir,
+        /// The identity of `dir`.
+        parent: FileId,
         name: String,
         id: FileId,
     },
@@ -149,24 +146,28 @@ enum PathEnd {
 }
 
 impl PathEnd {
-    fn find(folder: impl AsFd, path: &str, follow: bool) -> Result<Self, ResolveError> {
+    fn find(folder: Base<'_>, path: &str, follow: bool) -> Result<Self, ResolveError> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let named = resolve::resolve_parent(&folder, &path)?;
-            let seen = named.open_entry()?;
-            if !follow || file_type(&seen)? != FileType::Symlink {
-                let (name, id) = (named.name.to_owned(), id_of(&seen)?);
-                return Ok(Self::Name { parent: named.parent, name, id });
+            let named = folder.parent_of(&path)?;
+            let seen = named.look()?.metadata;
+            if !follow || !seen.file_type().is_symlink() {
+                let (name, parent) = (named.name.to_owned(), id_of(&named.parent_metadata()?));
+                return Ok(Self::Name { parent, name, id: id_of(&seen), dir: named.into_dir() });
             }
-            let target = rustix::fs::readlinkat(&seen, "", Vec::new())?;
-            let Ok(target) = target.to_str() else { return Ok(Self::Unnamed) };
+            let target = match named.dir().read_link_contents(named.name) {
+                // The link was replaced after it was looked at.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => continue,
+                target => target?,
+            };
+            let Some(target) = target.to_str() else { return Ok(Self::Unnamed) };
             // The kernel resolves it from the folder of the link, through any links that lead there.
             path = match path.trim_end_matches('/').rsplit_once('/') {
                 Some((before, _)) if !target.starts_with('/') => format!("{before}/{target}"),
                 _ => target.to_owned(),
             };
         }
-        Err(ResolveError::System(Errno::LOOP))
+        Err(ErrorCode::Loop.into())
     }
 }
 
@@ -179,30 +180,30 @@ fn survey(path: &Path, role: FileRole) -> ProtectedFile {
     found
 }
 
-fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
-    let root = || open_folder(CWD, Path::new("/"));
+fn follow(path: &Path, found: &mut ProtectedFile) -> io::Result<()> {
+    let root = || Dir::open_ambient_dir(path.ancestors().last().unwrap_or(path), ambient_authority());
     let mut folder = root()?;
     let mut rest: VecDeque<OsString> = split_path(path);
     let mut links = 0;
     while let Some(step) = rest.pop_front() {
         if step == ".." {
-            folder = open_folder(&folder, Path::new(".."))?;
+            folder = folder.open_parent_dir(ambient_authority())?;
             continue;
         }
-        let name = FolderEntry { folder: id_of(&folder)?, name: step.as_bytes().to_vec() };
+        let parent = id_of(&folder.dir_metadata()?);
         let is_last = rest.is_empty();
+        let name = FolderEntry { folder: parent, name: step.as_encoded_bytes().to_vec() };
         if is_last { &mut found.names } else { &mut found.way }.push(name);
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let seen = rustix::fs::openat(&folder, step.as_os_str(), flags, Mode::empty())?;
+        let seen = folder.symlink_metadata(&step)?;
         if is_last {
-            found.ids.push(id_of(&seen)?);
+            found.ids.push(id_of(&seen));
         }
-        if file_type(&seen)? == FileType::Symlink {
+        if seen.file_type().is_symlink() {
             links += 1;
             if links > MAX_LINKS {
-                return Err(Errno::LOOP);
+                return Err(io::Error::other("too many links"));
             }
-            let target = PathBuf::from(OsString::from_vec(rustix::fs::readlinkat(&seen, "", Vec::new())?.into_bytes()));
+            let target = folder.read_link_contents(&step)?;
             if target.is_absolute() {
                 folder = root()?;
             }
@@ -210,7 +211,7 @@ fn follow(path: &Path, found: &mut ProtectedFile) -> Result<(), Errno> {
             further.append(&mut rest);
             rest = further;
         } else if !is_last {
-            folder = seen;
+            folder = folder.open_dir_nofollow(&step)?;
         }
     }
     Ok(())
@@ -236,14 +237,8 @@ pub(super) fn canonicalize_existing(path: &Path) -> PathBuf {
     absolute
 }
 
-fn open_folder(at: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(at, path, flags, Mode::empty())
-}
-
-fn id_of(file: impl AsFd) -> Result<FileId, Errno> {
-    let stat = rustix::fs::fstat(file)?;
-    Ok(FileId { device: stat.st_dev, inode: stat.st_ino })
+fn id_of(file: &Metadata) -> FileId {
+    FileId { device: file.dev(), inode: file.ino() }
 }
 
 #[cfg(test)]

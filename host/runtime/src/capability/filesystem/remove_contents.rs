@@ -1,32 +1,26 @@
 //! Removal of everything in a folder, beneath it and nowhere else.
 
-use std::ffi::CStr;
-use std::os::fd::AsFd;
+use std::ffi::OsStr;
+use std::io;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
-use rustix::io::Errno;
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::Dir;
 
-/// Removes everything in a folder, and follows no link. Uses three descriptors, however deep the folder is.
+/// Removes everything in a folder, and follows no link. Uses few descriptors, however deep the folder is.
 ///
 /// Folders that lie deeper are moved up until they can be removed.
-pub(super) fn remove_contents(root: impl AsFd) -> Result<(), Errno> {
+pub(super) fn remove_contents(root: &Dir) -> io::Result<()> {
     let mut moved = 0_u64;
     loop {
         let mut found = false;
-        for entry in Dir::read_from(&root)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if is_self_or_parent(name) {
-                continue;
-            }
+        for entry in root.entries()? {
+            let name = entry?.file_name();
             found = true;
-            if rustix::fs::unlinkat(&root, name, AtFlags::empty()).is_ok() {
+            if root.remove_file_or_symlink(&name).is_ok() {
                 continue;
             }
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let folder = rustix::fs::openat(&root, name, flags, Mode::empty())?;
-            empty_folder(&folder, &root, &mut moved)?;
-            rustix::fs::unlinkat(&root, name, AtFlags::REMOVEDIR)?;
+            empty_folder(&root.open_dir_nofollow(&name)?, root, &mut moved)?;
+            root.remove_dir(&name)?;
         }
         if !found {
             return Ok(());
@@ -35,54 +29,50 @@ pub(super) fn remove_contents(root: impl AsFd) -> Result<(), Errno> {
 }
 
 /// Empties one folder: removes its entries, and moves up those that are not empty.
-fn empty_folder(folder: impl AsFd, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
-    for entry in Dir::read_from(&folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_gone = is_self_or_parent(name)
-            || rustix::fs::unlinkat(&folder, name, AtFlags::empty()).is_ok()
-            || rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).is_ok();
+fn empty_folder(folder: &Dir, root: &Dir, moved: &mut u64) -> io::Result<()> {
+    for entry in folder.entries()? {
+        let name = entry?.file_name();
+        let is_gone = folder.remove_file_or_symlink(&name).is_ok() || folder.remove_dir(&name).is_ok();
         if !is_gone {
-            move_up(&folder, name, &root, moved)?;
+            move_up(folder, &name, root, moved)?;
         }
     }
     Ok(())
 }
 
 /// Moves a folder into `root`, under a name that is not in use.
-fn move_up(folder: impl AsFd, name: &CStr, root: impl AsFd, moved: &mut u64) -> Result<(), Errno> {
+fn move_up(folder: &Dir, name: &OsStr, root: &Dir, moved: &mut u64) -> io::Result<()> {
     loop {
         *moved += 1;
-        match rustix::fs::renameat_with(&folder, name, &root, format!("~{moved}"), RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => {}
-            ended => return ended,
+        let free = format!("~{moved}");
+        match root.symlink_metadata(&free) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return folder.rename(name, root, &free),
+            Ok(_) => {}
+            Err(error) => return Err(error),
         }
     }
-}
-
-pub(super) fn is_self_or_parent(name: &CStr) -> bool {
-    matches!(name.to_bytes(), b"." | b"..")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
+    use cap_std::ambient_authority;
 
     #[test]
     fn removes_deep_folders_and_follows_no_link() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("canary"), "alive").unwrap();
         let root = tempfile::tempdir().unwrap();
-        let mut deep = File::open(root.path()).unwrap();
+        let top = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        let mut deep = top.try_clone().unwrap();
         for level in 0..2000 {
-            std::os::unix::fs::symlink(outside.path(), root.path().join(format!("l{level}"))).unwrap();
-            rustix::fs::mkdirat(&deep, "d", Mode::from_raw_mode(0o700)).unwrap();
-            rustix::fs::symlinkat(outside.path(), &deep, "link").unwrap_or_default();
-            deep = rustix::fs::openat(&deep, "d", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap().into();
+            top.symlink_contents(outside.path(), format!("l{level}")).unwrap();
+            deep.create_dir("d").unwrap();
+            deep.symlink_contents(outside.path(), "link").unwrap();
+            deep = deep.open_dir("d").unwrap();
         }
         std::fs::write(root.path().join("~1"), "in the way").unwrap();
-        remove_contents(File::open(root.path()).unwrap()).unwrap();
+        remove_contents(&top).unwrap();
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
         assert_eq!(std::fs::read_to_string(outside.path().join("canary")).unwrap(), "alive");
     }

@@ -1,39 +1,40 @@
-//! Resolution of a guest's paths beneath a folder, by the kernel alone.
+//! Resolution of a guest's paths beneath a folder, and what is refused whichever way a path is resolved.
 //!
-//! `openat2(2)` follows a path and refuses to leave the folder at any step: by `..`, by a link, by a magic link of the
-//! kernel, or onto another mount. Names are then created, removed and moved relative to their opened parent, one plain
-//! name at a time, and no call here follows that name if it is a link. There is no fallback for kernels without
-//! `openat2` (before 5.6): there the folder is not granted.
+//! A [`Resolver`] follows a path and refuses to leave the folder at any step. Something is looked at before it is opened,
+//! so that pipes and devices never are. Names are created, removed and moved relative to their opened parent, one plain
+//! name at a time, and no operation here follows that name if it is a link.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use cap_std::fs::{Dir, FileType, Metadata};
+use io_lifetimes::views::FilelikeView;
+pub(super) use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-/// Maximum length of a path. The kernel's own limit is the same.
+use super::resolver::{Resolver, Seen, as_dir};
+
+/// Maximum length of a path. The limit of Linux is the same.
 pub(crate) const MAX_PATH_BYTES: usize = 4095;
-/// Maximum number of attempts when the kernel asks to try again because of a concurrent rename. After that, the guest
-/// gets the error and may try again itself.
-const MAX_ATTEMPTS: usize = 32;
 
 /// An error when resolving a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResolveError {
     /// An error of the system.
-    System(Errno),
+    System(ErrorCode),
     /// A path that leads out of the folder.
     Outside,
     /// Something that is neither a file nor a folder.
     Special(FileType),
 }
 
-impl From<Errno> for ResolveError {
-    fn from(errno: Errno) -> Self {
-        match errno {
-            Errno::XDEV => Self::Outside,
-            other => Self::System(other),
-        }
+impl From<std::io::Error> for ResolveError {
+    fn from(error: std::io::Error) -> Self {
+        Self::System(error.into())
+    }
+}
+
+impl From<ErrorCode> for ResolveError {
+    fn from(code: ErrorCode) -> Self {
+        Self::System(code)
     }
 }
 
@@ -53,109 +54,228 @@ pub(crate) struct OpenedFile {
     pub(crate) is_dir: bool,
 }
 
-/// Opens a file or a folder that exists.
-///
-/// Its type is read first, with `O_PATH`: opening a pipe or a device can block for ever, or have side effects.
-pub(crate) fn open(folder: impl AsFd, path: &str, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
-    let follow = if options.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-    let seen = resolve(&folder, path, OFlags::PATH | follow, Mode::empty())?;
-    let kind = file_type(&seen)?;
-    match kind {
-        FileType::Symlink => return Err(ResolveError::System(Errno::LOOP)),
-        FileType::RegularFile if options.directory => return Err(ResolveError::System(Errno::NOTDIR)),
-        FileType::RegularFile | FileType::Directory => {}
-        special => return Err(ResolveError::Special(special)),
-    }
-    let file = resolve(&folder, path, open_flags(options) | follow, Mode::empty())?;
-    // It may have been replaced in between. Because of `NONBLOCK`, opening it did not block even then.
-    match file_type(&file)? {
-        FileType::RegularFile => Ok(OpenedFile { file: file.into(), is_dir: false }),
-        FileType::Directory => Ok(OpenedFile { file: file.into(), is_dir: true }),
-        special => Err(ResolveError::Special(special)),
-    }
+/// An open folder that paths are resolved beneath. Every path of a guest that is resolved in this crate goes through it;
+/// those of `stat_at` and the other delegated methods are resolved by wasmtime.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Base<'a> {
+    pub(crate) folder: &'a File,
+    pub(crate) resolver: Resolver,
 }
 
-/// Creates a file that does not exist. A link of that name counts as existing, wherever it points.
-pub(crate) fn create(folder: impl AsFd, path: &str, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
-    let flags = open_flags(options) | OFlags::CREATE | OFlags::EXCL;
-    let file = resolve(&folder, path, flags, Mode::from_raw_mode(0o666))?;
-    Ok(OpenedFile { file: file.into(), is_dir: false })
-}
+impl Base<'_> {
+    /// Opens a file or a folder that exists.
+    ///
+    /// Its type is read first: opening a pipe or a device can block for ever, or have side effects.
+    pub(crate) fn open(self, path: &str, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
+        check_length(path)?;
+        let seen = self.resolver.look(self.folder, path, options.follow)?;
+        check_kind(&seen.metadata, options)?;
+        let file = self.resolver.open(self.folder, path, options)?;
+        // It may have been replaced in between. Opening it did not block even then.
+        let metadata = Metadata::from_file(&file)?;
+        check_kind(&metadata, options)?;
+        Ok(OpenedFile { file, is_dir: metadata.is_dir() })
+    }
 
-fn open_flags(options: OpenOptions) -> OFlags {
-    let access = match (options.read, options.write) {
-        (true, true) => OFlags::RDWR,
-        (false, true) => OFlags::WRONLY,
-        _ => OFlags::RDONLY,
-    };
-    let directory = if options.directory { OFlags::DIRECTORY } else { OFlags::empty() };
-    access | directory | OFlags::NONBLOCK | OFlags::NOCTTY
+    /// Creates a file that does not exist. A link of that name counts as existing, wherever it points.
+    pub(crate) fn create(self, path: &str, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
+        check_length(path)?;
+        match self.resolver {
+            Resolver::Kernel => {
+                Ok(OpenedFile { file: self.resolver.create(self.folder, path, options)?, is_dir: false })
+            }
+            // The parent is compared with the folder before anything is created in it.
+            Resolver::Library => self.new_file(path)?.create(options),
+        }
+    }
+
+    /// Resolves all but the last part of the path of a file that is to be created.
+    pub(crate) fn new_file(self, path: &str) -> Result<NamedEntry<'_>, ResolveError> {
+        let new = match self.parent_of(path) {
+            Err(ResolveError::System(ErrorCode::Invalid)) => return Err(ErrorCode::Exist.into()),
+            found => found?,
+        };
+        if new.has_trailing_slash { Err(ErrorCode::IsDirectory.into()) } else { Ok(new) }
+    }
+
+    /// Resolves all but the last part of a path.
+    pub(crate) fn parent_of(self, path: &str) -> Result<NamedEntry<'_>, ResolveError> {
+        check_length(path)?;
+        let plain = path.trim_end_matches('/');
+        let (before, name) = plain.rsplit_once('/').map_or((".", plain), |(before, name)| match before {
+            // `/name`: the resolver reports that it leads outside.
+            "" => ("/", name),
+            before => (before, name),
+        });
+        match name {
+            "" if path.starts_with('/') => return Err(ResolveError::Outside),
+            "" => return Err(ErrorCode::NoEntry.into()),
+            // Resolved all the same, so that a path that leads outside is reported as such.
+            "." | ".." => {
+                self.resolver.look(self.folder, plain, true)?;
+                return Err(ErrorCode::Invalid.into());
+            }
+            _ => {}
+        }
+        let parent = self.resolver.open_folder(self.folder, before)?;
+        Ok(NamedEntry { parent, name, resolver: self.resolver, has_trailing_slash: plain.len() < path.len() })
+    }
 }
 
 /// A name and its opened parent folder.
 pub(crate) struct NamedEntry<'a> {
-    pub(crate) parent: OwnedFd,
+    parent: File,
     pub(crate) name: &'a str,
+    resolver: Resolver,
     /// True if the path ended with a slash, which only a folder allows.
     pub(crate) has_trailing_slash: bool,
 }
 
-/// Resolves all but the last part of a path.
-pub(crate) fn resolve_parent<'a>(folder: impl AsFd, path: &'a str) -> Result<NamedEntry<'a>, ResolveError> {
-    let plain = path.trim_end_matches('/');
-    let (before, name) = plain.rsplit_once('/').map_or((".", plain), |(before, name)| match before {
-        // `/name`: the kernel reports that it leads outside.
-        "" => ("/", name),
-        before => (before, name),
-    });
-    match name {
-        "" if path.starts_with('/') => return Err(ResolveError::Outside),
-        "" => return Err(ResolveError::System(Errno::NOENT)),
-        // Resolved all the same, so that a path that leads outside is reported as such.
-        "." | ".." => {
-            resolve(&folder, plain, OFlags::PATH, Mode::empty())?;
-            return Err(ResolveError::System(Errno::INVAL));
-        }
-        _ => {}
-    }
-    let parent = resolve(&folder, before, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-    Ok(NamedEntry { parent, name, has_trailing_slash: plain.len() < path.len() })
-}
-
 impl NamedEntry<'_> {
+    /// Returns the parent, whose operations on the name do not follow it.
+    pub(crate) fn dir(&self) -> FilelikeView<'_, Dir> {
+        as_dir(&self.parent)
+    }
+
+    /// Returns the parent itself.
+    pub(crate) fn into_dir(self) -> Dir {
+        Dir::from_std_file(self.parent)
+    }
+
+    /// Reads the metadata of the parent.
+    pub(crate) fn parent_metadata(&self) -> Result<Metadata, ResolveError> {
+        Ok(Metadata::from_file(&self.parent)?)
+    }
+
     /// Fails if the path ended with a slash.
     pub(crate) fn without_trailing_slash(self) -> Result<Self, ResolveError> {
-        if self.has_trailing_slash { Err(ResolveError::System(Errno::NOTDIR)) } else { Ok(self) }
+        if self.has_trailing_slash { Err(ErrorCode::NotDirectory.into()) } else { Ok(self) }
     }
 
-    /// Returns an `O_PATH` descriptor of the entry, and follows no link.
-    pub(crate) fn open_entry(&self) -> Result<OwnedFd, ResolveError> {
-        Ok(resolve(&self.parent, self.name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?)
+    /// Looks at the entry, and follows no link.
+    pub(crate) fn look(&self) -> Result<Seen, ResolveError> {
+        self.resolver.look(&self.parent, self.name, false)
+    }
+
+    /// Returns a handle of the entry that was seen, if it is a regular file.
+    pub(crate) fn handle(&self, seen: Seen) -> Option<File> {
+        seen.into_handle(&self.parent, self.name)
+    }
+
+    /// Creates a file of that name, which does not exist.
+    pub(crate) fn create(&self, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
+        Ok(OpenedFile { file: self.resolver.create(&self.parent, self.name, options)?, is_dir: false })
     }
 }
 
-/// Opens a path of a guest beneath `folder`. Every path of a guest that is resolved in this crate goes through here;
-/// those of `stat_at` and the other delegated methods are resolved by wasmtime.
-fn resolve(folder: impl AsFd, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-    if path.len() > MAX_PATH_BYTES {
-        return Err(Errno::NAMETOOLONG);
+/// Refuses anything but a regular file or a folder, and a file where a folder is required.
+fn check_kind(metadata: &Metadata, options: OpenOptions) -> Result<(), ResolveError> {
+    match metadata.file_type() {
+        kind if kind.is_symlink() => Err(ErrorCode::Loop.into()),
+        kind if kind.is_file() && options.directory => Err(ErrorCode::NotDirectory.into()),
+        kind if kind.is_file() || kind.is_dir() => Ok(()),
+        special => Err(ResolveError::Special(special)),
     }
-    let rules = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-    for _ in 0..MAX_ATTEMPTS {
-        match rustix::fs::openat2(&folder, path, flags | OFlags::CLOEXEC, mode, rules) {
-            Err(Errno::AGAIN) => {}
-            ended => return ended,
+}
+
+/// Refuses a path that is too long, which a resolver would split before the system refuses it.
+pub(crate) fn check_length(path: &str) -> Result<(), ErrorCode> {
+    if path.len() > MAX_PATH_BYTES { Err(ErrorCode::NameTooLong) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fumehood_platform::files::{create_link, create_pipe};
+
+    const READ: OpenOptions = OpenOptions { follow: true, read: true, write: false, directory: false };
+
+    /// Calls `check` with a folder, once for each resolver.
+    fn with_both(folder: &std::path::Path, check: impl Fn(Base<'_>)) {
+        let folder = File::open(folder).unwrap();
+        for resolver in [Resolver::Kernel, Resolver::Library] {
+            check(Base { folder: &folder, resolver });
         }
     }
-    Err(Errno::INTR)
-}
 
-/// Checks that `openat2` works on this folder: an old kernel does not have it, and a filter may refuse it. Called
-/// when a granted folder is opened.
-pub(crate) fn is_supported(folder: impl AsFd) -> Result<(), Errno> {
-    resolve(folder, ".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).map(drop)
-}
+    fn error(result: Result<impl Sized, ResolveError>) -> ResolveError {
+        result.err().unwrap()
+    }
 
-pub(super) fn file_type(file: impl AsFd) -> Result<FileType, Errno> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
+    #[test]
+    fn both_resolvers_refuse_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        std::fs::create_dir_all(at("in/sub")).unwrap();
+        std::fs::write(at("canary"), "canary").unwrap();
+        std::fs::write(at("in/sub/file"), "file").unwrap();
+        create_pipe(&at("in/pipe")).unwrap();
+        for (target, name) in [("sub/file", "link"), ("../canary", "out"), ("loop", "loop"), ("/etc/passwd", "root")] {
+            create_link(target, &at("in").join(name)).unwrap();
+        }
+        with_both(&at("in"), |base| {
+            for path in ["sub/file", "link", "./sub/../link", "sub"] {
+                assert_eq!(base.open(path, READ).unwrap().is_dir, path == "sub", "{base:?} {path}");
+            }
+            for path in ["..", "../canary", "out", "/etc/passwd", "root", "sub/../../canary"] {
+                assert_eq!(error(base.open(path, READ)), ResolveError::Outside, "{base:?} {path}");
+            }
+            for path in ["../canary", "/etc/passwd", "..", "/", "sub/../.."] {
+                assert_eq!(error(base.parent_of(path)), ResolveError::Outside, "{base:?} {path}");
+            }
+            let code = |path: &str, options| match error(base.open(path, options)) {
+                ResolveError::System(code) => code,
+                other => panic!("{base:?} {path}: {other:?}"),
+            };
+            assert_eq!(code("loop", READ), ErrorCode::Loop);
+            assert_eq!(code("link", OpenOptions { follow: false, ..READ }), ErrorCode::Loop);
+            assert_eq!(code("sub/file", OpenOptions { directory: true, ..READ }), ErrorCode::NotDirectory);
+            assert_eq!(code("sub/file/", READ), ErrorCode::NotDirectory);
+            assert_eq!(code("missing", READ), ErrorCode::NoEntry);
+            assert_eq!(code("", READ), ErrorCode::NoEntry);
+            assert_eq!(code(&"x".repeat(MAX_PATH_BYTES + 1), READ), ErrorCode::NameTooLong);
+            assert!(matches!(error(base.open("pipe", READ)), ResolveError::Special(_)), "{base:?}");
+            let write = OpenOptions { write: true, ..READ };
+            let made = |path: &str| base.create(path, write).map(drop);
+            for path in ["sub", "link", "out", "sub/file"] {
+                assert_eq!(made(path), Err(ErrorCode::Exist.into()), "{base:?} {path}");
+            }
+            assert_eq!(made("../new"), Err(ResolveError::Outside), "{base:?}");
+            made("sub/new").unwrap();
+            std::fs::remove_file(at("in/sub/new")).unwrap();
+        });
+    }
+
+    #[test]
+    fn both_resolvers_refuse_other_devices_and_magic_links() {
+        with_both(std::path::Path::new("/"), |base| {
+            assert_eq!(error(base.open("proc/version", READ)), ResolveError::Outside, "{base:?}");
+            assert_eq!(error(base.parent_of("proc/version")), ResolveError::Outside, "{base:?}");
+            let write = OpenOptions { write: true, ..READ };
+            assert_eq!(error(base.create("proc/new", write)), ResolveError::Outside, "{base:?}");
+        });
+        with_both(std::path::Path::new("/proc/self"), |base| {
+            for path in ["root/etc/passwd", "cwd", "exe"] {
+                assert!(base.open(path, READ).is_err(), "{base:?} {path}");
+            }
+        });
+    }
+
+    #[test]
+    fn entries_are_looked_at_and_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("file"), "file").unwrap();
+        create_link("file", &root.path().join("link")).unwrap();
+        with_both(root.path(), |base| {
+            let file = base.parent_of("file").unwrap();
+            let seen = file.look().unwrap();
+            assert!(seen.metadata.is_file());
+            assert!(file.handle(seen).is_some(), "{base:?}");
+            let link = base.parent_of("link/").unwrap();
+            assert!(link.has_trailing_slash);
+            let seen = link.look().unwrap();
+            assert!(seen.metadata.file_type().is_symlink());
+            assert!(link.handle(seen).is_none(), "a link has no bytes of its own");
+        });
+    }
 }

@@ -8,6 +8,7 @@ use fumehood_core::permission::files::{Quota, SCRATCH};
 use super::folder::OpenFolder;
 use super::protected_set::ProtectedSet;
 use super::remove_contents::remove_contents;
+use super::resolver::as_dir;
 use super::scratch_root::{ScratchRoot, ScratchSpace};
 use crate::file_pool::FilePool;
 use crate::host_failure::HostFailure;
@@ -67,7 +68,7 @@ struct RemoveOnDrop {
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         // Files that cannot be removed stay in a folder that only this user may enter. The next start tries again.
-        let _emptied = remove_contents(&*self.folder.dir.dir);
+        let _emptied = remove_contents(&as_dir(&self.folder.dir.dir));
         self.space.remove();
     }
 }

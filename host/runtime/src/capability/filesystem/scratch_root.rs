@@ -1,18 +1,21 @@
 //! The folder that holds the scratch spaces of a sandbox, locked for as long as its process lives. The folder of a
 //! process that was killed has no lock any more, and the next process that starts removes it.
 
-use std::ffi::CStr;
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
+use cap_fs_ext::{DirExt as _, OpenOptionsMaybeDirExt as _};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use fumehood_platform::files::FileStatus;
+use fumehood_platform::private;
 
+use super::folder::open_without_links;
 use super::remove_contents::remove_contents;
+use super::resolver::as_dir;
 
 /// Prefix of the folders' names among the temporary files of the system.
 const PREFIX: &str = "fumehood-scratch.";
@@ -20,8 +23,6 @@ const PREFIX: &str = "fumehood-scratch.";
 const MAX_SWEPT_NAMES: usize = 100_000;
 /// Maximum number of attempts to create a folder that no other process takes for an abandoned one.
 const MAX_ATTEMPTS: usize = 8;
-/// Flags that open a folder and nothing else.
-const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The scratch folder of one sandbox, created on first use. Clones share it.
 #[derive(Clone)]
@@ -59,7 +60,7 @@ impl WorkerScratch {
 impl Drop for WorkerScratch {
     fn drop(&mut self) {
         // The next start removes what stays.
-        let _emptied = remove_contents(&self.0.folder);
+        let _emptied = remove_contents(&as_dir(&self.0.folder));
     }
 }
 
@@ -119,32 +120,37 @@ impl ScratchRoot {
 
     /// Removes the folders of processes of this user that were killed. Folders that cannot be removed stay.
     pub(crate) fn sweep(&self) {
-        let flags = FOLDER_FLAGS.difference(OFlags::NOFOLLOW);
-        let Ok(parent) = rustix::fs::openat(CWD, &self.0.parent, flags, Mode::empty()) else { return };
-        let Ok(entries) = Dir::read_from(&parent) else { return };
+        let Ok(parent) = Dir::open_ambient_dir(&self.0.parent, ambient_authority()) else { return };
+        let Ok(entries) = parent.entries() else { return };
         for entry in entries.take(MAX_SWEPT_NAMES).filter_map(Result::ok) {
-            if entry.file_name().to_bytes().starts_with(PREFIX.as_bytes()) {
-                let _stays = remove_left_behind(&parent, entry.file_name());
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+                let _stays = remove_left_behind(&parent, &name);
             }
         }
     }
 }
 
 /// Removes a folder of this user that no process has locked. Links are not followed, neither here nor in it.
-fn remove_left_behind(parent: &OwnedFd, name: &CStr) -> Result<(), Errno> {
-    let folder = rustix::fs::openat(parent, name, FOLDER_FLAGS, Mode::empty())?;
-    if rustix::fs::fstat(&folder)?.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(Errno::PERM);
+fn remove_left_behind(parent: &Dir, name: &OsStr) -> io::Result<()> {
+    let folder = open_to_lock(&parent.open_dir_nofollow(name)?)?;
+    if !private::is_own(&folder.metadata()?) {
+        return Err(io::ErrorKind::PermissionDenied.into());
     }
     // A process that is alive holds the lock.
-    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
-    remove_contents(&folder)?;
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+    folder.try_lock()?;
+    remove_contents(&as_dir(&folder))?;
+    parent.remove_dir(name)
+}
+
+/// Opens a folder once more, with a descriptor that can be locked and read.
+fn open_to_lock(folder: &Dir) -> io::Result<File> {
+    Ok(folder.open_with(".", OpenOptions::new().read(true).maybe_dir(true))?.into_std())
 }
 
 impl LockedFolder {
     fn create(parent: &Path) -> io::Result<Self> {
-        let mut failed = io::Error::from(Errno::WOULDBLOCK);
+        let mut failed = io::Error::from(io::ErrorKind::WouldBlock);
         for _ in 0..MAX_ATTEMPTS {
             match Self::try_create(parent) {
                 Ok(made) => return Ok(made),
@@ -156,25 +162,25 @@ impl LockedFolder {
 
     /// Fails if a process that starts at this moment takes the folder for an abandoned one.
     fn try_create(parent: &Path) -> io::Result<Self> {
-        let only_this_user = std::fs::Permissions::from_mode(0o700);
+        let only_this_user = private::folder_permissions();
         let made = tempfile::Builder::new().prefix(PREFIX).permissions(only_this_user).tempdir_in(parent)?;
         let path = made.path().canonicalize()?;
-        let folder: File = rustix::fs::openat(CWD, &path, FOLDER_FLAGS, Mode::empty())?.into();
+        let folder = open_without_links(&path)?;
         // On a file system without locks, no other process gets one either, so the folder stays.
-        if let Err(Errno::WOULDBLOCK) = rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            return Err(Errno::WOULDBLOCK.into());
+        if let Err(TryLockError::WouldBlock) = folder.try_lock() {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
-        if rustix::fs::fstat(&folder)?.st_nlink == 0 {
-            return Err(Errno::NOENT.into());
+        if FileStatus::of(&folder)?.links == 0 {
+            return Err(io::ErrorKind::NotFound.into());
         }
         let _kept = made.keep();
         Ok(Self { folder, path: Some(path) })
     }
 
     fn create_space(root: &Arc<Self>, name: &str) -> io::Result<(ScratchSpace, File)> {
-        rustix::fs::mkdirat(&root.folder, name, Mode::RWXU)?;
-        let folder = rustix::fs::openat(&root.folder, name, FOLDER_FLAGS, Mode::empty())?;
-        Ok((ScratchSpace { root: Arc::clone(root), name: name.to_owned() }, folder.into()))
+        private::create_folder_in(&root.folder, name)?;
+        let folder = open_to_lock(&as_dir(&root.folder).open_dir_nofollow(name)?)?;
+        Ok((ScratchSpace { root: Arc::clone(root), name: name.to_owned() }, folder))
     }
 }
 
@@ -188,7 +194,7 @@ impl Drop for LockedFolder {
 impl ScratchSpace {
     /// Removes the folder of the space, which has to be empty.
     pub(super) fn remove(&self) {
-        let _stays = rustix::fs::unlinkat(&self.root.folder, self.name.as_str(), AtFlags::REMOVEDIR);
+        let _stays = as_dir(&self.root.folder).remove_dir(&self.name);
     }
 
     /// Returns the path of the space.

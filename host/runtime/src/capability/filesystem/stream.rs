@@ -80,6 +80,11 @@ enum State {
 #[error("the quota of the folder is used up")]
 pub(super) struct QuotaExceeded;
 
+/// The error of a stream whose last write failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the file cannot be written: {0}")]
+struct WriteFailed(ErrorCode);
+
 impl FileOutputStream {
     pub(super) fn new(
         open: OpenFile,
@@ -100,7 +105,9 @@ impl FileOutputStream {
                 }
                 State::Ready
             }
-            Ok(Err(WriteError::System(error))) => State::Failed(StreamError::LastOperationFailed(error.into())),
+            Ok(Err(WriteError::System(code))) => {
+                State::Failed(StreamError::LastOperationFailed(WriteFailed(code).into()))
+            }
             Ok(Err(WriteError::QuotaExceeded(spent))) => {
                 let _code = self.attempt.spent_error(spent);
                 State::Failed(StreamError::LastOperationFailed(QuotaExceeded.into()))
@@ -169,11 +176,14 @@ pub(super) fn write(open: &OpenFile, bytes: &[u8], position: Position) -> Result
     match &open.folder.ledger {
         Some(ledger) => ledger.write(file, bytes, position),
         // The callers checked that the folder is writable.
-        None => Err(rustix::io::Errno::PERM.into()),
+        None => Err(ErrorCode::NotPermitted.into()),
     }
 }
 
 /// Returns the error code for an error of a [`FileOutputStream`].
 pub(super) fn to_error_code(error: &wasmtime::Error) -> Option<ErrorCode> {
-    error.is::<QuotaExceeded>().then_some(ErrorCode::Quota)
+    match error.downcast_ref() {
+        Some(WriteFailed(code)) => Some(*code),
+        None => error.is::<QuotaExceeded>().then_some(ErrorCode::Quota),
+    }
 }

@@ -1,6 +1,5 @@
 //! The state that the host functions for files work on, and the steps that they share.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use wasmtime::component::{Resource, ResourceTable};
@@ -14,6 +13,7 @@ use super::call_files::{CallFiles, OpenFile};
 use super::ledger::Ledger;
 use super::names::ChangeError;
 use super::protected_set::ProtectedSet;
+use super::resolve::Base;
 use super::stream;
 use crate::capability::refusals::Refusals;
 use crate::file_pool::{FilePool, Gone};
@@ -96,12 +96,12 @@ impl Operation {
     /// Runs `work` on a thread for file work, if the folder is writable.
     pub(super) async fn change<R: Send + 'static>(
         self,
-        work: impl FnOnce(&File, (&Ledger, &ProtectedSet)) -> Result<R, ChangeError> + Send + 'static,
+        work: impl FnOnce(Base<'_>, (&Ledger, &ProtectedSet)) -> Result<R, ChangeError> + Send + 'static,
     ) -> FsResult<R> {
         let Self { open, attempt, pool } = self.require_writable()?;
         let changed = move || match &open.folder.ledger {
-            Some(ledger) => work(&open.file, (ledger, &open.folder.protected)),
-            None => Err(rustix::io::Errno::PERM.into()),
+            Some(ledger) => work(open.base(), (ledger, &open.folder.protected)),
+            None => Err(ErrorCode::NotPermitted.into()),
         };
         pool.run(changed).await.map_err(shut_down_error)?.map_err(|error| attempt.change_error(error))
     }

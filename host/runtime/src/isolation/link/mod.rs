@@ -7,9 +7,6 @@ mod tasks;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStderr, ExitStatus};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -17,10 +14,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::call::Observer;
 use fumehood_core::permission::files::ProtectedFiles;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{Pid, Signal};
-use tokio::net::UnixStream;
+use fumehood_platform::process::{self, ProcessEnd};
 use tokio::sync::{Notify, oneshot};
 
 use tasks::{Parked, flush, read_for_parked_callers};
@@ -28,6 +22,7 @@ use tasks::{Parked, flush, read_for_parked_callers};
 use super::frame::{self, Received, Receiver};
 use super::message::{Cost, Failure, FromWorker, Part, ToWorker};
 use super::services::{CallRequests, Services};
+use super::socket::{Socket, Wait, has_output};
 use crate::guest_runtime::GuestRuntime;
 
 /// Time for which a caller reads the socket itself before it leaves that to the task.
@@ -38,7 +33,7 @@ const MAX_STDERR_BYTES: usize = 256;
 /// The connection to one worker process.
 pub(super) struct Link {
     this: Weak<Self>,
-    socket: OwnedFd,
+    socket: Socket,
     unsent: Mutex<VecDeque<Vec<u8>>>,
     incoming: Mutex<Receiver>,
     calls: Mutex<HashMap<u64, Pending>>,
@@ -83,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub(super) fn new(socket: OwnedFd, incoming: Receiver, mut child: Child, services: Arc<Services>) -> Arc<Self> {
+    pub(super) fn new(socket: Socket, incoming: Receiver, mut child: Child, services: Arc<Services>) -> Arc<Self> {
         let stderr = child.stderr.take();
         let link = Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -102,19 +97,12 @@ impl Link {
         link
     }
 
-    pub(super) fn socket(&self) -> &OwnedFd {
+    pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }
 
     pub(super) fn incoming(&self) -> MutexGuard<'_, Receiver> {
         lock(&self.incoming)
-    }
-
-    /// Returns the socket, registered for a task that waits for it.
-    fn watch(&self) -> io::Result<UnixStream> {
-        let socket = StdUnixStream::from(self.socket.try_clone()?);
-        socket.set_nonblocking(true)?;
-        UnixStream::from_std(socket)
     }
 
     pub(super) fn runtime(&self) -> &GuestRuntime {
@@ -176,10 +164,10 @@ impl Link {
             unsent.push_back(frame);
             return;
         }
-        match frame::send_some(&self.socket, &frame, &[], SendFlags::DONTWAIT) {
+        match self.socket.send(&frame, &[], Wait::Never) {
             Ok(sent) if sent == frame.len() => {}
             Ok(sent) => unsent.push_back(frame.get(sent..).unwrap_or_default().to_vec()),
-            Err(Errno::AGAIN) => unsent.push_back(frame),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => unsent.push_back(frame),
             Err(error) => {
                 drop(unsent);
                 self.kill(&format!("it takes no messages: {error}"));
@@ -215,7 +203,7 @@ impl Link {
             if self.exit_reason.get().is_some() {
                 return;
             }
-            let received = incoming.receive(&self.socket, RecvFlags::DONTWAIT);
+            let received = incoming.receive(&self.socket, Wait::Never);
             loop {
                 match incoming.next::<FromWorker>() {
                     Ok(Some(message)) => {
@@ -261,13 +249,13 @@ impl Link {
             }
             FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,
             FromWorker::Request { call, head } => {
-                let stream = incoming.descriptor().map_err(|error| error.to_string())?;
+                let stream = incoming.file().map_err(|error| error.to_string())?;
                 if let Some(pending) = lock(&self.calls).get_mut(&call) {
-                    self.services.request(pending, head, stream);
+                    self.services.request(pending, head, stream.into());
                 }
             }
         }
-        if incoming.pending_descriptors() > 0 {
+        if incoming.pending_files() > 0 {
             return Err("it sends descriptors that nobody asked for".to_owned());
         }
         Ok(())
@@ -295,7 +283,7 @@ impl Link {
     pub(super) fn kill(&self, why: &str) {
         let Some((mut child, stderr)) = lock(&self.process).take() else { return };
         // The worker leads a process group of its own. One that has already ended keeps its own exit status.
-        let _ended = rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL);
+        process::kill_group(child.id());
         let status = child.wait();
         let why = if why.is_empty() { describe_exit(status, stderr) } else { why.to_owned() };
         let _first = self.exit_reason.set(why.clone());
@@ -323,21 +311,15 @@ impl Drop for Link {
 /// Describes how a worker process ended: its signal or exit code, and the beginning of its stderr.
 fn describe_exit(status: io::Result<ExitStatus>, stderr: Option<ChildStderr>) -> String {
     let mut how = match status {
-        Ok(status) => match (status.signal(), status.code()) {
-            (Some(signal), _) if signal == Signal::SYS.as_raw() => {
-                "it was ended for a system call that no worker makes (SIGSYS)".to_owned()
-            }
-            (Some(signal), _) => format!("it was ended by signal {signal}"),
-            (None, code) => format!("it ended with exit code {}", code.unwrap_or_default()),
+        Ok(status) => match status.into() {
+            ProcessEnd::ForbiddenCall => "it was ended for a system call that no worker makes (SIGSYS)".to_owned(),
+            end @ ProcessEnd::Code(_) => format!("it ended with {end}"),
+            end => format!("it was ended by {end}"),
         },
         Err(error) => format!("it ended, and nobody knows how: {error}"),
     };
     let mut words = vec![0; MAX_STDERR_BYTES];
-    let is_readable = |stderr: &ChildStderr| {
-        let mut polled = [rustix::event::PollFd::new(stderr, rustix::event::PollFlags::IN)];
-        rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default())).is_ok_and(|ready| ready > 0)
-    };
-    if let Some(mut stderr) = stderr.filter(is_readable)
+    if let Some(mut stderr) = stderr.filter(has_output)
         && let Ok(read @ 1..) = stderr.read(&mut words)
     {
         let words = String::from_utf8_lossy(words.get(..read).unwrap_or_default());

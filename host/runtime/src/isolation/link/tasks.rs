@@ -1,17 +1,14 @@
 //! Background tasks of a link: reading for parked callers, and sending what the socket did not accept at once.
 
 use std::io;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use rustix::io::Errno;
-use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::sync::Notify;
 
 use super::{Link, lock};
-use crate::isolation::frame;
+use crate::isolation::socket::Wait;
 
 /// A guard that counts a caller that left reading to the task.
 pub(super) struct Parked<'l>(&'l Link);
@@ -35,7 +32,7 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
     loop {
         wakeup.notified().await;
         let Some(strong) = link.upgrade() else { return };
-        let Ok(watched) = strong.watch() else {
+        let Ok(watched) = strong.socket.watch() else {
             return strong.kill("its socket cannot be watched");
         };
         drop(strong);
@@ -69,7 +66,7 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
 
 /// Sends the frames that the socket did not accept at once.
 pub(super) async fn flush(link: Arc<Link>) {
-    let Ok(watched) = link.watch() else {
+    let Ok(watched) = link.socket.watch() else {
         return link.kill("its socket cannot be watched");
     };
     while link.exit_reason.get().is_none() {
@@ -78,10 +75,10 @@ pub(super) async fn flush(link: Arc<Link>) {
         }
         let mut unsent = lock(&link.unsent);
         while let Some(mut frame) = unsent.pop_front() {
-            match frame::send_some(link.socket.as_fd(), &frame, &[], SendFlags::DONTWAIT) {
+            match link.socket.send(&frame, &[], Wait::Never) {
                 Ok(sent) if sent == frame.len() => continue,
                 Ok(sent) => unsent.push_front(frame.split_off(sent)),
-                Err(Errno::AGAIN) => {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     unsent.push_front(frame);
                     let _full: io::Result<()> =
                         watched.try_io(Interest::WRITABLE, || Err(io::ErrorKind::WouldBlock.into()));

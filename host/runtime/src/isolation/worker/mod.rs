@@ -6,13 +6,11 @@ mod relay;
 mod setup;
 
 use std::io;
-use std::os::fd::AsFd as _;
 use std::process::ExitCode;
-
-use rustix::process::Signal;
 
 use channel::Channel;
 
+use super::socket::Socket;
 use crate::jail::leave_inherited_descriptors;
 
 /// Serves the calls of one component until the host is gone. This is the whole `main` of a worker process.
@@ -34,12 +32,11 @@ pub fn serve_worker() -> ExitCode {
 }
 
 fn serve() -> io::Result<()> {
-    let socket = io::stdin().as_fd().try_clone_to_owned()?;
-    if rustix::net::sockopt::socket_domain(&socket) != Ok(rustix::net::AddressFamily::UNIX) {
+    let Some(socket) = Socket::of_stdin()? else {
         return Err(io::Error::other("this command is for a fumehood host, which starts it with a socket"));
-    }
+    };
     // A worker must not outlive its host.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    fumehood_platform::process::end_with_parent()?;
     let channel = Channel::new(socket);
     let Some(loaded) = setup::load(&channel)? else { return Ok(()) };
     calls::serve(&channel, &loaded)

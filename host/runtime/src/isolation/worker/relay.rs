@@ -1,7 +1,6 @@
 //! Relays from a guest to the host: store operations, requests, log lines and progress.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +11,13 @@ use fumehood_core::event::{Level, Progress};
 use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError};
 use fumehood_core::name::Namespace;
 use http::Request;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::channel::Channel;
 use crate::capability::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
+use crate::isolation::socket::Socket;
 
 /// Extra time for the host's answer to arrive. The host ends an operation within its patience.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
@@ -137,11 +136,10 @@ impl Requests {
 impl RequestRelay for CallRequests {
     fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture {
         let Some(call) = self.call else { return Box::new(async { Err(Error::HttpRequestDenied) }) };
-        let flags = SocketFlags::CLOEXEC;
-        match rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None) {
+        match Socket::pair() {
             Ok((ours, theirs)) => {
                 let head = body_stream::request_head(&request, options.as_ref());
-                self.channel.send(&FromWorker::Request { call, head }, &[theirs.as_fd()]);
+                self.channel.send(&FromWorker::Request { call, head }, &[&theirs.into_file()]);
                 Box::new(body_stream::exchange(ours, request.into_body()))
             }
             Err(_) => Box::new(async { Err(Error::ConnectionLimitReached) }),

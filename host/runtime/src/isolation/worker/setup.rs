@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use fumehood_core::definition::DefinitionLimits;
@@ -54,7 +53,7 @@ struct Files {
 
 impl Files {
     fn receive(channel: &Channel, setup: &Setup) -> io::Result<Self> {
-        let next = || channel.descriptor().map(File::from);
+        let next = || channel.file();
         Ok(Self {
             component: next()?,
             code: AuthenticCode::from_host(next()?),
@@ -67,11 +66,11 @@ impl Files {
         let folders = self.folders.iter().zip(&setup.folders);
         let folders = folders.map(|(file, granted)| (file, granted.quota.is_some()));
         // Sealed memory is in no folder: Landlock has no rule for it, and needs none.
-        let is_on_disk = |file: &&File| rustix::fs::fcntl_get_seals(file).map_or(true, |seals| seals.is_empty());
+        let is_on_disk = |file: &&File| !fumehood_platform::sealed::is_sealed(file);
         let read = [self.code.file()].into_iter().filter(is_on_disk).map(|file| (file, false));
         let scratch = self.scratch.iter().map(|file| (file, true));
         let all = folders.chain(read).chain(scratch);
-        all.map(|(file, is_writable)| Reachable { file: file.as_fd(), is_writable }).collect()
+        all.map(|(file, is_writable)| Reachable { file, is_writable }).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Access to files: a Landlock ruleset with a rule for each folder and file that the process was passed.
 
+use std::fs::File;
+
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
@@ -34,9 +36,8 @@ pub(super) fn restrict(reachable: &[Reachable<'_>]) -> Result<bool, String> {
 
 /// Returns the rights to an open file or folder. Rules for files take fewer rights than those for folders. Nothing may
 /// be executed.
-fn access_rights(file: &impl std::os::fd::AsFd, is_writable: bool) -> rustix::io::Result<BitFlags<AccessFs>> {
-    let stat = rustix::fs::fstat(file)?;
-    let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
+fn access_rights(file: &File, is_writable: bool) -> std::io::Result<BitFlags<AccessFs>> {
+    let is_folder = file.metadata()?.is_dir();
     let wanted = if is_writable { AccessFs::from_all(REVISION) } else { AccessFs::from_read(REVISION) };
     let wanted = wanted & !BitFlags::from(AccessFs::Execute);
     Ok(if is_folder { wanted } else { wanted & AccessFs::from_file(REVISION) })

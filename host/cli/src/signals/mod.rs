@@ -1,0 +1,26 @@
+//! Signals that this process hears.
+
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod system;
+#[cfg(not(unix))]
+#[path = "unsupported.rs"]
+mod system;
+
+use std::io;
+
+pub(crate) use system::Stop;
+
+/// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the
+/// process.
+pub(crate) fn survive_file_size_limit() {
+    system::survive_file_size_limit();
+}
+
+/// Hears SIGINT (Ctrl-C) and SIGTERM, or what the system has in their place, from now on.
+///
+/// # Errors
+/// If the handlers cannot be installed.
+pub(crate) fn listen_for_stop() -> io::Result<Stop> {
+    Stop::listen()
+}

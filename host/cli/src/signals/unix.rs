@@ -1,0 +1,35 @@
+//! Signals of POSIX.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The number of SIGXFSZ, the same on every system that this is built for.
+const FILE_SIZE_LIMIT: i32 = 25;
+
+pub(super) fn survive_file_size_limit() {
+    // The handler stays after the listener is dropped. If it cannot be installed, the signal ends the process as
+    // before.
+    let _listener = signal(SignalKind::from_raw(FILE_SIZE_LIMIT));
+}
+
+/// A listener for the signals that ask this process to end.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stop {
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for one of them.
+    pub(crate) async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Unix sockets, with files as `SCM_RIGHTS` (`unix(7)`).
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::process::{ChildStderr, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use super::{MAX_FILES, Wait};
+
+use tokio::net::UnixStream as WatchedSocket;
+pub(in crate::isolation) use tokio::net::unix::{OwnedReadHalf as ReadHalf, OwnedWriteHalf as WriteHalf};
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(in crate::isolation) struct Socket(OwnedFd);
+
+impl Socket {
+    /// Creates both ends of a connection.
+    pub(in crate::isolation) fn pair() -> io::Result<(Self, Self)> {
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        Ok(pair.map(|(one, other)| (Self(one), Self(other)))?)
+    }
+
+    /// Returns the end that was passed as standard input; `None` if that is something else.
+    pub(in crate::isolation) fn of_stdin() -> io::Result<Option<Self>> {
+        let socket = io::stdin().as_fd().try_clone_to_owned()?;
+        let is_unix = rustix::net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
+        Ok(is_unix.then_some(Self(socket)))
+    }
+
+    /// Turns it into the standard input of a process.
+    pub(in crate::isolation) fn into_stdin(self) -> Stdio {
+        self.0.into()
+    }
+
+    /// Turns it into a file that can be sent over another socket.
+    pub(in crate::isolation) fn into_file(self) -> File {
+        self.0.into()
+    }
+
+    /// Sends as much as the socket accepts at once, the files with the first byte. Returns the number of bytes sent.
+    pub(in crate::isolation) fn send(&self, bytes: &[u8], files: &[&File], wait: Wait) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
+        let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        let mut ancillary = match descriptors.is_empty() {
+            true => SendAncillaryBuffer::default(),
+            false => SendAncillaryBuffer::new(&mut space),
+        };
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(Errno::TOOMANYREFS.into());
+        }
+        let mut flags = SendFlags::NOSIGNAL;
+        flags.set(SendFlags::DONTWAIT, wait == Wait::Never);
+        let sent = retry_on_intr(|| rustix::net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, flags));
+        Ok(sent?)
+    }
+
+    /// Reads once, and returns the number of bytes; none if the other end is closed. Files that came along are added to
+    /// `files`.
+    pub(in crate::isolation) fn receive(
+        &self,
+        room: &mut [u8],
+        files: &mut impl Extend<File>,
+        wait: Wait,
+    ) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut flags = RecvFlags::CMSG_CLOEXEC;
+        flags.set(RecvFlags::DONTWAIT, wait == Wait::Never);
+        let received =
+            retry_on_intr(|| rustix::net::recvmsg(&self.0, &mut [IoSliceMut::new(room)], &mut ancillary, flags));
+        let received = match received {
+            Err(Errno::CONNRESET) => return Ok(0),
+            received => received?,
+        };
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                files.extend(descriptors.map(File::from));
+            }
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a descriptor is missing"));
+        }
+        Ok(received.bytes)
+    }
+
+    /// Waits until there is room to send.
+    pub(in crate::isolation) fn wait_writable(&self) -> io::Result<()> {
+        retry_on_intr(|| poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None))?;
+        Ok(())
+    }
+
+    /// Waits until there is something to receive, for little more than `patience` at most. After an interruption or an
+    /// error, the next read reports the state of the socket.
+    pub(in crate::isolation) fn wait_readable(&self, patience: Duration) {
+        let timeout = Timespec::try_from(patience).unwrap_or_default();
+        let _ready = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout));
+    }
+
+    /// Returns the socket, registered for a task that waits for it. From then on no operation waits.
+    pub(in crate::isolation) fn watch(&self) -> io::Result<WatchedSocket> {
+        let socket = StdUnixStream::from(self.0.try_clone()?);
+        socket.set_nonblocking(true)?;
+        WatchedSocket::from_std(socket)
+    }
+
+    /// Turns it into two streams for tasks.
+    pub(in crate::isolation) fn into_streams(self) -> io::Result<(ReadHalf, WriteHalf)> {
+        // The standard library uses `ioctl` (`FIONBIO`) for this, which the jail of a worker forbids.
+        rustix::fs::fcntl_setfl(&self.0, OFlags::RDWR | OFlags::NONBLOCK)?;
+        Ok(WatchedSocket::from_std(StdUnixStream::from(self.0))?.into_split())
+    }
+}
+
+impl From<File> for Socket {
+    fn from(file: File) -> Self {
+        Self(file.into())
+    }
+}
+
+/// Returns whether a process has written something that was not read.
+pub(in crate::isolation) fn has_output(stderr: &ChildStderr) -> bool {
+    let mut polled = [PollFd::new(stderr, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}

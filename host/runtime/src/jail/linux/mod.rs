@@ -1,0 +1,75 @@
+//! The layers of Linux: resource limits, no new privileges, Landlock and seccomp.
+
+mod landlock;
+mod seccomp;
+
+use std::io;
+
+use fumehood_platform::process;
+use rustix::process::{Resource, Rlimit};
+
+pub(crate) use seccomp::Profile;
+
+use super::{JailReport, Reachable, Resources};
+
+/// Standard input, output and error.
+const STANDARD_STREAMS: usize = 3;
+
+impl Resources {
+    fn apply(&self) -> io::Result<()> {
+        set(Resource::Data, self.data, self.data)?;
+        set(Resource::Core, 0, 0)?;
+        set(Resource::Nofile, self.descriptors, self.descriptors)?;
+        if let Some(bytes) = self.address_space {
+            set(Resource::As, bytes, bytes)?;
+        }
+        if let Some(bytes) = self.file_size {
+            set(Resource::Fsize, bytes, bytes)?;
+        }
+        if let Some(seconds) = self.cpu_seconds {
+            // The signal of the soft limit (`SIGXCPU`) identifies the reason; the hard limit kills.
+            set(Resource::Cpu, seconds, seconds.saturating_add(1))?;
+        }
+        Ok(())
+    }
+}
+
+/// Sets a limit, but never raises one that is in force.
+fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
+    let now = rustix::process::getrlimit(resource);
+    let at_most = |wanted: u64| Some(now.maximum.map_or(wanted, |most| most.min(wanted)));
+    rustix::process::setrlimit(resource, Rlimit { current: at_most(soft), maximum: at_most(hard) })?;
+    Ok(())
+}
+
+/// Restricts this process. Landlock does not restrict threads that exist already, so this must come first.
+///
+/// # Errors
+/// If a layer that the kernel supports cannot be put in force. Layers that it lacks are in the report.
+pub(crate) fn enter(
+    reachable: &[Reachable<'_>],
+    resources: &Resources,
+    profile: Profile,
+) -> Result<JailReport, String> {
+    resources.apply().map_err(|error| format!("resource limits cannot be set: {error}"))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("`no_new_privs` cannot be set: {error}"))?;
+    let landlock = landlock::restrict(reachable)?;
+    let seccomp = seccomp::restrict(profile)?;
+    Ok(JailReport { landlock, seccomp })
+}
+
+/// Drops descriptors that the host itself inherited without `FD_CLOEXEC`, which arrive here too: if there are any, it
+/// executes this program once more with the same arguments. Must be the first step of the process.
+///
+/// # Errors
+/// If the program cannot be executed once more. If it can, this function does not return.
+pub(crate) fn leave_inherited_descriptors() -> io::Result<()> {
+    // Reading the list opens one more.
+    let open = std::fs::read_dir("/proc/self/fd")?.count();
+    if open <= STANDARD_STREAMS + 1 {
+        return Ok(());
+    }
+    close_fds::set_fds_cloexec(3, &[]);
+    let error = process::replace_with("/proc/self/exe".into(), std::env::args_os().skip(1));
+    Err(io::Error::other(format!("the process cannot be started once more: {error}")))
+}
