@@ -1,5 +1,5 @@
-//! What a host keeps on disk, each in a SQLite file of its own: the [event log](event_log) and the [key-value
-//! store](key_value) of tools.
+//! Storage of a host on disk: the [event log](event_log) and the [key-value store](key_value) of tools, each in a SQLite
+//! file of its own.
 //!
 //! Both are opened in the same way: a missing file is created for its owner only, one of another program or a newer
 //! release is rejected and not changed, and another process that has it locked is waited for.
