@@ -1,0 +1,5 @@
+//! Components in OCI registries.
+
+mod private_file;
+pub mod reference;
+pub mod signature;
