@@ -38,7 +38,9 @@ pub struct Verified {
 #[non_exhaustive]
 pub enum SignatureError {
     /// There is no signature.
-    #[error("{name} is not signed; ask its publisher for a signature, or set `signatures = \"warn\"` for this registry")]
+    #[error(
+        "{name} is not signed; ask its publisher for a signature, or set `signatures = \"warn\"` for this registry"
+    )]
     Missing {
         /// The name of the component.
         name: String,
@@ -50,7 +52,9 @@ pub enum SignatureError {
         name: String,
     },
     /// The signature was made with a key that is not trusted for this name.
-    #[error("{name} is signed with a key that is not trusted for it (hint {hint}); compare it with what its publisher says before you trust it")]
+    #[error(
+        "{name} is signed with a key that is not trusted for it (hint {hint}); compare it with what its publisher says before you trust it"
+    )]
     ForeignKey {
         /// The name of the component.
         name: String,
@@ -58,7 +62,9 @@ pub enum SignatureError {
         hint: String,
     },
     /// The signature names a trusted key, and was not made with it, or not over these bytes.
-    #[error("the signature of {name} is wrong: it names the key {key}, which did not make it; get the component anew from its publisher")]
+    #[error(
+        "the signature of {name} is wrong: it names the key {key}, which did not make it; get the component anew from its publisher"
+    )]
     Wrong {
         /// The name of the component.
         name: String,
@@ -66,7 +72,9 @@ pub enum SignatureError {
         key: KeyId,
     },
     /// The signature is that of another version or of other bytes.
-    #[error("the signature of {name} was made for {signed}, and this is {found}; it was moved here from another version")]
+    #[error(
+        "the signature of {name} was made for {signed}, and this is {found}; it was moved here from another version"
+    )]
     OtherDigest {
         /// The name of the component.
         name: String,
@@ -84,7 +92,9 @@ pub enum SignatureError {
         signed: String,
     },
     /// The bundle cannot be read.
-    #[error("the signature of {name} cannot be read: {reason}; expected a Sigstore bundle 0.3 with a statement of provenance")]
+    #[error(
+        "the signature of {name} cannot be read: {reason}; expected a Sigstore bundle 0.3 with a statement of provenance"
+    )]
     Malformed {
         /// The name of the component.
         name: String,

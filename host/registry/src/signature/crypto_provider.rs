@@ -85,13 +85,7 @@ impl CryptoProvider for Ring {
         Ok(Box::new(Hash(Context::new(algorithm))))
     }
 
-    fn verify_raw(
-        &self,
-        scheme: SigningScheme,
-        public_key: &[u8],
-        data: &[u8],
-        signature: &[u8],
-    ) -> Result<(), Error> {
+    fn verify_raw(&self, scheme: SigningScheme, public_key: &[u8], data: &[u8], signature: &[u8]) -> Result<(), Error> {
         let algorithm: &'static dyn VerificationAlgorithm = match scheme {
             SigningScheme::EcdsaP256Sha256 => &ECDSA_P256_SHA256_ASN1,
             SigningScheme::Ed25519 => &ED25519,

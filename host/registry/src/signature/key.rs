@@ -61,7 +61,9 @@ pub struct SigningKey {
 #[non_exhaustive]
 pub enum KeyError {
     /// The text is no public key.
-    #[error("this is no public key that can be trusted: {0}; expected PEM with `BEGIN PUBLIC KEY`, of P-256 or Ed25519")]
+    #[error(
+        "this is no public key that can be trusted: {0}; expected PEM with `BEGIN PUBLIC KEY`, of P-256 or Ed25519"
+    )]
     NotPublic(String),
     /// The text is no private key.
     #[error("this is no private key: {0}; expected PEM with `BEGIN ENCRYPTED PRIVATE KEY` or `BEGIN PRIVATE KEY`")]

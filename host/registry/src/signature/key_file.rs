@@ -4,10 +4,10 @@ use std::fmt;
 use std::io::Read as _;
 use std::path::Path;
 
-use pkcs8::der::{Decode as _, Encode as _, pem};
-use pkcs8::{EncryptedPrivateKeyInfo, LineEnding};
 use pkcs5::pbes2;
 use pkcs5::scrypt;
+use pkcs8::der::{Decode as _, Encode as _, pem};
+use pkcs8::{EncryptedPrivateKeyInfo, LineEnding};
 use zeroize::Zeroizing;
 
 use super::key::{KeyError, MAX_KEY_BYTES, SigningKey};

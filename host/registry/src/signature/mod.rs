@@ -10,5 +10,6 @@ mod statement;
 pub use bundle::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES, SignatureError, Verified, sign, verify};
 pub use key::{Algorithm, KeyError, KeyId, MAX_KEY_BYTES, PublicKey, SigningKey};
 pub use key_file::{MAX_SCRYPT_MEMORY_BYTES, MIN_PASSPHRASE_CHARS, Passphrase};
-pub use statement::{Claim, MAX_PROVENANCE_BYTES, Provenance};
 pub(crate) use signed_json::{OpenJsonError, open_json, sign_json};
+pub(crate) use statement::PROVENANCE_TYPE;
+pub use statement::{Claim, MAX_PROVENANCE_BYTES, Provenance};

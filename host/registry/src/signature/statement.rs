@@ -8,7 +8,7 @@ use crate::reference::OciReference;
 /// Type of every statement (in-toto attestation framework 1.0, "Statement").
 const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 /// Type of the predicate (SLSA 1.0, "Provenance").
-const PROVENANCE_TYPE: &str = "https://slsa.dev/provenance/v1";
+pub(crate) const PROVENANCE_TYPE: &str = "https://slsa.dev/provenance/v1";
 /// Type of the build that the predicate describes.
 const BUILD_TYPE: &str = "urn:fumehood:component-build:v1";
 /// Builder of components whose provenance names none.
@@ -140,13 +140,7 @@ impl Claim {
     /// Creates the claim about a component that is published under `reference`.
     #[must_use]
     pub fn new(reference: &OciReference, manifest: Digest, component: Digest, provenance: Provenance) -> Self {
-        Self {
-            name: reference.name(),
-            manifest,
-            component,
-            tag: reference.tag().map(str::to_owned),
-            provenance,
-        }
+        Self { name: reference.name(), manifest, component, tag: reference.tag().map(str::to_owned), provenance }
     }
 
     /// Returns the statement, as it is signed.
