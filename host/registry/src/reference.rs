@@ -330,6 +330,11 @@ fn parse_host(text: &str) -> Option<String> {
     if !name.bytes().all(is_plain) {
         return None;
     }
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let is_label = |label: &str| is_edge(label.as_bytes().first()) && is_edge(label.as_bytes().last());
+    if !name.starts_with('[') && !name.split('.').all(is_label) {
+        return None;
+    }
     let name = Host::parse(name).ok()?.to_string();
     Some(port.map_or(name.clone(), |port| format!("{name}:{port}")))
 }

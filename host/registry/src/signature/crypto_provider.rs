@@ -6,9 +6,9 @@ use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ED25519, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
     UnparsedPublicKey, VerificationAlgorithm,
 };
-use sigstore_verify::crypto::provider::{CryptoProvider, HashContext, SigningKeyPair};
-use sigstore_verify::crypto::{Error, KeyAlgorithm, SigningScheme, install_default_provider};
-use sigstore_verify::types::HashAlgorithm;
+use sigstore_crypto::provider::{CryptoProvider, HashContext, SigningKeyPair};
+use sigstore_crypto::{Error, KeyAlgorithm, SigningScheme, install_default_provider};
+use sigstore_types::HashAlgorithm;
 
 /// Hashes, and signs and verifies with P-256 and Ed25519. Everything else is refused.
 #[derive(Debug)]

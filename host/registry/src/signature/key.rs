@@ -11,9 +11,9 @@ use pkcs8::{ObjectIdentifier, PrivateKeyInfo};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use serde::{Deserialize, Serialize};
-use sigstore_verify::crypto::KeyPair;
-use sigstore_verify::crypto::{KeyAlgorithm, VerificationKey};
-use sigstore_verify::types::DerPublicKey;
+use sigstore_crypto::KeyPair;
+use sigstore_crypto::{KeyAlgorithm, VerificationKey};
+use sigstore_types::DerPublicKey;
 use zeroize::Zeroizing;
 
 use super::crypto_provider;

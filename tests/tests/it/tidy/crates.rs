@@ -13,6 +13,7 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-event-log", &["fumehood-core"]),
     ("fumehood-key-value", &["fumehood-core"]),
     ("fumehood-mcp", &["fumehood-core"]),
+    ("fumehood-registry", &["fumehood-core"]),
     (
         "fumehood",
         &[
@@ -52,7 +53,12 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("rusqlite", &["fumehood-event-log", "fumehood-key-value"]),
     ("genai", &["fumehood-model"]),
     ("rmcp", &["fumehood-mcp"]),
-    ("reqwest", &["fumehood-mcp", "fumehood-model"]),
+    ("oci-client", &["fumehood-registry"]),
+    ("reqwest", &["fumehood-mcp", "fumehood-model", "fumehood-registry"]),
+    ("ring", &["fumehood-registry"]),
+    ("sigstore-bundle", &["fumehood-registry"]),
+    ("sigstore-crypto", &["fumehood-registry"]),
+    ("sigstore-types", &["fumehood-registry"]),
     ("keyring-core", &["fumehood"]),
     ("rustyline", &["fumehood-cli"]),
     ("clap", &["fumehood-cli", "fumehood-build-tools"]),
