@@ -56,7 +56,8 @@ async fn publish_and_get(client: &RegistryClient) {
         let reference = reference(&registry.host(), "acme/greeter:1.0");
         let component = fixture::component(SMALL_BYTES + turn);
         let began = Instant::now();
-        let publication = fumehood_registry::publish::Publication::new(reference.clone(), component, Default::default());
+        let publication =
+            fumehood_registry::publish::Publication::new(reference.clone(), component, Default::default());
         let publication = publication.unwrap().sign(&KEY, fixture::provenance()).unwrap();
         publication.publish(client).await.unwrap();
         publishing.push(began.elapsed());
@@ -87,9 +88,14 @@ async fn get_large(client: &RegistryClient, host: &str) {
     let store = TestStore::new();
     let before = memory("VmRSS");
     let began = Instant::now();
-    get(client, &store, &policy().signatures(fumehood_registry::policy::SignatureRule::Off), &reference(host, "acme/large:1"))
-        .await
-        .unwrap();
+    get(
+        client,
+        &store,
+        &policy().signatures(fumehood_registry::policy::SignatureRule::Off),
+        &reference(host, "acme/large:1"),
+    )
+    .await
+    .unwrap();
     let took = began.elapsed().as_secs_f64() * 1000.0;
     let peak = memory("VmHWM");
     println!("{:<60} {took:>9.2} ms", "get 18 MB");

@@ -29,7 +29,7 @@ pub struct Resolved {
     pub(crate) manifest_bytes: Vec<u8>,
 }
 
-/// How much of a download is done.
+/// The state of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Number of bytes that arrived.

@@ -1,4 +1,4 @@
-//! What a signature says: an in-toto statement about a component, with its provenance.
+//! The statement that is signed: an in-toto statement about a component, with its provenance.
 
 use fumehood_core::digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub(super) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 /// Maximum length of each text of a provenance, in bytes.
 pub const MAX_PROVENANCE_BYTES: usize = 1024;
 
-/// Where a component comes from, as its signer states it.
+/// The origin of a component, as its signer states it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The address of the source repository.
@@ -48,7 +48,7 @@ pub struct Claim {
     pub component: Digest,
     /// The tag that the component was published under.
     pub tag: Option<String>,
-    /// Where it comes from.
+    /// The origin.
     pub provenance: Provenance,
 }
 

@@ -1,4 +1,4 @@
-//! What most tests need: a component, keys, a client with short limits, and a store.
+//! Things that most tests need: a component, keys, a client with short limits, and a store.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -34,7 +34,6 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) struct Seen {
     pub(crate) method: Method,
     pub(crate) path: String,
-    pub(crate) query: String,
     pub(crate) headers: HeaderMap,
 }
 
@@ -170,12 +169,7 @@ async fn answer(
     address: SocketAddr,
 ) -> Result<Response<Body>, Infallible> {
     let (parts, body) = request.into_parts();
-    let seen = Seen {
-        method: parts.method,
-        path: parts.uri.path().to_owned(),
-        query: parts.uri.query().unwrap_or_default().to_owned(),
-        headers: parts.headers,
-    };
+    let seen = Seen { method: parts.method, path: parts.uri.path().to_owned(), headers: parts.headers };
     contents.lock().unwrap().seen.push(seen.clone());
     let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     if let Some(refused) = refuse(&seen, options.auth, address) {
