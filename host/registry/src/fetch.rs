@@ -41,7 +41,7 @@ impl Fetched {
     /// If the file was changed, or cannot be read.
     pub fn read(&self, store: &Store) -> Result<Vec<u8>, FetchError> {
         let bytes = store.blob(&self.component, self.component_bytes)?;
-        bytes.ok_or_else(|| FetchError::NotStored(self.reference.clone()))
+        bytes.ok_or_else(|| FetchError::NotStored(Box::new(self.reference.clone())))
     }
 }
 
@@ -60,12 +60,12 @@ pub enum FetchError {
     Store(#[from] StoreError),
     /// It is not in the store, and the network may not be used.
     #[error("{0} is not in the store; get it while the network may be used, without `--offline`")]
-    NotStored(OciReference),
+    NotStored(Box<OciReference>),
     /// Its manifest in the store is none of a component.
     #[error("the manifest of {reference} in the store cannot be read: {reason}; remove it and add the component again")]
     Manifest {
         /// The reference.
-        reference: OciReference,
+        reference: Box<OciReference>,
         /// The reason.
         reason: String,
     },
@@ -128,7 +128,7 @@ pub fn fetch_offline(
                 record.reference.name() == reference.name() && record.reference.tag() == reference.tag()
             };
             let latest = records.iter().filter(same).max_by_key(|record| record.pulled_at);
-            latest.ok_or_else(|| FetchError::NotStored(reference.clone()))?.manifest
+            latest.ok_or_else(|| FetchError::NotStored(Box::new(reference.clone())))?.manifest
         }
     };
     from_store(store, policy, reference, &digest, now)
@@ -160,12 +160,13 @@ fn from_store(
     now: Timestamp,
 ) -> Result<Fetched, FetchError> {
     let name = reference.name();
-    let missing = || FetchError::NotStored(reference.clone());
+    let missing = || FetchError::NotStored(Box::new(reference.clone()));
     let record = store.record(&name, manifest)?.ok_or_else(missing)?;
     // The record only says where to look: all that counts comes from bytes whose digests are compared.
     let bytes = store.blob(manifest, MAX_MANIFEST_BYTES)?.ok_or_else(missing)?;
     let reference = reference.with_digest(*manifest);
-    let described = describe(&bytes).map_err(|reason| FetchError::Manifest { reference: reference.clone(), reason })?;
+    let described =
+        describe(&bytes).map_err(|reason| FetchError::Manifest { reference: Box::new(reference.clone()), reason })?;
     policy.check_revoked(&name, &[*manifest, described.component])?;
     policy.check_size(&name, described.component_bytes)?;
     let mut bundles = Vec::new();

@@ -60,7 +60,7 @@ pub enum PublishError {
     )]
     OtherDigest {
         /// The reference.
-        reference: OciReference,
+        reference: Box<OciReference>,
         /// The digest of this component's manifest.
         found: Digest,
     },
@@ -84,7 +84,7 @@ impl Publication {
         let artifact = Artifact::new(component, all)?;
         let found = artifact.digest();
         if reference.digest().is_some_and(|digest| *digest != found) {
-            return Err(PublishError::OtherDigest { reference, found });
+            return Err(PublishError::OtherDigest { reference: Box::new(reference), found });
         }
         Ok(Self { reference, artifact, bundle: None, sbom })
     }
