@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
+use fumehood_core::untrusted::PrintableText;
 use oci_client::manifest::{
     OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageIndex, OciImageManifest,
 };
@@ -68,7 +69,7 @@ pub struct Described {
     /// The size of the component, in bytes.
     pub component_bytes: u64,
     /// The annotations of the manifest, which its publisher wrote.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: BTreeMap<PrintableText, PrintableText>,
 }
 
 #[derive(Serialize)]
@@ -182,7 +183,8 @@ pub(crate) fn describe(manifest: &[u8]) -> Result<Described, String> {
     let component_bytes = u64::try_from(layer.size).map_err(|_| "the size of its layer is negative".to_owned())?;
     let is_short = |(name, value): &(String, String)| name.len().max(value.len()) <= MAX_ANNOTATION_BYTES;
     let annotations = value.annotations.unwrap_or_default().into_iter().filter(is_short).take(MAX_ANNOTATIONS);
-    Ok(Described { component, component_bytes, annotations: annotations.collect() })
+    let annotations = annotations.map(|(name, value)| (name.into(), value.into())).collect();
+    Ok(Described { component, component_bytes, annotations })
 }
 
 /// Returns the manifest of something that refers to another manifest, such as a signature.

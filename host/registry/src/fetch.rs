@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::time::Timestamp;
+use fumehood_core::untrusted::PrintableText;
 
 use crate::artifact::{Described, MAX_MANIFEST_BYTES, describe};
 use crate::client::{Progress, RegistryClient, Resolved};
@@ -31,7 +32,7 @@ pub struct Fetched {
     /// The result of the rule about signatures.
     pub trust: Trust,
     /// The annotations, which the publisher wrote.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: BTreeMap<PrintableText, PrintableText>,
 }
 
 impl Fetched {
@@ -134,8 +135,8 @@ pub fn fetch_offline(
     from_store(store, policy, reference, &digest, now)
 }
 
-/// Gets a component at a URL, whose digest is part of the reference. No signature is looked for: the digest says which bytes
-/// the operator means.
+/// Gets a component at a URL, whose digest is part of the reference. Patterns of names apply to host and path. No signature is
+/// looked for: the digest says which bytes the operator means.
 ///
 /// # Errors
 /// If the host does not send these bytes, or the policy refuses them.
@@ -146,7 +147,11 @@ pub async fn fetch_url(
     reference: &UrlReference,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<(Digest, PathBuf), FetchError> {
-    let name = reference.url().to_string();
+    let url = reference.url();
+    // The name of a file at a URL is its address without scheme and query.
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let name = format!("{}{port}{}", url.host_str().unwrap_or_default(), url.path());
+    policy.check_name(&name)?;
     policy.check_revoked(&name, &[*reference.digest()])?;
     client.download_url(reference, store, policy.max_component_bytes(), progress).await?;
     Ok((*reference.digest(), store.blob_path(reference.digest())))

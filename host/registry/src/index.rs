@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::time::Timestamp;
+use fumehood_core::untrusted::PrintableText;
 use serde::{Deserialize, Serialize};
 
 use crate::reference::OciReference;
@@ -43,10 +44,10 @@ pub struct IndexEntry {
     /// The digest of the component's bytes.
     pub component: Digest,
     /// The title.
-    pub title: String,
+    pub title: PrintableText,
     /// The description.
     #[serde(default)]
-    pub description: String,
+    pub description: PrintableText,
     /// The keys that signed it.
     #[serde(default)]
     pub signers: Vec<KeyId>,
@@ -60,13 +61,13 @@ pub struct IndexEntry {
 #[serde(rename_all = "camelCase")]
 pub struct IndexTool {
     /// The name.
-    pub name: String,
+    pub name: PrintableText,
     /// The description.
     #[serde(default)]
-    pub description: String,
+    pub description: PrintableText,
     /// The JSON Schema of its arguments, as text: it says the same as the component, which is read again when it is added.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub input_schema: String,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub input_schema: PrintableText,
 }
 
 /// A component that a search found.
@@ -173,11 +174,13 @@ impl Index {
             OpenJsonError::Malformed(reason) => malformed(reason),
             OpenJsonError::ForeignKey(hint) => IndexError::ForeignKey { name: name_of(), hint },
             OpenJsonError::Wrong(key) => IndexError::Wrong { name: name_of(), key },
-            OpenJsonError::OtherName(found) => IndexError::OtherName { name: name_of(), found },
+            OpenJsonError::OtherName(found) => {
+                IndexError::OtherName { name: name_of(), found: PrintableText::from(found).into() }
+            }
         })?;
         index.check().map_err(malformed)?;
         if index.name != name {
-            return Err(IndexError::OtherName { name: name_of(), found: index.name });
+            return Err(IndexError::OtherName { name: name_of(), found: PrintableText::from(index.name).into() });
         }
         match not_before.is_some_and(|before| index.issued_at < before) {
             true => Err(IndexError::Older { name: name_of() }),

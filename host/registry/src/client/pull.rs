@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fumehood_core::digest::Digest;
+use fumehood_core::untrusted::PrintableText;
 use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Method, Response, StatusCode};
 
@@ -25,7 +26,7 @@ pub struct Resolved {
     /// The size of the component in bytes, as the manifest states it.
     pub component_bytes: u64,
     /// The annotations, which the publisher wrote.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: BTreeMap<PrintableText, PrintableText>,
     pub(crate) manifest_bytes: Vec<u8>,
 }
 

@@ -1,6 +1,7 @@
 //! The statement that is signed: an in-toto statement about a component, with its provenance.
 
 use fumehood_core::digest::Digest;
+use fumehood_core::untrusted::PrintableText;
 use serde::{Deserialize, Serialize};
 
 use crate::reference::OciReference;
@@ -25,16 +26,16 @@ pub const MAX_PROVENANCE_BYTES: usize = 1024;
 pub struct Provenance {
     /// The address of the source repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
+    pub source: Option<PrintableText>,
     /// The revision of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+    pub revision: Option<PrintableText>,
     /// The URI of the builder, such as that of a workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub builder: Option<String>,
+    pub builder: Option<PrintableText>,
     /// The time of the signature, in RFC 3339. A cooling time (`min_age`) counts from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signed_at: Option<String>,
+    pub signed_at: Option<PrintableText>,
 }
 
 /// The claim that a signature makes: this name stands for this manifest and these bytes.
@@ -47,7 +48,7 @@ pub struct Claim {
     /// The digest of the component's bytes.
     pub component: Digest,
     /// The tag that the component was published under.
-    pub tag: Option<String>,
+    pub tag: Option<PrintableText>,
     /// The origin.
     pub provenance: Provenance,
 }
@@ -140,12 +141,14 @@ impl Claim {
     /// Creates the claim about a component that is published under `reference`.
     #[must_use]
     pub fn new(reference: &OciReference, manifest: Digest, component: Digest, provenance: Provenance) -> Self {
-        Self { name: reference.name(), manifest, component, tag: reference.tag().map(str::to_owned), provenance }
+        Self { name: reference.name(), manifest, component, tag: reference.tag().map(PrintableText::from), provenance }
     }
 
     /// Returns the statement, as it is signed.
     pub(super) fn to_json(&self) -> serde_json::Result<Vec<u8>> {
-        let short = |text: &Option<String>| text.clone().filter(|text| text.len() <= MAX_PROVENANCE_BYTES);
+        let short = |text: &Option<PrintableText>| {
+            text.as_ref().filter(|text| text.len() <= MAX_PROVENANCE_BYTES).map(ToString::to_string)
+        };
         let provenance = &self.provenance;
         let subject = vec![
             Subject::new(self.name.clone(), &self.manifest),
@@ -157,7 +160,7 @@ impl Claim {
                 external_parameters: Parameters {
                     revision: short(&provenance.revision),
                     source: short(&provenance.source),
-                    tag: self.tag.clone(),
+                    tag: short(&self.tag),
                 },
             },
             run_details: RunDetails {
@@ -191,6 +194,8 @@ impl Claim {
         if texts.into_iter().flatten().any(|text| text.len() > MAX_PROVENANCE_BYTES) {
             return Err(format!("a text in it is longer than {MAX_PROVENANCE_BYTES} bytes"));
         }
+        let [revision, source, tag, builder, signed_at] =
+            [revision, source, tag, builder, signed_at].map(|text| text.map(PrintableText::from));
         let provenance = Provenance { source, revision, builder, signed_at };
         Ok(Self { name: named.name.clone(), manifest, component, tag, provenance })
     }

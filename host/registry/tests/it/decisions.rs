@@ -106,7 +106,7 @@ fn patterns_match_whole_names() {
 }
 
 fn verified(signed_at: Option<&str>) -> Verified {
-    let provenance = Provenance { signed_at: signed_at.map(str::to_owned), ..provenance() };
+    let provenance = Provenance { signed_at: signed_at.map(Into::into), ..provenance() };
     let digest = Digest::of(b"");
     let claim = Claim::new(&reference("ghcr.io", "acme/a:1"), digest, digest, provenance);
     Verified { key: KEY.public().id(), claim }
@@ -152,13 +152,13 @@ fn entry(name: &str, title: &str, tool: &str, description: &str) -> IndexEntry {
     IndexEntry {
         reference: reference("ghcr.io", &format!("{name}:1")).with_digest(Digest::of(name.as_bytes())),
         component: Digest::of(title.as_bytes()),
-        title: title.to_owned(),
-        description: String::new(),
+        title: title.into(),
+        description: "".into(),
         signers: vec![KEY.public().id()],
         tools: vec![IndexTool {
-            name: tool.to_owned(),
-            description: description.to_owned(),
-            input_schema: r#"{"type":"object"}"#.to_owned(),
+            name: tool.into(),
+            description: description.into(),
+            input_schema: r#"{"type":"object"}"#.into(),
         }],
     }
 }
@@ -177,7 +177,7 @@ fn finds_components_by_words() {
     let index = index();
     let search = |words: &str| {
         let found = index.search(words);
-        found.iter().map(|found| found.entry.title.as_str()).collect::<Vec<_>>().join(" ")
+        found.iter().map(|found| &*found.entry.title).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(search("notes"), "Notes Calendar");
     assert_eq!(search("NOTES event"), "Calendar");

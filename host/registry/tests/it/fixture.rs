@@ -81,10 +81,10 @@ impl TestStore {
 
 pub(crate) fn provenance() -> Provenance {
     Provenance {
-        source: Some("https://example.com/acme/greeter".to_owned()),
-        revision: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
-        builder: Some("https://example.com/workflows/build".to_owned()),
-        signed_at: Some("2027-01-01T00:00:00Z".to_owned()),
+        source: Some("https://example.com/acme/greeter".into()),
+        revision: Some("0123456789abcdef0123456789abcdef01234567".into()),
+        builder: Some("https://example.com/workflows/build".into()),
+        signed_at: Some("2027-01-01T00:00:00Z".into()),
     }
 }
 

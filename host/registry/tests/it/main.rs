@@ -15,6 +15,7 @@ mod fixture;
 mod hostile;
 mod interop;
 mod keys;
+mod metadata;
 mod road;
 mod server;
 mod store;
