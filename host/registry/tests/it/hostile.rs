@@ -79,6 +79,21 @@ async fn refuses_huge_manifests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn errors_are_read_as_far_as_their_message_goes() {
+    let endless_error = |seen: &Seen, _: &Contents| {
+        of_manifest(seen).then(|| endless(418, Bytes::from(vec![b'x'; 64 << 10]), Duration::ZERO))
+    };
+    let error = error_with(endless_error).await;
+    assert!(matches!(error, RegistryError::Status { status: 418, .. }), "{error}");
+    let hidden = |seen: &Seen, _: &Contents| {
+        let body = "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"a\u{202e}b\"}]}";
+        of_manifest(seen).then(|| full(418, body))
+    };
+    let error = error_with(hidden).await.to_string();
+    assert!(error.contains("a\\u{202e}b"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn refuses_endless_layers() {
     let layer = |seen: &Seen, _: &Contents| {
         of_component(seen).then(|| endless(200, Bytes::from(vec![0; 16 << 10]), Duration::ZERO))
