@@ -127,7 +127,9 @@ impl CredentialSource {
             let Some(bytes) = read(path)? else { continue };
             let keys = keys(host, repository);
             let (file, owned_host) = (path.clone(), host.to_owned());
-            let search = tokio::task::spawn_blocking(move || search(&file, &owned_host, &bytes, &keys));
+            let (sender, search) = tokio::sync::oneshot::channel();
+            // A thread of its own: a runtime that is dropped would wait for a helper that never ends.
+            std::thread::spawn(move || drop(sender.send(search_file(&file, &owned_host, &bytes, &keys))));
             let helper = |reason| CredentialError::Helper { path: path.clone(), host: host.to_owned(), reason };
             let found = tokio::time::timeout(Duration::from_secs(MAX_HELPER_SECONDS), search).await;
             let found = found.map_err(|_| helper("it took too long"))?;
@@ -151,7 +153,7 @@ fn keys(host: &str, repository: &str) -> Vec<String> {
     keys
 }
 
-fn search(path: &Path, host: &str, bytes: &[u8], keys: &[String]) -> Result<Option<Credential>, CredentialError> {
+fn search_file(path: &Path, host: &str, bytes: &[u8], keys: &[String]) -> Result<Option<Credential>, CredentialError> {
     // Helpers know hosts only; asking them for every key would start them several times.
     for key in keys {
         let has_entry = key == host || mentions(bytes, key);

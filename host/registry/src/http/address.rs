@@ -63,6 +63,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn names_of_this_machine_do_not_resolve() {
+        let error = PublicResolver.resolve("localhost".parse().unwrap()).await.err().unwrap();
+        assert_eq!(error.to_string(), "it has no public address");
+    }
+
     #[test]
     fn private_addresses_are_not_public() {
         let private = [

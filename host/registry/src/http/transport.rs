@@ -24,6 +24,9 @@ const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 /// Maximum length of a registry's message that is repeated, in bytes.
 const MAX_EXCERPT_BYTES: usize = 300;
 
+/// The name of Docker's registry in references, and the host that answers for it.
+const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
+
 /// The HTTP client.
 #[derive(Debug)]
 pub(crate) struct Transport {
@@ -92,6 +95,7 @@ impl Transport {
     /// Returns the address of a host that the operator named.
     pub(crate) fn base(&self, host: &str) -> Result<Url, RegistryError> {
         let bad = |_| RegistryError::Setup(format!("`{host}` is no host; expected HOST[:PORT]"));
+        let host = if host == DOCKER_HUB.0 { DOCKER_HUB.1 } else { host };
         let plain = Url::parse(&format!("http://{host}/")).map_err(bad)?;
         let scheme = self.config.schemes.get(host).copied();
         match scheme.unwrap_or(if is_loopback(&plain) { Scheme::Http } else { Scheme::Https }) {

@@ -37,8 +37,8 @@ pub(crate) fn component(padding: usize) -> Vec<u8> {
 
 pub(crate) fn limits() -> HttpLimits {
     HttpLimits {
-        connect: Duration::from_secs(5),
-        response: Duration::from_secs(5),
+        connect: Duration::from_secs(20),
+        response: Duration::from_secs(20),
         idle: Duration::from_secs(2),
         min_bytes_per_second: 1000,
         window: Duration::from_millis(500),

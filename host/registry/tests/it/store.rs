@@ -1,6 +1,7 @@
 //! The store: integrity, owners and modes, and processes that are killed.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,6 +15,9 @@ use crate::server::TestRegistry;
 
 /// The variable that makes the test [`writes_until_it_is_killed`] a process that writes.
 const WRITER: &str = "FUMEHOOD_TEST_STORE_WRITER";
+/// The line by which it says that it begins, and the one after its first record.
+const BEGUN: &str = "the writer has begun";
+const RECORDED: &str = "the writer has recorded";
 /// Number of processes that are killed.
 const KILLS: u64 = 200;
 
@@ -132,6 +136,7 @@ async fn tampering_with_any_file_is_refused() {
 fn writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(WRITER) else { return };
     let store = Store::open(folder).unwrap();
+    println!("{BEGUN}");
     for number in 0_u64.. {
         let mut blob = store.begin().unwrap();
         let bytes = number.to_le_bytes().repeat(40_000);
@@ -139,6 +144,9 @@ fn writes_until_it_is_killed() {
         store.commit(blob, &Digest::of(&bytes)).unwrap();
         let record = record("one.example", &store, &bytes);
         store.put_record(&record).unwrap();
+        if number == 0 {
+            println!("{RECORDED}");
+        }
     }
 }
 
@@ -148,13 +156,18 @@ fn killed_writers_leave_nothing_partial() {
     let program = std::env::current_exe().unwrap();
     for kill in 0..KILLS {
         let mut writer = Command::new(&program)
-            .args(["--exact", "store::writes_until_it_is_killed", "--test-threads=1"])
+            .args(["--exact", "store::writes_until_it_is_killed", "--test-threads=1", "--nocapture"])
             .env(WRITER, store.store.folder())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Some are killed before they begin, most while they write.
-        std::thread::sleep(Duration::from_millis(5 + kill * 7 % 40));
+        // Some are killed before they begin, one after its first record, and most while they write.
+        let mut said = BufReader::new(writer.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let awaited = if kill == 0 { RECORDED } else { BEGUN };
+        if kill % 10 != 1 {
+            assert!(said.any(|line| line.contains(awaited)), "the writer ended");
+        }
+        std::thread::sleep(Duration::from_micros(kill * 379 % 10_000));
         writer.kill().unwrap();
         writer.wait().unwrap();
     }
