@@ -25,7 +25,6 @@
 //! # }
 //! ```
 
-pub mod annotations;
 pub mod artifact;
 pub mod client;
 pub mod credentials;
@@ -33,10 +32,10 @@ pub mod error;
 pub mod fetch;
 pub mod http;
 pub mod index;
+pub mod metadata;
 pub mod policy;
 mod private_file;
 pub mod publish;
 pub mod reference;
-pub mod sbom;
 pub mod signature;
 pub mod store;

@@ -8,8 +8,8 @@ use fumehood_core::digest::Digest;
 use crate::artifact::{Artifact, ArtifactError};
 use crate::client::RegistryClient;
 use crate::error::RegistryError;
+use crate::metadata::{self, SBOM_MEDIA_TYPE};
 use crate::reference::OciReference;
-use crate::sbom::{self, SBOM_MEDIA_TYPE};
 use crate::signature::{BUNDLE_MEDIA_TYPE, Claim, Provenance, SignatureError, SigningKey, sign};
 
 /// Annotation that says what a bundle contains (Sigstore's specification of bundles in registries).
@@ -78,9 +78,9 @@ impl Publication {
         annotations: BTreeMap<String, String>,
     ) -> Result<Self, PublishError> {
         let component = component.into();
-        let mut all = crate::annotations::from_component(&component)?;
+        let mut all = metadata::annotations(&component)?;
         all.extend(annotations);
-        let sbom = sbom::from_component(&component)?.map(Bytes::from);
+        let sbom = metadata::inventory(&component)?.map(Bytes::from);
         let artifact = Artifact::new(component, all)?;
         let found = artifact.digest();
         if reference.digest().is_some_and(|digest| *digest != found) {

@@ -2,6 +2,8 @@
 
 use fumehood_core::digest::Digest;
 use fumehood_core::sanitize::printable;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sigstore_bundle::{BundleV03, VerificationMaterialV03};
 use sigstore_crypto::VerificationKey;
 use sigstore_types::bundle::VerificationMaterialContent;
@@ -11,7 +13,7 @@ use sigstore_types::{
 
 use super::crypto_provider;
 use super::key::{KeyId, PublicKey, SigningKey};
-use super::statement::{Claim, PAYLOAD_TYPE};
+use super::statement::{Claim, PAYLOAD_TYPE, Statement, Subject};
 
 /// Maximum size of a bundle with the signature of a component, in bytes.
 pub const MAX_BUNDLE_BYTES: usize = 256 << 10;
@@ -185,20 +187,20 @@ fn verify_one(
 }
 
 /// A payload whose signature was verified.
-pub(super) struct Opened {
-    pub(super) key: KeyId,
-    pub(super) payload: Vec<u8>,
+struct Opened {
+    key: KeyId,
+    payload: Vec<u8>,
 }
 
 /// A reason why a bundle was not opened.
-pub(super) enum OpenError {
+enum OpenError {
     Malformed(String),
     ForeignKey(String),
     Wrong(KeyId),
 }
 
 /// Signs an in-toto statement. Returns the bundle as JSON.
-pub(super) fn seal(key: &SigningKey, payload: &[u8]) -> Result<String, String> {
+fn seal(key: &SigningKey, payload: &[u8]) -> Result<String, String> {
     let hint = key.public().id().hint();
     let signature = key.pair().sign(&sigstore_types::dsse::pae(PAYLOAD_TYPE, payload));
     let signature = DsseSignature::new(signature.map_err(|error| error.to_string())?, SigstoreKeyId::new(""));
@@ -213,7 +215,7 @@ pub(super) fn seal(key: &SigningKey, payload: &[u8]) -> Result<String, String> {
 /// Sigstore's own verifier takes no bundle without an entry of a transparency log or a timestamp. Here keys are trusted because
 /// an operator names them, and verification needs no network; so its types and its check of a signature are used, and the
 /// caller compares names and digests. Entries of a log that a bundle may have say nothing more here.
-pub(super) fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Result<Opened, OpenError> {
+fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Result<Opened, OpenError> {
     crypto_provider::install();
     let malformed = |reason: &str| OpenError::Malformed(printable(reason).into_owned());
     if bundle.len() > max_bytes {
@@ -244,5 +246,51 @@ pub(super) fn open(bundle: &[u8], trusted: &[PublicKey], max_bytes: usize) -> Re
     match trusted.iter().find(|key| key.id().hint() == named.hint) {
         Some(key) => Err(OpenError::Wrong(key.id())),
         None => Err(OpenError::ForeignKey(printable(&named.hint).chars().take(100).collect())),
+    }
+}
+
+/// A reason why a signed value was refused.
+pub(crate) enum OpenJsonError {
+    Malformed(String),
+    ForeignKey(String),
+    Wrong(KeyId),
+    OtherName(String),
+}
+
+/// Signs a value under a name. Returns the bundle as JSON.
+pub(crate) fn sign_json<P: Serialize>(
+    key: &SigningKey,
+    name: &str,
+    predicate_type: &str,
+    value: &P,
+) -> Result<String, String> {
+    let json = serde_json::to_vec(value).map_err(|error| error.to_string())?;
+    let subject = vec![Subject::new(name.to_owned(), &Digest::of(&json))];
+    let statement = serde_json::to_vec(&Statement::new(subject, predicate_type, value));
+    seal(key, &statement.map_err(|error| error.to_string())?)
+}
+
+/// Verifies a value that was signed under a name.
+pub(crate) fn open_json<P: Serialize + DeserializeOwned>(
+    bundle: &[u8],
+    name: &str,
+    predicate_type: &str,
+    trusted: &[PublicKey],
+    max_bytes: usize,
+) -> Result<(KeyId, P), OpenJsonError> {
+    let opened = open(bundle, trusted, max_bytes).map_err(|error| match error {
+        OpenError::Malformed(reason) => OpenJsonError::Malformed(reason),
+        OpenError::ForeignKey(hint) => OpenJsonError::ForeignKey(hint),
+        OpenError::Wrong(key) => OpenJsonError::Wrong(key),
+    })?;
+    let statement: Statement<P> =
+        serde_json::from_slice(&opened.payload).map_err(|error| OpenJsonError::Malformed(error.to_string()))?;
+    if !statement.is_known_version() || statement.predicate_type != predicate_type {
+        return Err(OpenJsonError::Malformed("it states something else".to_owned()));
+    }
+    match statement.subject.as_slice() {
+        [subject] if subject.name == name => Ok((opened.key, statement.predicate)),
+        [subject] => Err(OpenJsonError::OtherName(subject.name.clone())),
+        _ => Err(OpenJsonError::Malformed("it is not about one thing".to_owned())),
     }
 }

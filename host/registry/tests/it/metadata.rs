@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fumehood_registry::artifact::{Artifact, ArtifactError};
+use fumehood_registry::metadata::{annotations, inventory};
 use fumehood_registry::publish::{Publication, PublishError};
-use fumehood_registry::{annotations, sbom};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn annotations_have_the_names_of_the_specification() {
     let sections: String =
         texts.iter().map(|(section, _, text)| format!("(@custom \"{section}\" \"{text}\")\n")).collect();
     let bytes = wat::parse_str(format!("(component $greeter {sections})")).unwrap();
-    let found = annotations::from_component(&bytes).unwrap();
+    let found = annotations(&bytes).unwrap();
     assert_eq!(found.len(), texts.len() + 1);
     assert_eq!(found["org.opencontainers.image.title"], "greeter");
     for (_, name, text) in texts {
@@ -44,13 +44,13 @@ fn annotations_have_the_names_of_the_specification() {
 fn an_inventory_comes_from_the_list_that_the_compiler_embeds() {
     let text = format!(r#"(component $greeter (core module (@custom ".dep-v0" "{AUDITABLE}")))"#);
     let bytes = wat::parse_str(text).unwrap();
-    let inventory = sbom::from_component(&bytes).unwrap().unwrap();
-    assert_eq!(inventory, sbom::from_component(&bytes).unwrap().unwrap());
-    let value: Value = serde_json::from_slice(&inventory).unwrap();
+    let found = inventory(&bytes).unwrap().unwrap();
+    assert_eq!(found, inventory(&bytes).unwrap().unwrap());
+    let value: Value = serde_json::from_slice(&found).unwrap();
     assert_eq!((&value["bomFormat"], &value["specVersion"]), (&json!("CycloneDX"), &json!("1.6")));
     assert_eq!(value["components"][1]["purl"], "pkg:cargo/serde@1.0.229");
     assert_eq!(value["dependencies"][0], json!({ "ref": "package-0", "dependsOn": ["package-1"] }));
-    assert_eq!(sbom::from_component(&component(1)).unwrap(), None);
+    assert_eq!(inventory(&component(1)).unwrap(), None);
 }
 
 #[test]
