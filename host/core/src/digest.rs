@@ -26,6 +26,12 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// Returns the 32 bytes of the digest.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Returns the 64 hexadecimal digits.
     #[must_use]
     pub fn hex(&self) -> String {
@@ -61,6 +67,13 @@ impl FromStr for Digest {
             *byte = u8::from_str_radix(pair, 16).map_err(|_| invalid())?;
         }
         Ok(Self(bytes))
+    }
+}
+
+impl From<[u8; 32]> for Digest {
+    /// Wraps a digest that was computed piece by piece.
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 }
 

@@ -13,6 +13,7 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-model", &["fumehood-core"]),
     ("fumehood-storage", &["fumehood-core", "fumehood-platform"]),
     ("fumehood-mcp", &["fumehood-core", "fumehood-platform"]),
+    ("fumehood-registry", &["fumehood-core", "fumehood-platform"]),
     (
         "fumehood",
         &[
@@ -56,7 +57,12 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("rusqlite", &["fumehood-storage"]),
     ("genai", &["fumehood-model"]),
     ("rmcp", &["fumehood-mcp"]),
-    ("reqwest", &["fumehood-mcp", "fumehood-model"]),
+    ("oci-client", &["fumehood-registry"]),
+    ("reqwest", &["fumehood-mcp", "fumehood-model", "fumehood-registry"]),
+    ("ring", &["fumehood-registry"]),
+    ("sigstore-bundle", &["fumehood-registry"]),
+    ("sigstore-crypto", &["fumehood-registry"]),
+    ("sigstore-types", &["fumehood-registry"]),
     ("keyring-core", &["fumehood"]),
     ("linux-keyutils-keyring-store", &["fumehood"]),
     ("rustyline", &["fumehood-cli"]),

@@ -1,0 +1,266 @@
+//! Getting a component: resolve, verify, judge, download, and record, in this order. Nothing that the policy refuses is
+//! downloaded, and what was fetched once is verified again from the store, without a network.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fumehood_core::digest::Digest;
+use fumehood_core::time::Timestamp;
+use fumehood_core::untrusted::PrintableText;
+
+use crate::artifact::{Described, MAX_MANIFEST_BYTES, describe};
+use crate::client::{Progress, RegistryClient, Resolved};
+use crate::error::RegistryError;
+use crate::policy::{Policy, PolicyError, SignatureRule, Trust};
+use crate::reference::{OciReference, UrlReference};
+use crate::signature::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES, SignatureError, Verified, verify};
+use crate::store::{Store, StoreError, StoreRecord, VerifiedBy};
+
+/// A component in the store that the policy accepts.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// The reference, with the digest of the manifest.
+    pub reference: OciReference,
+    /// The digest of the manifest: the identity of the component.
+    pub manifest: Digest,
+    /// The digest of the component's bytes.
+    pub component: Digest,
+    /// The size of the component, in bytes.
+    pub component_bytes: u64,
+    /// The file with the component. Whoever reads it compares its digest, as [`Self::read`] does.
+    pub path: PathBuf,
+    /// The result of the rule about signatures.
+    pub trust: Trust,
+    /// The annotations, which the publisher wrote.
+    pub annotations: BTreeMap<PrintableText, PrintableText>,
+}
+
+impl Fetched {
+    /// Reads the component. Its digest, owner and mode are checked.
+    ///
+    /// # Errors
+    /// If the file was changed, or cannot be read.
+    pub fn read(&self, store: &Store) -> Result<Vec<u8>, FetchError> {
+        let bytes = store.blob(&self.component, self.component_bytes)?;
+        bytes.ok_or_else(|| FetchError::NotStored(Box::new(self.reference.clone())))
+    }
+}
+
+/// An error of getting a component.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// The registry does not send it.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The policy refuses it.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is not in the store, and the network may not be used.
+    #[error("{0} is not in the store; get it while the network may be used, without `--offline`")]
+    NotStored(Box<OciReference>),
+    /// Its manifest in the store is none of a component.
+    #[error("the manifest of {reference} in the store cannot be read: {reason}; remove it and add the component again")]
+    Manifest {
+        /// The reference.
+        reference: Box<OciReference>,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// Gets a component from its registry. A reference with a digest is taken from the store if it is there.
+///
+/// # Errors
+/// If the registry does not send it, the policy refuses it, or the store cannot be used.
+pub async fn fetch(
+    client: &RegistryClient,
+    store: &Store,
+    policy: &Policy,
+    reference: &OciReference,
+    now: Timestamp,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Fetched, FetchError> {
+    let name = reference.name();
+    policy.check_name(&name)?;
+    if let Some(digest) = reference.digest() {
+        match from_store(store, policy, reference, digest, now) {
+            Ok(fetched) => return Ok(fetched),
+            // What is missing or damaged is downloaded again; a new signature may have been published.
+            Err(FetchError::NotStored(_) | FetchError::Store(_) | FetchError::Manifest { .. }) => {}
+            Err(FetchError::Policy(PolicyError::Signature(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let resolved = client.resolve(reference).await?;
+    policy.check_revoked(&name, &[resolved.manifest, resolved.component])?;
+    policy.check_size(&name, resolved.component_bytes)?;
+    let bundles = match policy.signature_rule() {
+        SignatureRule::Off => Vec::new(),
+        _ => signatures(client, &resolved, policy.signature_rule()).await?,
+    };
+    let verification = verify_bundles(policy, &name, &resolved.manifest, &resolved.component, &bundles);
+    let trust = policy.judge(&name, verification, now)?;
+    client.download(&resolved, store, progress).await?;
+    let fetched = fetched(store, &resolved.reference, describe_resolved(&resolved), trust);
+    record(store, &fetched, &resolved.manifest_bytes, &bundles, now)?;
+    Ok(fetched)
+}
+
+/// Gets a component from the store, without a network. A tag stands for what it stood for when it was last pulled.
+///
+/// # Errors
+/// If it is not there, was changed, or the policy refuses it.
+pub fn fetch_offline(
+    store: &Store,
+    policy: &Policy,
+    reference: &OciReference,
+    now: Timestamp,
+) -> Result<Fetched, FetchError> {
+    policy.check_name(&reference.name())?;
+    let digest = match reference.digest() {
+        Some(digest) => *digest,
+        None => {
+            let (records, _damaged) = store.list()?;
+            let same = |record: &&StoreRecord| {
+                record.reference.name() == reference.name() && record.reference.tag() == reference.tag()
+            };
+            let latest = records.iter().filter(same).max_by_key(|record| record.pulled_at);
+            latest.ok_or_else(|| FetchError::NotStored(Box::new(reference.clone())))?.manifest
+        }
+    };
+    from_store(store, policy, reference, &digest, now)
+}
+
+/// Gets a component at a URL, whose digest is part of the reference. Patterns of names apply to host and path. No signature is
+/// looked for: the digest says which bytes the operator means.
+///
+/// # Errors
+/// If the host does not send these bytes, or the policy refuses them.
+pub async fn fetch_url(
+    client: &RegistryClient,
+    store: &Store,
+    policy: &Policy,
+    reference: &UrlReference,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<(Digest, PathBuf), FetchError> {
+    let url = reference.url();
+    // The name of a file at a URL is its address without scheme and query.
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let name = format!("{}{port}{}", url.host_str().unwrap_or_default(), url.path());
+    policy.check_name(&name)?;
+    policy.check_revoked(&name, &[*reference.digest()])?;
+    client.download_url(reference, store, policy.max_component_bytes(), progress).await?;
+    Ok((*reference.digest(), store.blob_path(reference.digest())))
+}
+
+fn from_store(
+    store: &Store,
+    policy: &Policy,
+    reference: &OciReference,
+    manifest: &Digest,
+    now: Timestamp,
+) -> Result<Fetched, FetchError> {
+    let name = reference.name();
+    let missing = || FetchError::NotStored(Box::new(reference.clone()));
+    let record = store.record(&name, manifest)?.ok_or_else(missing)?;
+    // The record only says where to look: all that counts comes from bytes whose digests are compared.
+    let bytes = store.blob(manifest, MAX_MANIFEST_BYTES)?.ok_or_else(missing)?;
+    let reference = reference.with_digest(*manifest);
+    let described =
+        describe(&bytes).map_err(|reason| FetchError::Manifest { reference: Box::new(reference.clone()), reason })?;
+    policy.check_revoked(&name, &[*manifest, described.component])?;
+    policy.check_size(&name, described.component_bytes)?;
+    let mut bundles = Vec::new();
+    if policy.signature_rule() != SignatureRule::Off {
+        for digest in &record.signatures {
+            bundles.extend(store.blob(digest, MAX_BUNDLE_BYTES as u64)?);
+        }
+    }
+    let verification = verify_bundles(policy, &name, manifest, &described.component, &bundles);
+    let trust = policy.judge(&name, verification, now)?;
+    if !store.has_blob(&described.component, described.component_bytes) {
+        return Err(missing());
+    }
+    Ok(fetched(store, &reference, (*manifest, described), trust))
+}
+
+/// Reads the signatures of a component. If they need not be good, one that cannot be read is as good as none.
+async fn signatures(
+    client: &RegistryClient,
+    resolved: &Resolved,
+    rule: SignatureRule,
+) -> Result<Vec<Vec<u8>>, RegistryError> {
+    let maximum = MAX_BUNDLE_BYTES as u64;
+    let found = client.referrer_contents(&resolved.reference, &resolved.manifest, BUNDLE_MEDIA_TYPE, maximum).await;
+    match (found, rule) {
+        (Err(_), SignatureRule::Warn) => Ok(Vec::new()),
+        (found, _) => found,
+    }
+}
+
+fn verify_bundles(
+    policy: &Policy,
+    name: &str,
+    manifest: &Digest,
+    component: &Digest,
+    bundles: &[Vec<u8>],
+) -> Result<Verified, SignatureError> {
+    verify(name, manifest, component, bundles, policy.keys_for(name))
+}
+
+fn describe_resolved(resolved: &Resolved) -> (Digest, Described) {
+    let described = Described {
+        component: resolved.component,
+        component_bytes: resolved.component_bytes,
+        annotations: resolved.annotations.clone(),
+    };
+    (resolved.manifest, described)
+}
+
+fn fetched(
+    store: &Store,
+    reference: &OciReference,
+    (manifest, described): (Digest, Described),
+    trust: Trust,
+) -> Fetched {
+    Fetched {
+        reference: reference.clone(),
+        manifest,
+        component: described.component,
+        component_bytes: described.component_bytes,
+        path: store.blob_path(&described.component),
+        trust,
+        annotations: described.annotations,
+    }
+}
+
+/// Records a component. The record comes last, so that what it names is there.
+fn record(
+    store: &Store,
+    fetched: &Fetched,
+    manifest: &[u8],
+    bundles: &[Vec<u8>],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    store.put(manifest)?;
+    let signatures = bundles.iter().map(|bundle| store.put(bundle)).collect::<Result<_, _>>()?;
+    let verified = match &fetched.trust {
+        Trust::Verified(verified) => {
+            Some(VerifiedBy { key: verified.key, provenance: verified.claim.provenance.clone() })
+        }
+        _ => None,
+    };
+    store.put_record(&StoreRecord {
+        reference: fetched.reference.clone(),
+        manifest: fetched.manifest,
+        component: fetched.component,
+        component_bytes: fetched.component_bytes,
+        signatures,
+        verified,
+        pulled_at: now,
+    })
+}

@@ -1,0 +1,13 @@
+//! Requests to registries: bounded in size and time, without redirects or proxies that nobody configured.
+
+mod address;
+mod body;
+mod challenge;
+mod config;
+mod transport;
+
+pub use config::{HttpConfig, HttpLimits, Scheme};
+
+pub(crate) use body::{Pace, read_bounded};
+pub(crate) use challenge::{Challenge, parse_challenges};
+pub(crate) use transport::{Access, Request, Transport};

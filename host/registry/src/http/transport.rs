@@ -1,0 +1,327 @@
+//! The HTTP client: TLS, retries with backoff, and redirects that are followed by rule.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use fumehood_core::sanitize::{printable, truncate_str};
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Client, Method, Response, StatusCode};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use url::{Host, Url};
+
+use super::address::{PublicResolver, is_public};
+use super::body::read_bounded;
+use super::config::{HttpConfig, HttpLimits, Scheme};
+use crate::error::RegistryError;
+use crate::reference::is_loopback;
+
+/// Maximum number of redirects of one request.
+const MAX_REDIRECTS: usize = 3;
+/// Maximum size of an error's body that is read for its message, in bytes.
+const MAX_MESSAGE_BYTES: u64 = 64 << 10;
+/// Maximum length of a registry's message that is repeated, in bytes.
+const MAX_EXCERPT_BYTES: usize = 300;
+
+/// The name of Docker's registry in references, and the host that answers for it.
+const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
+
+/// The HTTP client.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    /// For hosts that the operator named.
+    named: Client,
+    /// For hosts that a registry named: public addresses only.
+    foreign: Client,
+    config: HttpConfig,
+}
+
+/// A request, which can be sent several times.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Bytes>,
+    /// The request in words, for messages.
+    pub(crate) what: String,
+}
+
+/// The rule about redirects of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// They are refused.
+    Direct,
+    /// They are followed, also to other hosts, which get no credentials.
+    Redirected,
+}
+
+impl Transport {
+    pub(crate) fn new(config: HttpConfig) -> Result<Self, RegistryError> {
+        let tls = tls(&config.extra_roots).map_err(|error| RegistryError::Setup(error.to_string()))?;
+        let build = |foreign: bool| {
+            let mut client = Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .no_proxy()
+                .no_gzip()
+                .no_brotli()
+                .no_zstd()
+                .no_deflate()
+                .redirect(reqwest::redirect::Policy::none())
+                .retry(reqwest::retry::never())
+                .connect_timeout(config.limits.connect)
+                .tcp_nodelay(true)
+                .pool_idle_timeout(Duration::from_secs(30))
+                .user_agent(concat!("fumehood/", env!("CARGO_PKG_VERSION")));
+            if let Some(proxy) = &config.proxy {
+                let bad = "the proxy is no http URL; expected http://HOST:PORT";
+                let proxy = Url::parse(proxy).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
+                let proxy = proxy.and_then(|url| reqwest::Proxy::all(url).ok());
+                client = client.proxy(proxy.ok_or_else(|| RegistryError::Setup(bad.to_owned()))?);
+            }
+            if foreign {
+                client = client.dns_resolver(Arc::new(PublicResolver));
+            }
+            client.build().map_err(|error| RegistryError::Setup(error.to_string()))
+        };
+        Ok(Self { named: build(false)?, foreign: build(true)?, config })
+    }
+
+    pub(crate) fn limits(&self) -> &HttpLimits {
+        &self.config.limits
+    }
+
+    /// Returns the address of a host that the operator named.
+    pub(crate) fn base(&self, host: &str) -> Result<Url, RegistryError> {
+        let bad = |_| RegistryError::Setup(format!("`{host}` is no host; expected HOST[:PORT]"));
+        let host = if host == DOCKER_HUB.0 { DOCKER_HUB.1 } else { host };
+        let plain = Url::parse(&format!("http://{host}/")).map_err(bad)?;
+        let scheme = self.config.schemes.get(host).copied();
+        match scheme.unwrap_or(if is_loopback(&plain) { Scheme::Http } else { Scheme::Https }) {
+            Scheme::Http => Ok(plain),
+            Scheme::Https => Url::parse(&format!("https://{host}/")).map_err(bad),
+        }
+    }
+
+    /// Returns whether a host may be asked over plain HTTP.
+    pub(crate) fn allows_plain(&self, url: &Url) -> bool {
+        let host = authority(url);
+        self.config.schemes.get(&host).map_or_else(|| is_loopback(url), |scheme| *scheme == Scheme::Http)
+    }
+
+    /// Sends a request, again if that may help, and follows redirects if the rule allows it. `authorization` goes to the
+    /// origin of the request only.
+    ///
+    /// # Errors
+    /// If there is no answer. Any status other than a redirect is an answer.
+    pub(crate) async fn send(
+        &self,
+        request: &Request,
+        authorization: Option<&str>,
+        access: Access,
+    ) -> Result<Response, RegistryError> {
+        let origin = request.url.origin();
+        let mut current = request.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let is_origin = current.url.origin() == origin;
+            let response = self.send_with_retries(&current, authorization.filter(|_| is_origin), is_origin).await?;
+            if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
+                return Ok(response);
+            }
+            current.url = self.redirect_target(&current, &response, &origin, access)?;
+        }
+        Err(redirect_error(request, &current.url, "it redirects too often"))
+    }
+
+    async fn send_with_retries(
+        &self,
+        request: &Request,
+        authorization: Option<&str>,
+        is_origin: bool,
+    ) -> Result<Response, RegistryError> {
+        let limits = &self.config.limits;
+        let mut failures = 0;
+        loop {
+            let (error, requested) = match self.send_once(request, authorization, is_origin).await {
+                Ok(response) if !is_transient(response.status()) => return Ok(response),
+                Ok(response) => {
+                    let requested = retry_after(response.headers());
+                    if failures >= limits.retries {
+                        return Ok(response);
+                    }
+                    (None, requested)
+                }
+                Err(error) => (Some(error), None),
+            };
+            failures += 1;
+            if let Some(error) = error
+                && failures > limits.retries
+            {
+                return Err(error);
+            }
+            self.wait(failures, requested).await;
+        }
+    }
+
+    /// Waits before a further attempt, after `failures` failed ones.
+    pub(crate) async fn wait(&self, failures: u32, requested: Option<Duration>) {
+        let limits = &self.config.limits;
+        let doubled = limits.retry_delay.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
+        // Up to a quarter less, so that many clients do not come back at once.
+        let jitter = u32::try_from(getrandom::u64().unwrap_or_default() % 256).unwrap_or(0);
+        let delay = requested.unwrap_or(doubled - doubled / 4 * jitter / 256);
+        tokio::time::sleep(delay.min(limits.max_retry_delay)).await;
+    }
+
+    async fn send_once(
+        &self,
+        request: &Request,
+        authorization: Option<&str>,
+        is_origin: bool,
+    ) -> Result<Response, RegistryError> {
+        let is_named = is_origin || self.config.redirect_hosts.contains(&authority(&request.url));
+        let client = if is_named { &self.named } else { &self.foreign };
+        let mut builder = client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
+        if let Some(authorization) = authorization {
+            builder = builder.header(reqwest::header::AUTHORIZATION, authorization);
+        }
+        if let Some(body) = &request.body {
+            builder = builder.body(body.clone());
+        }
+        // An upload takes its time; its answer is waited for after that.
+        let upload =
+            request.body.as_ref().map_or(0, Bytes::len) as u64 / self.config.limits.min_bytes_per_second.max(1);
+        let timeout = self.config.limits.response + Duration::from_secs(upload);
+        let host = || authority(&request.url);
+        let sent = tokio::time::timeout(timeout, builder.send()).await;
+        let sent = sent.map_err(|_| RegistryError::Timeout { host: host(), what: request.what.clone(), timeout })?;
+        sent.map_err(|error| RegistryError::Unreachable { host: host(), reason: root_cause(&error) })
+    }
+
+    fn redirect_target(
+        &self,
+        request: &Request,
+        response: &Response,
+        origin: &url::Origin,
+        access: Access,
+    ) -> Result<Url, RegistryError> {
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let target = location.and_then(|location| request.url.join(location).ok());
+        let Some(target) = target else {
+            return Err(redirect_error(request, &request.url, "it does not say where to"));
+        };
+        let refuse = |reason| Err(redirect_error(request, &target, reason));
+        if target.origin() == *origin {
+            return Ok(target);
+        }
+        if access == Access::Direct {
+            return refuse("only downloads of components may be redirected to other hosts");
+        }
+        if self.config.redirect_hosts.contains(&authority(&target)) {
+            return Ok(target);
+        }
+        if target.scheme() != "https" {
+            return refuse("it is not encrypted");
+        }
+        let is_private = match target.host() {
+            Some(Host::Ipv4(address)) => !is_public(address.into()),
+            Some(Host::Ipv6(address)) => !is_public(address.into()),
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            None => true,
+        };
+        if is_private { refuse("it is an address of this machine or network") } else { Ok(target) }
+    }
+
+    /// Converts an answer that is not a success into the error that it means.
+    pub(crate) async fn refusal(&self, request: &Request, response: Response) -> RegistryError {
+        let (host, what) = (authority(&request.url), request.what.clone());
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND {
+            return RegistryError::NotFound { host, what };
+        }
+        let body = read_bounded(response, &host, &what, MAX_MESSAGE_BYTES, &self.config.limits).await;
+        let message = body.map(|body| message(&body)).unwrap_or_default();
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let reason = if message.is_empty() { status.to_string() } else { message };
+                RegistryError::Denied { host, what, reason }
+            }
+            _ => RegistryError::Status { host, what, status: status.as_u16(), message },
+        }
+    }
+}
+
+/// Returns host and port of a URL, as references write them.
+pub(crate) fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Returns the message of an error's body: that of the specification's envelope, or the beginning of the text.
+fn message(body: &[u8]) -> String {
+    let envelope: Option<oci_client::errors::OciEnvelope> = serde_json::from_slice(body).ok();
+    let first = envelope.and_then(|envelope| envelope.errors.into_iter().next());
+    let text = match first {
+        Some(error) => error.message,
+        None => String::from_utf8_lossy(body).into_owned(),
+    };
+    printable(truncate_str(text.trim(), MAX_EXCERPT_BYTES)).into_owned()
+}
+
+fn redirect_error(request: &Request, target: &Url, reason: &'static str) -> RegistryError {
+    let target = format!("{}://{}", target.scheme(), authority(target));
+    RegistryError::Redirect { host: authority(&request.url), what: request.what.clone(), target, reason }
+}
+
+fn is_transient(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS
+        || status == StatusCode::REQUEST_TIMEOUT
+        || (status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED)
+}
+
+/// Parses `retry-after`, in seconds or as a date (RFC 9110, section 10.2.3).
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// Returns the innermost message of an error; the outer ones repeat the URL.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    printable(truncate_str(&cause.to_string(), MAX_EXCERPT_BYTES)).into_owned()
+}
+
+/// Returns a TLS configuration with the system's roots and those in `extra`.
+fn tls(extra: &[Vec<u8>]) -> Result<rustls::ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = Vec::new();
+    for pem in extra {
+        let before = roots.len();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            roots.push(certificate.map_err(|_| "a root certificate is not PEM")?.into_owned());
+        }
+        if roots.len() == before {
+            return Err("a file of root certificates has none in it; expected PEM with `BEGIN CERTIFICATE`".into());
+        }
+    }
+    let builder =
+        rustls::ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let verifier = match rustls_platform_verifier::Verifier::new_with_extra_roots(roots, provider) {
+        Ok(verifier) => verifier,
+        // A small container without certificates still reaches its own registry over plain HTTP, and nothing else.
+        Err(_) if extra.is_empty() => {
+            return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    // The platform's own verifier is what the call of this name is made for; it checks names and dates as any other.
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+}

@@ -1,0 +1,212 @@
+//! Decisions without input or output: references, the policy, and indexes.
+
+use std::time::Duration;
+
+use fumehood_core::digest::Digest;
+use fumehood_core::time::Timestamp;
+use fumehood_registry::index::{Index, IndexEntry, IndexError, IndexTool};
+use fumehood_registry::policy::{Pattern, Policy, PolicyError, SignatureRule, Trust};
+use fumehood_registry::reference::{MAX_REFERENCE_BYTES, OciReference, Reference};
+use fumehood_registry::signature::{Claim, Provenance, SignatureError, Verified};
+use proptest::prelude::*;
+
+use crate::fixture::{KEY, NOW, OTHER_KEY, provenance, reference};
+
+fn check(text: &str, expected: &str) {
+    let found = match text.parse::<Reference>() {
+        Ok(Reference::Oci(reference)) => format!("oci {reference}"),
+        Ok(Reference::Url(reference)) => format!("url {reference}"),
+        Ok(Reference::File(path)) => format!("file {}", path.display()),
+        Ok(other) => format!("{other:?}"),
+        Err(error) => format!("{error:?}"),
+    };
+    assert!(found.starts_with(expected), "{text}: {found}");
+}
+
+#[test]
+fn parses_references_and_says_what_is_wrong() {
+    let digest = Digest::of(b"");
+    let pinned = format!("oci://ghcr.io/acme/greeter@{digest}");
+    check("oci://ghcr.io/acme/greeter:1.0", "oci oci://ghcr.io/acme/greeter:1.0");
+    check(&pinned, &format!("oci {pinned}"));
+    check("oci://GHCR.io:5000/a:B", "oci oci://ghcr.io:5000/a:B");
+    check("oci://[::1]:5000/a/b__c/d--e:t", "oci oci://[::1]:5000/a/b__c/d--e:t");
+    check("oci://ghcr.io/acme/greeter", "NoVersion");
+    for host in ["", "a b", "user@host", "host:0", "host:99999", "host:", "-", "[::1", "a/../b:"] {
+        let text = format!("oci://{host}/name:1");
+        assert!(text.parse::<Reference>().is_err(), "{text}");
+    }
+    for name in ["", "A", "a/", "/a", "a//b", "a..b", "a___b", "-a", "a-", "a/../b", "ä"] {
+        check(&format!("oci://ghcr.io/{name}:1"), "Name");
+    }
+    for tag in ["", "-a", ".a", "a b", "a:b", &"a".repeat(129)] {
+        check(&format!("oci://ghcr.io/a:{tag}"), "Tag");
+    }
+    check("oci://ghcr.io/a@sha256:12", "Digest");
+    check(&format!("oci://ghcr.io/{}:1", "a".repeat(250)), "Name");
+    let hex = digest.hex();
+    check(&format!("https://example.com/a.wasm#sha256={hex}"), &format!("url https://example.com/a.wasm#sha256={hex}"));
+    check("https://example.com/a.wasm", "NoDigest");
+    check("https://example.com/a.wasm#sha256=12", "Digest");
+    check(&format!("http://example.com/a.wasm#sha256={hex}"), "Url");
+    let secret = format!("https://ann:secret@example.com/a.wasm#sha256={hex}").parse::<Reference>().unwrap_err();
+    assert!(!secret.to_string().contains("secret"), "{secret}");
+    check("docker://ghcr.io/a:1", "Scheme");
+    check("./a.wasm", "file ./a.wasm");
+    check("C:/a.wasm", "file C:/a.wasm");
+    check("file://a.wasm", "file a.wasm");
+    check("", "Unreadable");
+    check("a\nb", "Unreadable");
+    check(&"a".repeat(MAX_REFERENCE_BYTES + 1), "TooLong");
+}
+
+proptest! {
+    #[test]
+    fn parsing_never_panics_and_round_trips(text in "(oci|https|http|file|x)?(://)?[ -~äß\u{202e}]{0,80}") {
+        if let Ok(reference) = text.parse::<Reference>() {
+            let again = reference.to_string().parse::<Reference>();
+            prop_assert_eq!(again, Ok(reference));
+        }
+    }
+
+    #[test]
+    fn valid_names_round_trip(
+        host in "[a-z]{1,10}\\.[a-z]{2,3}(:[1-9][0-9]{0,3})?",
+        name in "[a-z0-9]{1,8}((\\.|_|__|-{1,3})[a-z0-9]{1,5}){0,2}(/[a-z0-9]{1,8}){0,3}",
+        tag in "[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}",
+    ) {
+        let text = format!("oci://{host}/{name}:{tag}");
+        let reference: OciReference = text.parse().unwrap();
+        prop_assert_eq!(reference.to_string(), text);
+        prop_assert_eq!(reference.name(), format!("{host}/{name}"));
+    }
+
+    #[test]
+    fn patterns_never_panic(text in "[ -~]{0,60}", name in "[a-z./:]{0,40}") {
+        if let Ok(pattern) = text.parse::<Pattern>() {
+            let _ = pattern.matches(&name);
+        }
+    }
+}
+
+#[test]
+fn patterns_match_whole_names() {
+    let matches = |pattern: &str, name: &str| pattern.parse::<Pattern>().unwrap().matches(name);
+    assert!(matches("ghcr.io/acme/**", "ghcr.io/acme/a"));
+    assert!(matches("ghcr.io/acme/**", "ghcr.io/acme/a/b"));
+    assert!(matches("GHCR.io/acme/*", "ghcr.io/acme/a"));
+    assert!(!matches("ghcr.io/acme/*", "ghcr.io/acme/a/b"));
+    assert!(!matches("ghcr.io/acme/**", "ghcr.io/acmeevil/a"));
+    assert!(!matches("ghcr.io/acme/**", "evil.example/ghcr.io/acme/a"));
+    assert!(!matches("ghcr.io/acme", "ghcr.io/acme/a"));
+    assert!(matches("localhost:5000/**", "localhost:5000/a"));
+    for text in ["", "oci://a/b", "a/b:1", "a/b@sha256:0", "a/[", &"a".repeat(600)] {
+        assert!(matches!(text.parse::<Pattern>(), Err(PolicyError::Pattern { .. })), "{text}");
+    }
+}
+
+fn verified(signed_at: Option<&str>) -> Verified {
+    let provenance = Provenance { signed_at: signed_at.map(Into::into), ..provenance() };
+    let digest = Digest::of(b"");
+    let claim = Claim::new(&reference("ghcr.io", "acme/a:1"), digest, digest, provenance);
+    Verified { key: KEY.public().id(), claim }
+}
+
+#[test]
+fn keys_of_a_namespace_replace_the_general_ones() {
+    let (general, own) = (KEY.public().clone(), OTHER_KEY.public().clone());
+    let policy = Policy::new()
+        .trusted_keys([general.clone()])
+        .trusted("ghcr.io/acme/**".parse().unwrap(), [own.clone()])
+        .trusted("ghcr.io/**".parse().unwrap(), []);
+    assert_eq!(policy.keys_for("ghcr.io/acme/a"), [own]);
+    assert_eq!(policy.keys_for("example.com/a"), [general]);
+    assert!(policy.keys_for("ghcr.io/other/a").is_empty());
+}
+
+#[test]
+fn rules_about_signatures_and_ages() {
+    let missing = || Err(SignatureError::Missing { name: "a/b".to_owned() });
+    let judge =
+        |policy: Policy, verification| policy.judge("a/b", verification, NOW).map_err(|error| error.to_string());
+    assert!(judge(Policy::new(), missing()).unwrap_err().contains("not signed"));
+    assert!(matches!(judge(Policy::new(), Ok(verified(None))), Ok(Trust::Verified(_))));
+    let warn = Policy::new().signatures(SignatureRule::Warn);
+    assert!(matches!(judge(warn.clone(), missing()), Ok(Trust::Unverified(_))));
+    let off = Policy::new().signatures(SignatureRule::Off);
+    assert_eq!(judge(off, Ok(verified(None))), Ok(Trust::Unchecked));
+    // The clock of the test says 2027-01-15.
+    let cooled = |days: u64| Policy::new().min_age(Duration::from_secs(days * 86_400));
+    assert!(judge(cooled(10), Ok(verified(Some("2027-01-01T00:00:00Z")))).is_ok());
+    let young = judge(cooled(20), Ok(verified(Some("2027-01-01T00:00:00Z")))).unwrap_err();
+    assert!(young.contains("14days") && young.contains("20days"), "{young}");
+    // Neither a missing time nor one in the future makes it old.
+    for text in [None, Some("soon")] {
+        assert!(judge(cooled(1), Ok(verified(text))).unwrap_err().contains("no signature that says when"));
+    }
+    assert!(judge(cooled(1), Ok(verified(Some("2127-01-01T00:00:00Z")))).unwrap_err().contains("0s ago"));
+    assert!(judge(warn.min_age(Duration::from_secs(1)), missing()).is_err());
+}
+
+fn entry(name: &str, title: &str, tool: &str, description: &str) -> IndexEntry {
+    IndexEntry {
+        reference: reference("ghcr.io", &format!("{name}:1")).with_digest(Digest::of(name.as_bytes())),
+        component: Digest::of(title.as_bytes()),
+        title: title.into(),
+        description: "".into(),
+        signers: vec![KEY.public().id()],
+        tools: vec![IndexTool {
+            name: tool.into(),
+            description: description.into(),
+            input_schema: r#"{"type":"object"}"#.into(),
+        }],
+    }
+}
+
+fn index() -> Index {
+    let entries = vec![
+        entry("acme/notes", "Notes", "search_notes", "Finds notes by words"),
+        entry("acme/calendar", "Calendar", "add_event", "Adds an event, with notes"),
+        entry("acme/units", "Units", "convert", "Converts lengths and weights"),
+    ];
+    Index::build("acme", NOW, entries).unwrap()
+}
+
+#[test]
+fn finds_components_by_words() {
+    let index = index();
+    let search = |words: &str| {
+        let found = index.search(words);
+        found.iter().map(|found| &*found.entry.title).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(search("notes"), "Notes Calendar");
+    assert_eq!(search("NOTES event"), "Calendar");
+    assert_eq!(search("convert"), "Units");
+    assert_eq!(search("nothing"), "");
+    assert_eq!(search(" "), "");
+}
+
+#[test]
+fn an_index_is_verified_before_it_is_read() {
+    let (index, trusted) = (index(), [KEY.public().clone()]);
+    let file = index.sign(&KEY).unwrap();
+    let open = |file: &str, name: &str, not_before| Index::open(file.as_bytes(), name, &trusted, not_before);
+    assert_eq!(open(&file, "acme", Some(NOW)), Ok((index.clone(), KEY.public().id())));
+    let later = Some(Timestamp(NOW.0 + 1));
+    assert!(matches!(open(&file, "acme", later), Err(IndexError::Older { .. })));
+    assert!(matches!(open(&file, "other", None), Err(IndexError::OtherName { .. })));
+    let foreign = index.sign(&OTHER_KEY).unwrap();
+    assert!(matches!(open(&foreign, "acme", None), Err(IndexError::ForeignKey { .. })));
+    // Another list under the signature of this one.
+    let mut bundle: serde_json::Value = serde_json::from_str(&file).unwrap();
+    let mut other = index.clone();
+    other.entries.pop();
+    let payload: serde_json::Value = serde_json::from_str(&other.sign(&KEY).unwrap()).unwrap();
+    bundle["dsseEnvelope"]["payload"] = payload["dsseEnvelope"]["payload"].clone();
+    assert!(matches!(open(&bundle.to_string(), "acme", None), Err(IndexError::Wrong { .. })));
+    for broken in ["", "{}", "[1]", &file[..file.len() / 2]] {
+        assert!(matches!(open(broken, "acme", None), Err(IndexError::Malformed { .. })), "{broken}");
+    }
+    let unpinned = IndexEntry { reference: reference("ghcr.io", "a:1"), ..index.entries[0].clone() };
+    assert!(matches!(Index::build("acme", NOW, vec![unpinned]), Err(IndexError::Build(_))));
+}

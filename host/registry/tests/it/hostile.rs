@@ -1,0 +1,334 @@
+//! Registries that are broken, slow or lie: each is refused in a sentence, and leaves nothing in the store.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fumehood_core::digest::Digest;
+use fumehood_registry::credentials::{Credential, CredentialSource};
+use fumehood_registry::error::RegistryError;
+use fumehood_registry::fetch::FetchError;
+use fumehood_registry::http::HttpConfig;
+use fumehood_registry::policy::{Policy, SignatureRule};
+use hyper::{Method, Response};
+
+use crate::fixture::{
+    TestStore, assert_nothing_stored, client, client_with, component, get, limits, publish, reference,
+};
+use crate::server::{
+    Auth, Body, Contents, Options, PASSWORD, Seen, TestRegistry, USER, endless, full, pieces, with_header,
+};
+
+const PADDING: usize = 50_000;
+
+fn unsigned() -> Policy {
+    Policy::new().signatures(SignatureRule::Off)
+}
+
+fn component_path() -> String {
+    format!("/v2/acme/greeter/blobs/{}", Digest::of(&component(PADDING)))
+}
+
+/// Publishes a component, and returns the error of getting it after `fault` takes the place of the registry's answers to GET
+/// requests. Nothing may be stored.
+async fn error_with(
+    fault: impl Fn(&Seen, &Contents) -> Option<Response<Body>> + Send + Sync + 'static,
+) -> RegistryError {
+    let registry = TestRegistry::with_fault(
+        move |seen, contents| {
+            if seen.method == Method::GET { fault(seen, contents) } else { None }
+        },
+    )
+    .await;
+    let reference = reference(&registry.host(), "acme/greeter:1.0");
+    publish(&client(), &reference, PADDING, None).await;
+    let store = TestStore::new();
+    let error = get(&client(), &store, &unsigned(), &reference).await.unwrap_err();
+    assert_nothing_stored(&store);
+    let FetchError::Registry(error) = error else { panic!("{error}") };
+    assert!(error.to_string().contains(&registry.host()), "{error}");
+    error
+}
+
+fn of_component(seen: &Seen) -> bool {
+    seen.path == component_path()
+}
+
+fn of_manifest(seen: &Seen) -> bool {
+    seen.path.contains("/manifests/")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_other_bytes() {
+    let wrong = |seen: &Seen, contents: &Contents| {
+        let mut bytes = contents.blobs.get(&Digest::of(&component(PADDING)).to_string())?.to_vec();
+        bytes[100] ^= 1;
+        of_component(seen).then(|| full(200, bytes))
+    };
+    let error = error_with(wrong).await;
+    assert!(matches!(error, RegistryError::Digest { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_huge_manifests() {
+    let huge = |seen: &Seen, _: &Contents| {
+        let answer = || endless(200, Bytes::from(vec![b' '; 1 << 20]), Duration::ZERO);
+        of_manifest(seen).then(answer)
+    };
+    let error = error_with(huge).await;
+    assert!(matches!(error, RegistryError::TooLarge { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_read_as_far_as_their_message_goes() {
+    let endless_error = |seen: &Seen, _: &Contents| {
+        of_manifest(seen).then(|| endless(418, Bytes::from(vec![b'x'; 64 << 10]), Duration::ZERO))
+    };
+    let error = error_with(endless_error).await;
+    assert!(matches!(error, RegistryError::Status { status: 418, .. }), "{error}");
+    let hidden = |seen: &Seen, _: &Contents| {
+        let body = "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"a\u{202e}b\"}]}";
+        of_manifest(seen).then(|| full(418, body))
+    };
+    let error = error_with(hidden).await.to_string();
+    assert!(error.contains("a\\u{202e}b"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_endless_layers() {
+    let layer = |seen: &Seen, _: &Contents| {
+        of_component(seen).then(|| endless(200, Bytes::from(vec![0; 16 << 10]), Duration::ZERO))
+    };
+    let error = error_with(layer).await;
+    assert!(matches!(error, RegistryError::TooLarge { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gives_up_on_answers_that_drip() {
+    let began = Instant::now();
+    let drip = |seen: &Seen, _: &Contents| {
+        of_component(seen).then(|| endless(200, Bytes::from_static(b"x"), Duration::from_millis(100)))
+    };
+    let error = error_with(drip).await;
+    assert!(matches!(error, RegistryError::Slow { .. }), "{error}");
+    let silent = |seen: &Seen, _: &Contents| {
+        of_manifest(seen).then(|| endless(200, Bytes::from_static(b"x"), Duration::from_secs(60)))
+    };
+    let error = error_with(silent).await;
+    assert!(matches!(error, RegistryError::Timeout { .. }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_redirects_to_other_places() {
+    // A service of this machine, which must not see a single request.
+    let inside = TestRegistry::start().await;
+    for target in [
+        format!("http://{}/secret", inside.host()),
+        format!("https://{}/secret", inside.host()),
+        "https://localhost/x".to_owned(),
+        "https://169.254.169.254/latest/meta-data".to_owned(),
+        "https://[::1]/x".to_owned(),
+        "file:///etc/passwd".to_owned(),
+        "http://example.com/x".to_owned(),
+    ] {
+        let layer = move |seen: &Seen, _: &Contents| {
+            of_component(seen).then(|| with_header(full(307, ""), "location", &target))
+        };
+        let error = error_with(layer).await;
+        assert!(matches!(error, RegistryError::Redirect { .. }), "{error}");
+    }
+    let manifest = |seen: &Seen, _: &Contents| {
+        of_manifest(seen).then(|| with_header(full(302, ""), "location", "https://example.com/x"))
+    };
+    let error = error_with(manifest).await;
+    assert!(matches!(error, RegistryError::Redirect { .. }), "{error}");
+    let circle = |seen: &Seen, _: &Contents| {
+        of_component(seen).then(|| with_header(full(307, ""), "location", &component_path()))
+    };
+    let error = error_with(circle).await;
+    assert!(matches!(error, RegistryError::Redirect { .. }), "{error}");
+    assert_eq!(inside.contents().seen.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirected_downloads_carry_no_credentials() {
+    let elsewhere = TestRegistry::start().await;
+    let bytes = component(PADDING);
+    elsewhere.contents().blobs.insert(Digest::of(&bytes).to_string(), bytes.into());
+    let target = format!("http://{}{}", elsewhere.host(), component_path());
+    let fault = move |seen: &Seen, _: &Contents| {
+        let is_download = seen.method == Method::GET && of_component(seen);
+        is_download.then(|| with_header(full(307, ""), "location", &target))
+    };
+    let options = Options { auth: Auth::Basic, fault: Some(Box::new(fault)), ..Options::default() };
+    let registry = TestRegistry::start_with(options).await;
+    let credential = Credential::Basic { user: USER.to_owned(), password: PASSWORD.to_owned().into() };
+    let credentials = CredentialSource::none().credential(registry.host(), credential);
+    let client = client_with(HttpConfig::new().redirect_host(elsewhere.host()), credentials);
+    let reference = reference(&registry.host(), "acme/greeter:1.0");
+    publish(&client, &reference, PADDING, None).await;
+    get(&client, &TestStore::new(), &unsigned(), &reference).await.unwrap();
+    let seen = elsewhere.contents().seen.clone();
+    assert_eq!(seen.len(), 1);
+    assert!(!seen[0].headers.contains_key("authorization"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resumes_what_was_cut_off() {
+    // Each answer ends after a third of the component.
+    let cut = |seen: &Seen, contents: &Contents| {
+        let blob = contents.blobs.get(&Digest::of(&component(PADDING)).to_string())?;
+        let range = seen.headers.get("range").and_then(|value| value.to_str().ok());
+        let from = range.map_or(0, |range| range["bytes=".len()..range.len() - 1].parse::<usize>().unwrap());
+        let to = (from + blob.len() / 3 + 1).min(blob.len());
+        if seen.method != Method::GET || !of_component(seen) {
+            return None;
+        }
+        let end = std::io::Error::other("cut off");
+        let piece = (Duration::ZERO, Ok(blob.slice(from..to)));
+        let answer = match to == blob.len() {
+            true => pieces(if from > 0 { 206 } else { 200 }, vec![piece]),
+            false => pieces(if from > 0 { 206 } else { 200 }, vec![piece, (Duration::from_millis(20), Err(end))]),
+        };
+        let range = format!("bytes {from}-{}/{}", blob.len() - 1, blob.len());
+        Some(if from > 0 { with_header(answer, "content-range", &range) } else { answer })
+    };
+    let registry = TestRegistry::with_fault(cut).await;
+    let reference = reference(&registry.host(), "acme/greeter:1.0");
+    publish(&client(), &reference, PADDING, None).await;
+    let store = TestStore::new();
+    let fetched = get(&client(), &store, &unsigned(), &reference).await.unwrap();
+    assert_eq!(fetched.read(&store.store).unwrap(), component(PADDING));
+    let downloads: Vec<bool> = {
+        let contents = registry.contents();
+        let gets = contents.seen.iter().filter(|seen| seen.method == Method::GET && of_component(seen));
+        gets.map(|seen| seen.headers.contains_key("range")).collect()
+    };
+    assert_eq!(downloads, [false, true, true]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gives_up_on_answers_that_always_end_early() {
+    let cut = |seen: &Seen, _: &Contents| {
+        let end = std::io::Error::other("cut off");
+        let piece = (Duration::ZERO, Ok(Bytes::from_static(b"\0asm")));
+        of_component(seen).then(|| pieces(200, vec![piece, (Duration::from_millis(5), Err(end))]))
+    };
+    let error = error_with(cut).await;
+    assert!(matches!(error, RegistryError::Truncated { .. }), "{error}");
+    // Another range than the one that was asked for.
+    let range = |seen: &Seen, _: &Contents| {
+        let answer = || with_header(full(206, "zzzz"), "content-range", "bytes 7-10/60000");
+        of_component(seen).then(answer)
+    };
+    let error = error_with(range).await;
+    assert!(matches!(error, RegistryError::Malformed { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_what_is_no_manifest_of_a_component() {
+    let html = |seen: &Seen, _: &Contents| {
+        of_manifest(seen).then(|| with_header(full(200, "<html>log in</html>"), "content-type", "text/html"))
+    };
+    let error = error_with(html).await;
+    assert!(matches!(error, RegistryError::Malformed { .. }), "{error}");
+    let manifest = "application/vnd.oci.image.manifest.v1+json";
+    let config = r#"{"mediaType":"application/vnd.wasm.config.v0+json","digest":"sha256:00","size":2}"#;
+    let layer = |media_type: &str, digest: &str, size: i64| {
+        format!(r#"{{"mediaType":"{media_type}","digest":"{digest}","size":{size}}}"#)
+    };
+    let digest = Digest::of(b"").to_string();
+    let good = layer("application/wasm", &digest, 10);
+    for (config, layers) in [
+        (config, String::new()),
+        (config, format!("{good},{good}")),
+        (config, layer("application/vnd.oci.image.layer.v1.tar+gzip", &digest, 10)),
+        (config, layer("application/wasm", "sha256:zz", 10)),
+        (config, layer("application/wasm", &digest, -1)),
+        (r#"{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:00","size":2}"#, good.clone()),
+    ] {
+        let body = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{layers}]}}"#);
+        let fault = move |seen: &Seen, _: &Contents| {
+            of_manifest(seen).then(|| with_header(full(200, body.clone()), "content-type", manifest))
+        };
+        let registry = TestRegistry::with_fault(fault).await;
+        let reference = reference(&registry.host(), "acme/greeter:1.0");
+        let store = TestStore::new();
+        let error = get(&client(), &store, &unsigned(), &reference).await.unwrap_err();
+        assert!(matches!(error, FetchError::Registry(RegistryError::NotAComponent { .. })), "{error}");
+        assert!(error.to_string().contains("acme/greeter"), "{error}");
+        assert_nothing_stored(&store);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tag_that_moves_changes_nothing_that_is_pinned() {
+    let registry = TestRegistry::start().await;
+    let tagged = reference(&registry.host(), "acme/greeter:1.0");
+    let first = publish(&client(), &tagged, PADDING, None).await;
+    let other = publish(&client(), &tagged, PADDING + 1, None).await;
+    assert_ne!(first.manifest, other.manifest);
+    let pinned = tagged.with_digest(first.manifest);
+    let fetched = get(&client(), &TestStore::new(), &unsigned(), &pinned).await.unwrap();
+    assert_eq!(fetched.component, first.component);
+    // The registry answers the digest with the other manifest.
+    let moved = registry.contents().manifests[&("acme/greeter".to_owned(), other.manifest.to_string())].clone();
+    registry.contents().manifests.insert(("acme/greeter".to_owned(), first.manifest.to_string()), moved);
+    let store = TestStore::new();
+    let error = get(&client(), &store, &unsigned(), &pinned).await.unwrap_err();
+    assert!(matches!(error, FetchError::Registry(RegistryError::Digest { .. })), "{error}");
+    assert_nothing_stored(&store);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retries_what_is_transient_and_no_more() {
+    let count = |status: u16| async move {
+        let busy = move |seen: &Seen, _: &Contents| {
+            of_manifest(seen).then(|| with_header(full(status, "later"), "retry-after", "0"))
+        };
+        let registry = TestRegistry::with_fault(busy).await;
+        let reference = reference(&registry.host(), "acme/greeter:1.0");
+        let error = get(&client(), &TestStore::new(), &unsigned(), &reference).await.unwrap_err();
+        let seen = registry.contents().seen.len();
+        (error.to_string(), seen)
+    };
+    let attempts = limits().retries as usize + 1;
+    for status in [429, 500, 503] {
+        let (message, seen) = count(status).await;
+        assert_eq!(seen, attempts, "{message}");
+        assert!(message.contains(&status.to_string()) && message.contains("later"), "{message}");
+    }
+    for status in [400, 403, 404, 418] {
+        assert_eq!(count(status).await.1, 1, "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_stay_with_encrypted_services() {
+    // The service that the registry names is not encrypted, and on another machine.
+    let challenge = |_: &Seen, _: &Contents| {
+        let challenge = "Bearer realm=\"http://auth.example/token\",service=\"x\"";
+        Some(with_header(full(401, ""), "www-authenticate", challenge))
+    };
+    let registry = TestRegistry::with_fault(challenge).await;
+    let credential = Credential::Basic { user: USER.to_owned(), password: PASSWORD.to_owned().into() };
+    let credentials = CredentialSource::none().credential(registry.host(), credential);
+    let client = client_with(HttpConfig::new(), credentials);
+    let error = client.resolve(&reference(&registry.host(), "acme/greeter:1.0")).await.unwrap_err();
+    assert!(error.to_string().contains("not encrypted"), "{error}");
+    assert!(!error.to_string().contains(PASSWORD) && !format!("{client:?}").contains(PASSWORD));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_go_to_the_registry_itself() {
+    let elsewhere = TestRegistry::start().await;
+    let target = format!("http://{}/v2/x/blobs/uploads/1", elsewhere.host());
+    let registry = TestRegistry::with_fault(move |seen, _| {
+        (seen.method == Method::POST).then(|| with_header(full(202, ""), "location", &target))
+    })
+    .await;
+    let artifact = fumehood_registry::artifact::Artifact::new(component(10), Default::default()).unwrap();
+    let error = client().push(&reference(&registry.host(), "acme/greeter:1.0"), &artifact).await.unwrap_err();
+    assert!(matches!(error, RegistryError::Redirect { .. }), "{error}");
+    assert_eq!(elsewhere.contents().seen.len(), 0);
+}
