@@ -132,19 +132,24 @@ impl Project {
     /// Returns the file that the built component is written to.
     #[must_use]
     pub fn component(&self) -> PathBuf {
-        self.folder.join("dist").join(format!("{}.wasm", self.name))
+        self.join(Path::new("dist")).join(format!("{}.wasm", self.name))
     }
 
     /// Returns the folder of the cases.
     #[must_use]
     pub fn cases(&self) -> PathBuf {
-        self.folder.join("tests")
+        self.join(Path::new("tests"))
     }
 
     /// Returns the folder of the WIT that the component is built from; `wit` if the manifest names none.
     #[must_use]
     pub fn wit(&self) -> PathBuf {
-        self.folder.join(self.settings.wit.as_deref().unwrap_or(Path::new("wit")))
+        self.join(self.settings.wit.as_deref().unwrap_or(Path::new("wit")))
+    }
+
+    /// Returns the path of a part of the project, for people too: `dist`, and not `./dist`.
+    fn join(&self, part: &Path) -> PathBuf {
+        if self.folder == Path::new(".") { part.to_owned() } else { self.folder.join(part) }
     }
 
     /// Returns the target triple of a Rust project.

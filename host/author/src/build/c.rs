@@ -28,11 +28,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     if settings.sources.is_empty() {
         return Err(missing("[build] has no `sources`; list the files, such as [\"src/tool.c\"]"));
     }
-    let scratch = tempfile::tempdir().map_err(|source| BuildError::Io {
-        action: "create",
-        path: std::env::temp_dir(),
-        source,
-    })?;
+    let scratch = super::scratch()?;
     let bindings = generate_bindings(&project.wit(), world, scratch.path())?;
     let output = scratch.path().join("module.wasm");
     let mut compiler = find_compiler()?;

@@ -1,5 +1,6 @@
 //! Components in JavaScript, by ComponentizeJS in Node.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::{BuildError, Compiled, Labels, command};
@@ -36,17 +37,26 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
         });
     }
 
-    let scratch = tempfile::tempdir().map_err(|source| BuildError::Io {
-        action: "create",
-        path: std::env::temp_dir(),
-        source,
-    })?;
+    let scratch = super::scratch()?;
+    let io = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| BuildError::Io { action, path, source }
+    };
     let output = scratch.path().join("component.wasm");
+    // The path of the sources becomes part of the component. Through this link it is the same wherever they are.
+    let sources = scratch.path().join("source");
+    let folder = project.folder.canonicalize().map_err(io("find", &project.folder))?;
+    std::os::unix::fs::symlink(folder, &sources).map_err(io("link", &sources))?;
     let mut componentize = Command::new(node);
     // From the folder of the project, because that is where Node looks for what a program without a file imports.
     componentize.current_dir(&project.folder).args(["--input-type=module", "--eval", PROGRAM, "--"]);
-    componentize.arg(module).arg(project.wit().canonicalize().unwrap_or_else(|_| project.wit())).arg(world);
-    componentize.arg(&output).arg(settings.disable.join(","));
+    componentize.arg(sources.join(module)).arg(std::path::absolute(project.wit()).unwrap_or_else(|_| project.wit()));
+    componentize
+        .arg(world)
+        .arg(&output)
+        .arg(settings.disable.join(","))
+        .arg(scratch.path().file_name().unwrap_or_default());
+    componentize.env("TMPDIR", scratch.path());
     command::run(&mut componentize, "componentize-js")?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;

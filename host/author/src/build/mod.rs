@@ -55,7 +55,7 @@ struct Compiled {
 enum Workspace<'a> {
     /// That of the project, which makes the next build faster.
     Own,
-    /// A folder of this build alone.
+    /// Another one, in which the component is compiled from nothing.
     Fresh(&'a Path),
 }
 
@@ -96,22 +96,23 @@ pub fn build(project: &Project) -> Result<Built, BuildError> {
     build_in(project, Workspace::Own)
 }
 
-/// Builds the component of a project twice, each time from nothing, and compares the results.
+/// Compiles the component of a project twice, each time from nothing, and compares the results.
 ///
 /// # Errors
 /// Those of [`build`], and [`BuildError::Irreproducible`] if the results differ.
 pub fn build_reproducibly(project: &Project) -> Result<Built, BuildError> {
-    let fresh = || {
-        let folder = tempfile::tempdir();
-        folder.map_err(|source| BuildError::Io { action: "create", path: std::env::temp_dir(), source })
-    };
-    let (first, second) = (fresh()?, fresh()?);
-    let first = build_in(project, Workspace::Fresh(first.path()))?;
-    let second = build_in(project, Workspace::Fresh(second.path()))?;
+    let folder = scratch()?;
+    let first = build_in(project, Workspace::Fresh(folder.path()))?;
+    let second = build_in(project, Workspace::Fresh(folder.path()))?;
     match first_difference(&first.component, &second.component) {
         None => Ok(second),
         Some(offset) => Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset }),
     }
+}
+
+/// Creates a folder for the files of one build.
+fn scratch() -> Result<tempfile::TempDir, BuildError> {
+    tempfile::tempdir().map_err(|source| BuildError::Io { action: "create", path: std::env::temp_dir(), source })
 }
 
 fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildError> {
@@ -158,12 +159,10 @@ fn plain_wit(project: &Project, notes: &mut Vec<String>) -> Result<Option<PathBu
     }
 }
 
-/// Finds a path of this machine in a component.
+/// Finds the path of the project in its component.
 fn find_build_path(component: &[u8], folder: &Path) -> Option<String> {
-    let real = folder.canonicalize().ok()?;
-    let home = std::env::home_dir().filter(|home| home.components().count() > 1);
-    let mut paths = std::iter::once(real).chain(home).filter_map(|path| path.to_str().map(str::to_owned));
-    paths.find(|path| component.windows(path.len()).any(|window| window == path.as_bytes()))
+    let path = folder.canonicalize().ok()?.to_str()?.to_owned();
+    component.windows(path.len()).any(|window| window == path.as_bytes()).then_some(path)
 }
 
 /// Returns the SHA-256 digest of a component, in hexadecimal.
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_paths_of_this_machine() {
+    fn finds_the_path_of_the_project() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().display().to_string();
         assert_eq!(find_build_path(b"panicked at src/lib.rs", folder.path()), None);

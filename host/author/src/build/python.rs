@@ -22,19 +22,22 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let module = module.ok_or_else(|| missing("[tool.fumehood] has no `module`; name the file without .py"))?;
     let world = settings.world.as_deref();
     let world = world.ok_or_else(|| missing("[tool.fumehood] has no `world`; name that of the WIT"))?;
-    let folders: Vec<PathBuf> = ENVIRONMENTS.iter().map(|name| project.folder.join(name).join("bin")).collect();
+    // Absolute, because the program runs in the folder of the project.
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = absolute(&project.folder);
+    let folders: Vec<PathBuf> = ENVIRONMENTS.iter().map(|name| folder.join(name).join("bin")).collect();
     let program = command::find_program(VARIABLE, &folders, "componentize-py").ok_or_else(not_installed)?;
 
-    let scratch = tempfile::tempdir().map_err(|source| BuildError::Io {
-        action: "create",
-        path: std::env::temp_dir(),
-        source,
-    })?;
+    let scratch = super::scratch()?;
     let output = scratch.path().join("component.wasm");
     let mut componentize = Command::new(&program);
-    componentize.arg("--quiet").arg("--wit-path").arg(project.wit()).args(["--world", world, "componentize"]);
-    componentize.arg("--python-path").arg(&project.folder).arg("--output").arg(&output).arg(module);
-    componentize.current_dir(&project.folder);
+    componentize.arg("--quiet").arg("--wit-path").arg(absolute(&project.wit())).args([
+        "--world",
+        world,
+        "componentize",
+    ]);
+    componentize.arg("--python-path").arg(&folder).arg("--output").arg(&output).arg(module);
+    componentize.current_dir(&folder);
     if let Some(environment) = environment_of(&program) {
         // Packages that are installed there become part of the component.
         componentize.env("VIRTUAL_ENV", environment);

@@ -129,7 +129,11 @@ pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Com
     let metadata = read_metadata(&project.folder, &toolchain, target)?;
     let target_folder = match workspace {
         Workspace::Own => metadata.target_directory.join("fumehood"),
-        Workspace::Fresh(folder) => folder.to_owned(),
+        Workspace::Fresh(folder) => {
+            // Macros and build scripts, which run on this machine, are compiled once.
+            remove(&folder.join(target.triple()))?;
+            folder.to_owned()
+        }
     };
     let renamed = local_sources(&metadata);
     let build = CargoBuild {
@@ -148,6 +152,16 @@ pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Com
     let own = metadata.packages.iter().find(|package| Some(package.id.as_str()) == root);
     let labels = Labels::of(project, own.map(about).unwrap_or_default());
     Ok(Compiled { component, labels, dependencies: Some(dependencies) })
+}
+
+/// Removes a folder, if it exists.
+fn remove(folder: &Path) -> Result<(), BuildError> {
+    match fs::remove_dir_all(folder) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(BuildError::Io { action: "remove", path: folder.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn about(package: &CargoPackage) -> About {
