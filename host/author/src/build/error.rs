@@ -76,10 +76,7 @@ pub enum BuildError {
         source: std::io::Error,
     },
     /// Two builds gave different components.
-    #[error(
-        "two builds of the same sources differ from byte {offset} on: sha256:{first} and sha256:{second}; look for dates, \
-         random numbers and unordered collections in what runs at build time"
-    )]
+    #[error("two builds of the same sources differ from byte {offset} on: sha256:{first} and sha256:{second}; {hint}")]
     Irreproducible {
         /// The digest of the first component.
         first: String,
@@ -87,6 +84,8 @@ pub enum BuildError {
         second: String,
         /// The offset of the first byte that differs.
         offset: usize,
+        /// The usual cause.
+        hint: &'static str,
     },
 }
 

@@ -106,7 +106,16 @@ pub fn build_reproducibly(project: &Project) -> Result<Built, BuildError> {
     let second = build_in(project, Workspace::Fresh(folder.path()))?;
     match first_difference(&first.component, &second.component) {
         None => Ok(second),
-        Some(offset) => Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset }),
+        Some(offset) => {
+            let hint = match project.language {
+                Language::Rust | Language::C => "look for dates and unordered collections in what runs at build time",
+                Language::Python | Language::Javascript => {
+                    "the runtimes of Python and JavaScript put random numbers of their own into a component, so build \
+                     without --check and compare its metadata"
+                }
+            };
+            Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset, hint })
+        }
     }
 }
 

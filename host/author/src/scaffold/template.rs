@@ -74,13 +74,15 @@ fn common(name: &str, language: Language, dialect: Dialect) -> [(PathBuf, String
         Dialect::Contract => "invalid_arguments",
         Dialect::Typed => "tool_failed",
     };
+    // The runtimes of the other two put random numbers into a component.
+    let check = if matches!(language, Language::Rust | Language::C) { " --check" } else { "" };
     let readme = [("name", name), ("setup", setup.as_str())];
     let agents = [("name", name), ("rules", rules), ("before", before)];
     [
         file("README.md", template!("common/README.md"), &readme),
         file("AGENTS.md", template!("common/AGENTS.md"), &agents),
         file(".gitignore", gitignore, &[]),
-        file(".github/workflows/ci.yml", template!("common/ci.yml"), &[("steps", &steps)]),
+        file(".github/workflows/ci.yml", template!("common/ci.yml"), &[("steps", &steps), ("check", check)]),
         file("tests/greet.toml", template!("common/greet.toml"), &[("refusal", refusal)]),
     ]
 }

@@ -3,7 +3,7 @@
 //! Questions are read from standard input, one on each line. The model is the one that `ASSISTANT_MODEL` names, such as
 //! `ollama:llama3.2`; without it a script answers, so that everything can be tried without a key.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn built_ins() -> Result<BuiltIns, Failure> {
         Ok(format!("ticket 1 is open, for {queue}: {}", args.problem))
     })?;
     let annotations = Annotations { read_only: Some(false), destructive: Some(false), ..Annotations::default() };
-    let tools = BuiltIns::new();
+    let tools = BuiltIns::default();
     tools.register(open.with_annotations(annotations))?;
     Ok(tools)
 }
@@ -78,13 +78,12 @@ fn model() -> Result<Arc<dyn Model>, Failure> {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Failure> {
-    let host = Host::builder().build()?;
-    // Components of others run in the sandbox; add their tools to CHANNEL_TOOLS, as `component__tool`.
-    for component in std::env::args_os().skip(1) {
-        host.load(Load::path(std::path::PathBuf::from(component))).await?;
-    }
+/// Answers each question on a line of `output`.
+pub(crate) async fn serve(
+    host: &Host,
+    questions: impl Iterator<Item = std::io::Result<String>>,
+    output: &mut impl Write,
+) -> Result<(), Failure> {
     let mut agent = host
         .agent(model()?)
         .built_ins(Arc::new(built_ins()?))
@@ -95,12 +94,22 @@ async fn main() -> Result<(), Failure> {
         .pipeline(|pipeline| pipeline.rule(Arc::new(policy())))
         .approver(Arc::new(NobodyToAsk))
         .build()?;
-    let mut output = std::io::stdout();
-    for question in std::io::stdin().lock().lines() {
+    for question in questions {
         let outcome = agent.run(&question?).await?;
         writeln!(output, "{}", outcome.text())?;
     }
     agent.close().await?;
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    let host = Host::builder().build()?;
+    // Components of others run in the sandbox; add their tools to CHANNEL_TOOLS, as `component__tool`.
+    for component in std::env::args_os().skip(1) {
+        host.load(Load::path(std::path::PathBuf::from(component))).await?;
+    }
+    serve(&host, std::io::stdin().lock().lines(), &mut std::io::stdout()).await?;
     host.shutdown(Duration::from_secs(1)).await;
     Ok(())
 }

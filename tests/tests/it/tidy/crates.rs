@@ -25,12 +25,13 @@ const STAR: &[(&str, &[&str])] = &[
             "fumehood-runtime",
         ],
     ),
-    ("fumehood-cli", &["fumehood"]),
+    ("fumehood-author", &["fumehood"]),
+    ("fumehood-cli", &["fumehood", "fumehood-author"]),
     // `fumehood_guest::testing` uses the core, behind a feature.
     ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
     ("fumehood-guest-macros", &[]),
     ("fumehood-guest-http", &["fumehood-guest"]),
-    ("fumehood-build-tools", &[]),
+    ("fumehood-build-tools", &["fumehood-author"]),
     ("fumehood-tests", &[]),
     (HACK, &[]),
 ];

