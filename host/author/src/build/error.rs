@@ -40,7 +40,7 @@ pub enum BuildError {
     Failed {
         /// The program and its command.
         program: String,
-        /// What it wrote, or where to find that.
+        /// Its messages, or the place where they are.
         reason: String,
     },
     /// The result of the compiler is not a component, or cannot become one.

@@ -110,7 +110,8 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, BuildError> {
 fn find_module(messages: &[u8]) -> Option<PathBuf> {
     let parsed = messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Message>(line).ok());
     let artifacts = parsed.filter(|message| message.reason == "compiler-artifact");
-    artifacts.flat_map(|message| message.filenames).filter(|file| file.extension().is_some_and(|e| e == "wasm")).last()
+    let mut files = artifacts.flat_map(|message| message.filenames);
+    files.rfind(|file| file.extension().is_some_and(|e| e == "wasm"))
 }
 
 fn no_module() -> String {

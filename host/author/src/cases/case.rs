@@ -52,7 +52,7 @@ pub struct Case {
     /// The answers of servers.
     #[serde(default)]
     pub http: Vec<Exchange>,
-    /// What the call must give. A case without it is not compared, until it is updated.
+    /// The expected result. A case without it is not compared, until it is updated.
     pub expect: Option<Expectation>,
 }
 
@@ -106,7 +106,7 @@ fn ok() -> u16 {
     200
 }
 
-/// What a call must give: one of `text`, `json`, `content` and `error`, and what it may cost.
+/// The expected result of a call: one of `text`, `json`, `content` and `error`, and its cost.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {

@@ -11,16 +11,16 @@ use super::runner::Observation;
 /// The comparison of one call with its case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// Whether the case passed.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What differs: lines that begin with `-` for what was expected, and with `+` for what was found. May contain
+    /// The differences: lines that begin with `-` for what was expected, and with `+` for what was found. May contain
     /// characters that a terminal should not get.
     pub differences: Vec<String>,
     /// Remarks that do not fail the case.
     pub notes: Vec<String>,
 }
 
-/// Whether a case passed.
+/// The verdict on a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Everything is as expected.

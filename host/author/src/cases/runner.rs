@@ -19,7 +19,7 @@ const DEFAULT_STORE_BYTES: u64 = 1 << 20;
 /// Patience with the store, which is in memory.
 const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a runner is given by the program that it is part of.
+/// The parts of a runner that the program around it provides.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
     /// Makes the settings of a host.

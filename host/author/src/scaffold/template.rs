@@ -33,7 +33,7 @@ const CONTRACT: [(&str, &str); 8] = [
 
 /// Texts that differ between languages, for the files that all of them share.
 struct Words {
-    /// What to install once, for README.md.
+    /// The tools to install once, for README.md.
     setup: String,
     /// The rules of the language, for AGENTS.md.
     rules: &'static str,
