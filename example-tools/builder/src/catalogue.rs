@@ -1,26 +1,7 @@
 //! The list of the example tools.
 
 use anyhow::{Context as _, Result};
-
-/// The compilation target of a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// No system interface: the component imports only the interfaces of its WIT.
-    Pure,
-    /// WASI 0.2: the component also imports the interfaces that the language's runtime uses.
-    Wasi,
-}
-
-impl Target {
-    /// Returns the target triple.
-    #[must_use]
-    pub fn triple(self) -> &'static str {
-        match self {
-            Self::Pure => "wasm32-unknown-unknown",
-            Self::Wasi => "wasm32-wasip2",
-        }
-    }
-}
+use fumehood_author::build::RustTarget;
 
 /// One example tool: a folder of `example-tools/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +9,21 @@ pub struct ExampleTool {
     /// The folder's name, and the component's.
     pub name: &'static str,
     /// The compilation target.
-    pub target: Target,
+    pub target: RustTarget,
 }
 
 /// All example tools.
 pub const TOOLS: &[ExampleTool] = &[
-    ExampleTool { name: "calculator", target: Target::Pure },
-    ExampleTool { name: "countdown", target: Target::Wasi },
-    ExampleTool { name: "fetch", target: Target::Wasi },
-    ExampleTool { name: "files", target: Target::Wasi },
-    ExampleTool { name: "github-issues", target: Target::Wasi },
-    ExampleTool { name: "json", target: Target::Pure },
-    ExampleTool { name: "mcp-conformance", target: Target::Pure },
-    ExampleTool { name: "notes", target: Target::Pure },
-    ExampleTool { name: "text", target: Target::Pure },
-    ExampleTool { name: "typed-greeter", target: Target::Pure },
+    ExampleTool { name: "calculator", target: RustTarget::Pure },
+    ExampleTool { name: "countdown", target: RustTarget::Wasi },
+    ExampleTool { name: "fetch", target: RustTarget::Wasi },
+    ExampleTool { name: "files", target: RustTarget::Wasi },
+    ExampleTool { name: "github-issues", target: RustTarget::Wasi },
+    ExampleTool { name: "json", target: RustTarget::Pure },
+    ExampleTool { name: "mcp-conformance", target: RustTarget::Pure },
+    ExampleTool { name: "notes", target: RustTarget::Pure },
+    ExampleTool { name: "text", target: RustTarget::Pure },
+    ExampleTool { name: "typed-greeter", target: RustTarget::Pure },
 ];
 
 impl ExampleTool {

@@ -5,18 +5,16 @@
 
 mod catalogue;
 mod compile;
-mod documentation;
 mod lockfile;
 mod record;
 mod sources;
-mod toolchain;
 mod workspace;
 
-pub use catalogue::{ExampleTool, TOOLS, Target, find_tools};
-pub use compile::build;
+pub use catalogue::{ExampleTool, TOOLS, find_tools};
+pub use compile::{build, choose_toolchain};
+pub use fumehood_author::build::{RustTarget, Toolchain};
 pub use record::{BuildRecord, Record, Staleness, component_digest};
 pub use sources::source_digest;
-pub use toolchain::Toolchain;
 pub use workspace::Workspace;
 
 /// The command that rebuilds `example-tools/dist/`.

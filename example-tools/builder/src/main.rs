@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use fumehood_build_tools::{
-    BuildRecord, ExampleTool, REBUILD, Record, Toolchain, Workspace, build, component_digest, find_tools, source_digest,
+    BuildRecord, ExampleTool, REBUILD, Record, Workspace, build, choose_toolchain, component_digest, find_tools,
+    source_digest,
 };
 
 /// Rebuild the example components from source.
@@ -57,7 +58,7 @@ fn rebuild(workspace: &Workspace, dist: &std::path::Path, tools: &[ExampleTool])
     for tool in tools {
         // Computed before the build, so that a source that changes during it makes the component stale.
         let sources = source_digest(workspace, tool)?;
-        let toolchain = Toolchain::choose(workspace, tool.target)?;
+        let toolchain = choose_toolchain(workspace, tool)?;
         let component = build(workspace, tool, &toolchain)?;
         let path = dist.join(tool.file_name());
         fs::write(&path, &component).with_context(|| format!("cannot write {}", path.display()))?;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use fumehood_build_tools::{ExampleTool, REBUILD, Record, TOOLS, Target, Workspace};
+use fumehood_build_tools::{ExampleTool, REBUILD, Record, RustTarget, TOOLS, Workspace};
 use wasmparser::{Parser, Payload};
 
 fn component(tool: &ExampleTool) -> Vec<u8> {
@@ -87,7 +87,7 @@ fn components_contain_no_build_paths() {
 
 #[test]
 fn pure_tools_import_only_the_contract() {
-    for tool in TOOLS.iter().filter(|tool| tool.target == Target::Pure) {
+    for tool in TOOLS.iter().filter(|tool| tool.target == RustTarget::Pure) {
         let names = imports(&component(tool));
         let is_contract = |name: &String| name.starts_with("fumehood:tool/");
         assert!(names.iter().all(is_contract), "{} imports {names:?}", tool.file_name());

@@ -1,5 +1,6 @@
 //! Arguments of the command line.
 
+mod author;
 mod limits;
 pub(crate) mod log;
 mod mcp;
@@ -16,6 +17,7 @@ use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
+pub(crate) use author::{Build, New, Test};
 pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use serve::{Http, Serve, ServeMcp};
@@ -33,6 +35,11 @@ const EMBED_DOCS: &str = "\
 Most toolchains drop the comments of WIT, so that a model reads nothing but types. They are put where hosts look for them: into
 the section `package-docs`, in place of the one that the component has. `wit` in `[tools.NAME]` of the configuration does the
 same without another file.";
+
+const BUILD: &str = "\
+Languages have their own tools, which have to be installed: cargo with the target wasm32-unknown-unknown, componentize-py,
+Node with ComponentizeJS, or a C compiler. FUMEHOOD_GUEST_RUSTC, FUMEHOOD_COMPONENTIZE_PY, FUMEHOOD_NODE, FUMEHOOD_ZIG and
+WASI_SDK_PATH name others than those that are found.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -107,6 +114,13 @@ pub(crate) enum Command {
     /// Put the doc comments of WIT into a component, for models to read
     #[command(after_help = EMBED_DOCS)]
     EmbedDocs(EmbedDocs),
+    /// Make a new project: a tool in one of four languages, or a service with an agent
+    New(New),
+    /// Build the component of the project in this folder
+    #[command(after_help = BUILD)]
+    Build(Build),
+    /// Call the component of the project in the sandbox as the cases in tests/*.toml say
+    Test(Test),
     /// Call one tool of a component
     ///
     /// Arguments are one JSON object or NAME=VALUE words: `add '{"a": 3, "b": 5}'` and `add a=3 b=5` are the same call. A tool

@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use fumehood::model::{ScriptError, SetupError, SpecError};
 use fumehood::{AgentError, CallResult, ComponentError, ErrorKind, LoadError, LockError, SchemaError, Stage, ToolName};
 
+use fumehood_author::build::BuildError;
+use fumehood_author::cases::{CaseError, RunError};
+use fumehood_author::project::ProjectError;
+use fumehood_author::scaffold::ScaffoldError;
+
 use crate::config::ConfigError;
 
 /// The exit codes.
@@ -104,6 +109,32 @@ pub(crate) fn from_result(result: &CallResult) -> Exit {
     }
 }
 
+/// Maps an error of a command for authors to an exit code.
+fn from_author_error(error: &anyhow::Error) -> Option<Exit> {
+    if let Some(error) = error.downcast_ref::<BuildError>() {
+        return Some(match error {
+            BuildError::Start { .. } | BuildError::Io { .. } => Exit::Host,
+            BuildError::Failed { .. } | BuildError::Component(_) | BuildError::Irreproducible { .. } => {
+                Exit::ToolFailed
+            }
+            _ => Exit::Usage,
+        });
+    }
+    if let Some(error) = error.downcast_ref::<RunError>() {
+        return Some(match error {
+            RunError::Load { .. } => Exit::NotLoaded,
+            RunError::Case { .. } => Exit::Usage,
+            _ => Exit::Host,
+        });
+    }
+    match error.downcast_ref::<ScaffoldError>() {
+        Some(ScaffoldError::Write { .. }) => return Some(Exit::Host),
+        Some(_) => return Some(Exit::Usage),
+        None => {}
+    }
+    (error.is::<CaseError>() || error.is::<ProjectError>()).then_some(Exit::Usage)
+}
+
 /// Maps an error that kept a call from being made to an exit code.
 pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<LoadError>() {
@@ -112,6 +143,7 @@ pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         None if error.is::<ComponentLoadError>() => Exit::NotLoaded,
         None if error.is::<UsageError>() || error.is::<ModelSetupError>() => Exit::Usage,
         None if error.is::<UntrustedConfigError>() => Exit::Refused,
+        None if let Some(exit) = from_author_error(error) => exit,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AgentError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,

@@ -1,6 +1,7 @@
 //! The commands, one module for each.
 
 pub(crate) mod approve;
+pub(crate) mod build;
 pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod completions;
@@ -11,8 +12,10 @@ pub(crate) mod inspect;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod new;
 pub(crate) mod revoke;
 pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod serve;
+pub(crate) mod test;
 pub(crate) mod trust;

@@ -33,3 +33,4 @@ pub(crate) mod tool;
 pub(crate) use fault::ConfigError;
 pub(crate) use file::{Config, resolve, schema};
 pub(crate) use open::{DEFAULT_FILE_NAME, text_of};
+pub(crate) use powers::grant_of_table;

@@ -19,6 +19,43 @@ use super::methods;
 use super::secret::{SecretSection, ValueSource};
 use super::tool::{HttpLimitsSection, ToolSection, WriteFolder, WriteFolderTable};
 
+/// The keys of a tool's section that grant powers.
+const POWER_KEYS: [&str; 13] = [
+    "args",
+    "clock",
+    "env",
+    "http",
+    "http_limits",
+    "key_value",
+    "private_addresses",
+    "random_seed",
+    "read",
+    "scratch",
+    "secrets",
+    "state",
+    "write",
+];
+
+/// Builds the grant of a table with the powers of `[tools.NAME]`. Folders and files are relative to `base`.
+///
+/// # Errors
+/// Everything in it that is unknown or cannot be granted.
+pub(crate) fn grant_of_table(table: &toml::Table, base: &Path) -> Result<Grant, String> {
+    if let Some(unknown) = table.keys().find(|key| !POWER_KEYS.contains(&key.as_str())) {
+        return Err(format!("`grant` has the unknown key `{unknown}`; known there: {}", POWER_KEYS.join(", ")));
+    }
+    let mut section = table.clone();
+    section.insert("component".to_owned(), toml::Value::from("component.wasm"));
+    let section: ToolSection =
+        section.try_into().map_err(|error: toml::de::Error| format!("`grant`: {}", error.message()))?;
+    let granted = section.powers().grant(base, &|source| source.value(base));
+    granted.map_err(|faults| {
+        let lines: Vec<String> =
+            faults.iter().map(|fault| format!("`grant`: {}: {}", fault.key, fault.message)).collect();
+        lines.join("; ")
+    })
+}
+
 /// The powers of a tool, as written. The default is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Powers {

@@ -1,5 +1,7 @@
 //! The set of powers granted to one tool.
 
+use std::time::Duration;
+
 use super::files::{Folder, FolderError, Quota, SCRATCH};
 use super::http::{HttpGrant, Scheme};
 use super::secret::{Secret, SecretGrantError};
@@ -19,6 +21,7 @@ pub struct Grant {
     environment: Environment,
     command_line: CommandLine,
     clock: ClockStep,
+    fixed_time: Option<Duration>,
     seed: Option<Seed>,
     key_value: Option<KeyValueQuota>,
     folders: Vec<Folder>,
@@ -36,6 +39,7 @@ impl Grant {
             environment: Environment::none(),
             command_line: CommandLine::none(),
             clock: ClockStep::DEFAULT,
+            fixed_time: None,
             seed: None,
             key_value: None,
             folders: Vec::new(),
@@ -136,6 +140,20 @@ impl Grant {
         self.clock
     }
 
+    /// Stops the wall clock at a time since 1970, for replay and tests, so that results do not depend on the date. Time
+    /// still passes on the monotonic clock, so that tools can wait.
+    #[must_use]
+    pub const fn with_fixed_time(mut self, since_epoch: Duration) -> Self {
+        self.fixed_time = Some(since_epoch);
+        self
+    }
+
+    /// Returns the time since 1970 at which the wall clock stands; `None` if it advances.
+    #[must_use]
+    pub const fn fixed_time(&self) -> Option<Duration> {
+        self.fixed_time
+    }
+
     /// Derives randomness from a seed, so that every call gets the same numbers.
     #[must_use]
     pub fn with_seed(self, seed: Seed) -> Self {
@@ -228,9 +246,11 @@ mod tests {
             .with_environment(environment.clone())
             .with_command_line(CommandLine::new(["tool"]).unwrap())
             .with_clock(ClockStep::MIN)
+            .with_fixed_time(Duration::from_secs(7))
             .with_seed(Seed::from(1))
             .with_key_value(KeyValueQuota::new(1024).unwrap());
         assert_eq!((all.environment(), all.clock(), all.seed()), (&environment, ClockStep::MIN, Some(&Seed::from(1))));
+        assert_eq!((Grant::none().fixed_time(), all.fixed_time()), (None, Some(Duration::from_secs(7))));
         assert!(all.state() && all.key_value().is_some() && Grant::none().key_value().is_none());
     }
 

@@ -31,6 +31,7 @@ impl Grant {
         if self.clock() != ClockStep::DEFAULT {
             lines.push(format!("clock = \"{}ns\"", self.clock().duration().as_nanos()));
         }
+        lines.extend(self.fixed_time().map(|time| format!("fixed_time = {}", time_text(time))));
         if let Some(seed) = self.seed() {
             let digits: String = seed.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
             lines.push(format!("random_seed = \"{digits}\""));
@@ -193,6 +194,7 @@ mod tests {
             .with_environment(Environment::none().with("A", "1\nhttp: *").unwrap())
             .with_command_line(CommandLine::new(["x", "--y"]).unwrap())
             .with_clock(ClockStep::MIN)
+            .with_fixed_time(Duration::from_secs(7))
             .with_seed(Seed::from(1))
             .with_key_value(KeyValueQuota::new(1024).unwrap())
     }
@@ -204,6 +206,7 @@ mod tests {
             args = ["x", "--y"]
             clock = "1000ns"
             env: A = "1\nhttp: *"
+            fixed_time = 7000ms
             http: GET https://api.example.com/v1/**
             http: GET,HEAD http://127.0.0.1/**
             http_limits: requests = 3, bytes_out = 1048576, bytes_in = 10485760, in_flight = 8, connect = 10000ms, tls = 10000ms, first_byte = 30000ms, between_bytes = 30000ms

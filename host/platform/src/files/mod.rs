@@ -112,8 +112,8 @@ pub fn is_executable(path: &Path) -> bool {
 ///
 /// # Errors
 /// If it cannot be created.
-pub fn create_link(target: &str, path: &Path) -> io::Result<()> {
-    system::create_link(target, path)
+pub fn create_link(target: impl AsRef<Path>, path: &Path) -> io::Result<()> {
+    system::create_link(target.as_ref(), path)
 }
 
 /// Creates a named pipe that only this user may open.

@@ -61,7 +61,7 @@ pub(super) fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-pub(super) fn create_link(target: &str, path: &Path) -> io::Result<()> {
+pub(super) fn create_link(target: &Path, path: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, path)
 }
 

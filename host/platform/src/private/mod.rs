@@ -48,6 +48,12 @@ pub fn readable_permissions() -> Permissions {
     system::permissions(0o644)
 }
 
+/// Returns the permissions of a folder that everybody may enter and this user may write.
+#[must_use]
+pub fn readable_folder_permissions() -> Permissions {
+    system::permissions(0o755)
+}
+
 /// Returns the permissions of a file before the process's own mask is taken off, as new files have them.
 #[must_use]
 pub fn usual_permissions() -> Permissions {

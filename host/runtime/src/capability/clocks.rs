@@ -5,13 +5,14 @@ use std::time::{Duration, Instant, SystemTime};
 use fumehood_core::permission::ClockStep;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtxBuilder};
 
-/// Sets wall and monotonic clocks that advance in steps of `step`.
-pub(crate) fn configure(builder: &mut WasiCtxBuilder, step: ClockStep) {
-    builder.wall_clock(SteppedWallClock { step }).monotonic_clock(SteppedClock { step, start: Instant::now() });
+/// Sets wall and monotonic clocks that advance in steps of `step`. With a fixed time, the wall clock stands still.
+pub(crate) fn configure(builder: &mut WasiCtxBuilder, step: ClockStep, fixed: Option<Duration>) {
+    builder.wall_clock(SteppedWallClock { step, fixed }).monotonic_clock(SteppedClock { step, start: Instant::now() });
 }
 
 struct SteppedWallClock {
     step: ClockStep,
+    fixed: Option<Duration>,
 }
 
 impl HostWallClock for SteppedWallClock {
@@ -21,7 +22,8 @@ impl HostWallClock for SteppedWallClock {
 
     fn now(&self) -> Duration {
         // A clock before 1970 reads as 1970.
-        self.step.round_down(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.step.round_down(self.fixed.unwrap_or_else(now))
     }
 }
 
@@ -50,9 +52,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fixed_wall_clock_stands_still() {
+        let fixed = Some(Duration::from_micros(1_700_000_000_001_500));
+        let wall = SteppedWallClock { step: ClockStep::DEFAULT, fixed };
+        assert_eq!(wall.now(), Duration::from_millis(1_700_000_000_001));
+        assert_eq!(wall.now(), wall.now());
+    }
+
+    #[test]
     fn clocks_report_multiples_of_their_resolution() {
         for step in [ClockStep::MIN, ClockStep::DEFAULT, ClockStep::MAX] {
-            let wall = SteppedWallClock { step };
+            let wall = SteppedWallClock { step, fixed: None };
             assert_eq!(nanos(wall.now()) % nanos(step.duration()), 0);
             let clock = SteppedClock { step, start: Instant::now() };
             assert_eq!(clock.now() % clock.resolution(), 0);

@@ -48,7 +48,7 @@ impl Wasi {
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
         environment::configure(&mut builder, grant.environment(), grant.command_line());
-        clocks::configure(&mut builder, grant.clock());
+        clocks::configure(&mut builder, grant.clock(), grant.fixed_time());
         random::configure(&mut builder, limits.random_bytes, grant.seed());
         filesystem::configure(&mut builder);
         sockets::deny(&mut builder, refusals);

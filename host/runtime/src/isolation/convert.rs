@@ -100,6 +100,7 @@ pub(super) fn to_powers(grant: &Grant) -> Powers {
         environment: grant.environment().variables().to_vec(),
         command_line: grant.command_line().arguments().to_vec(),
         clock: grant.clock().duration(),
+        fixed_time: grant.fixed_time(),
         seed: grant.seed().map(|seed| *seed.bytes()),
         key_value_bytes: grant.key_value().map(KeyValueQuota::bytes),
         scratch: grant.scratch().map(FolderQuota::from),
@@ -124,6 +125,9 @@ pub(super) fn to_grant(powers: &Powers) -> Result<Grant, String> {
     let mut grant = Grant::none().with_environment(environment).with_command_line(command_line).with_clock(clock);
     if powers.state {
         grant = grant.with_state();
+    }
+    if let Some(time) = powers.fixed_time {
+        grant = grant.with_fixed_time(time);
     }
     if let Some(seed) = powers.seed {
         grant = grant.with_seed(Seed::from(seed));

@@ -45,6 +45,7 @@ pub(super) struct Powers {
     pub(super) environment: Vec<(String, String)>,
     pub(super) command_line: Vec<String>,
     pub(super) clock: Duration,
+    pub(super) fixed_time: Option<Duration>,
     pub(super) seed: Option<[u8; 32]>,
     pub(super) key_value_bytes: Option<u64>,
     pub(super) scratch: Option<FolderQuota>,

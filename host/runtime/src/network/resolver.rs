@@ -1,7 +1,7 @@
 //! Resolution of host names to addresses.
 
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
@@ -19,6 +19,12 @@ pub trait Resolver: Send + Sync {
     ///
     /// Runs on threads that run guests, and must not block them.
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+
+    /// Returns the place to connect to for an address that was admitted. The default is that address with the port of
+    /// the request; a test that answers requests itself returns the place of its own server.
+    fn endpoint(&self, address: IpAddr, port: u16) -> SocketAddr {
+        SocketAddr::new(address, port)
+    }
 }
 
 /// The resolver of this machine: its hosts file, and the name servers that it uses.

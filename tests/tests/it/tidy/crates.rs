@@ -26,12 +26,13 @@ const STAR: &[(&str, &[&str])] = &[
             "fumehood-storage",
         ],
     ),
-    ("fumehood-cli", &["fumehood", "fumehood-platform"]),
+    ("fumehood-author", &["fumehood", "fumehood-platform"]),
+    ("fumehood-cli", &["fumehood", "fumehood-author", "fumehood-platform"]),
     // `fumehood_guest::testing` uses the core, behind a feature.
     ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
     ("fumehood-guest-macros", &[]),
     ("fumehood-guest-http", &["fumehood-guest"]),
-    ("fumehood-build-tools", &[]),
+    ("fumehood-build-tools", &["fumehood-author"]),
     ("fumehood-tests", &[]),
     (HACK, &[]),
 ];

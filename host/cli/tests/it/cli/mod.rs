@@ -8,6 +8,8 @@ mod approve_screen;
 #[cfg(test)]
 mod arguments;
 #[cfg(test)]
+mod author;
+#[cfg(test)]
 mod bad_files;
 #[cfg(test)]
 mod cache;

@@ -1,7 +1,7 @@
 //! One request and its response: the name is looked up once, every address is checked, and the connection goes to one
 //! of those.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,7 +179,7 @@ impl Exchange {
                 Ok(others @ 2..) => left.min(self.deadline.remaining()) / others,
                 _ => left,
             };
-            let address = SocketAddr::new(address.to_canonical(), self.permit.port());
+            let address = self.network.resolver.endpoint(address.to_canonical(), self.permit.port());
             match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => failed = ExchangeError::Connect(error),

@@ -1,0 +1,102 @@
+//! Errors of builds.
+
+use std::path::{Path, PathBuf};
+
+use crate::project::ProjectError;
+
+/// Errors of building a component.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The project cannot be read.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    /// A tool is not installed.
+    #[error("{what}; {remedy}")]
+    MissingTool {
+        /// The tool that is missing.
+        what: String,
+        /// The command that installs it.
+        remedy: String,
+    },
+    /// The manifest lacks a setting, or has one that cannot be used.
+    #[error("{}: {reason}", manifest.display())]
+    Setting {
+        /// The manifest.
+        manifest: PathBuf,
+        /// The setting, and a value for it.
+        reason: String,
+    },
+    /// A tool cannot be started.
+    #[error("cannot start {program}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// A tool failed.
+    #[error("`{program}` failed{reason}")]
+    Failed {
+        /// The program and its command.
+        program: String,
+        /// Its messages, or the place where they are.
+        reason: String,
+    },
+    /// The result of the compiler is not a component, or cannot become one.
+    #[error("the result of the compiler is no component: {0}")]
+    Component(String),
+    /// The WIT is not valid.
+    #[error("{} is not valid WIT: {reason}", path.display())]
+    Wit {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error and its place.
+        reason: String,
+    },
+    /// The doc comments cannot be read.
+    #[error("the doc comments of the WIT cannot be used")]
+    Docs(#[from] fumehood::WitDocsError),
+    /// A value of the manifest cannot be embedded.
+    #[error("the {field} of the manifest cannot be embedded: {reason}")]
+    Metadata {
+        /// The field.
+        field: &'static str,
+        /// The reason.
+        reason: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// The action.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// Two builds gave different components.
+    #[error("two builds of the same sources differ from byte {offset} on: sha256:{first} and sha256:{second}; {hint}")]
+    Irreproducible {
+        /// The digest of the first component.
+        first: String,
+        /// The digest of the second component.
+        second: String,
+        /// The offset of the first byte that differs.
+        offset: usize,
+        /// The usual cause.
+        hint: &'static str,
+    },
+}
+
+impl BuildError {
+    /// Creates the error of WIT that cannot be parsed.
+    pub(super) fn wit(path: &Path, error: &dyn std::fmt::Display) -> Self {
+        Self::Wit { path: path.to_owned(), reason: format!("{error:#}").trim().to_owned() }
+    }
+
+    /// Creates the error of a setting of the project's manifest.
+    pub(super) fn setting(manifest: PathBuf, reason: impl Into<String>) -> Self {
+        Self::Setting { manifest, reason: reason.into() }
+    }
+}

@@ -1,0 +1,181 @@
+//! Metadata of a component: name, version, licence, source, revision, and the doc comments of its WIT.
+
+use std::path::Path;
+use std::process::Command;
+
+use wasm_encoder_258::ComponentSection as _;
+use wasm_metadata::{
+    AddMetadata, AddMetadataField, Authors, Description, Homepage, Licenses, Revision, Source, Version,
+};
+
+use super::{BuildError, Dependencies};
+use crate::project::{About, Project};
+
+/// The metadata of a component, under the names that `wasm-metadata` and registries of images use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// The name.
+    pub name: String,
+    /// The version.
+    pub version: Option<String>,
+    /// A description for people.
+    pub description: Option<String>,
+    /// The licence, as an SPDX expression.
+    pub license: Option<String>,
+    /// The URL of the source code.
+    pub repository: Option<String>,
+    /// The URL of a page about the tool.
+    pub homepage: Option<String>,
+    /// The authors.
+    pub authors: Vec<String>,
+    /// The revision of the source code that it was built from.
+    pub revision: Option<String>,
+}
+
+impl Labels {
+    /// Creates the metadata of a project without a revision.
+    pub(super) fn of(project: &Project, about: About) -> Self {
+        let About { version, description, license, repository, homepage, authors } = about;
+        let name = project.name.clone();
+        Self { name, version, description, license, repository, homepage, authors, revision: None }
+    }
+}
+
+/// Adds what every component gets: the doc comments of `wit`, its list of dependencies, and its metadata. The component
+/// is as a compiler made it, without metadata of its own.
+///
+/// # Errors
+/// If the bytes are not a component, `wit` cannot be read, or a value is not valid.
+pub fn finish(
+    component: Vec<u8>,
+    labels: &Labels,
+    wit: Option<&Path>,
+    dependencies: Option<&Dependencies>,
+) -> Result<Vec<u8>, BuildError> {
+    let invalid = |error: &dyn std::fmt::Display| BuildError::Component(error.to_string());
+    let component = match wit {
+        Some(wit) => fumehood::WitDocs::read(wit)?.embed(&component).map_err(|error| invalid(&error))?,
+        None => component,
+    };
+    let mut labelled = to_metadata(labels)?.to_wasm(&component).map_err(|error| invalid(&format!("{error:#}")))?;
+    if let Some(dependencies) = dependencies {
+        dependencies.section()?.append_to_component(&mut labelled);
+    }
+    Ok(labelled)
+}
+
+fn to_metadata(labels: &Labels) -> Result<AddMetadata, BuildError> {
+    let invalid = |field: &'static str| {
+        move |error: &dyn std::fmt::Display| BuildError::Metadata { field, reason: format!("{error:#}") }
+    };
+    let license = labels.license.as_deref().map(Licenses::new).transpose();
+    let source = labels.repository.as_deref().map(|url| Source::new(web_address(url))).transpose();
+    let homepage = labels.homepage.as_deref().map(Homepage::new).transpose();
+    let mut metadata = AddMetadata::default();
+    metadata.name = AddMetadataField::Set(labels.name.clone());
+    metadata.processed_by = vec![("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+    metadata.licenses = set(license.map_err(|error| invalid("licence")(&error))?);
+    metadata.source = set(source.map_err(|error| invalid("address of the source")(&error))?);
+    metadata.homepage = set(homepage.map_err(|error| invalid("homepage")(&error))?);
+    metadata.version = set(labels.version.clone().map(Version::new));
+    metadata.description = set(labels.description.clone().map(Description::new));
+    metadata.revision = set(labels.revision.clone().map(Revision::new));
+    metadata.authors = set((!labels.authors.is_empty()).then(|| Authors::new(labels.authors.join(", "))));
+    Ok(metadata)
+}
+
+fn set<T: std::fmt::Debug + Clone>(value: Option<T>) -> AddMetadataField<T> {
+    value.map_or(AddMetadataField::Keep, AddMetadataField::Set)
+}
+
+/// Returns the address of a repository for a browser: `git+https://…` is the form of npm.
+fn web_address(url: &str) -> &str {
+    url.strip_prefix("git+").unwrap_or(url)
+}
+
+/// Returns the commit that the folder is checked out from, unless files were changed since.
+pub(super) fn revision(folder: &Path, notes: &mut Vec<String>) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--verify", "--quiet", "HEAD"]).filter(|commit| !commit.is_empty())?;
+    let changes = git(&["status", "--porcelain", "--", "."])?;
+    if changes.is_empty() {
+        return Some(commit);
+    }
+    notes.push("the folder has changes that are not committed, so no source revision is embedded".to_owned());
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use wasm_metadata::Payload;
+
+    use super::*;
+
+    const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    #[test]
+    fn embeds_metadata_and_documentation() {
+        let wit = tempfile::tempdir().unwrap();
+        fs::write(wit.path().join("w.wit"), "package a:b;\nworld w {\n  /// Runs it.\n  export run: func();\n}\n")
+            .unwrap();
+        let labels = Labels {
+            name: "cities".to_owned(),
+            version: Some("1.2.0".to_owned()),
+            license: Some("MIT OR Apache-2.0".to_owned()),
+            repository: Some("git+https://example.com/cities.git".to_owned()),
+            revision: Some("abc".to_owned()),
+            authors: vec!["Ada".to_owned(), "Max".to_owned()],
+            ..Labels::default()
+        };
+        let component = finish(EMPTY.to_vec(), &labels, Some(wit.path()), None).unwrap();
+        let payload = Payload::from_binary(&component).unwrap();
+        let found = payload.metadata();
+        let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
+        assert_eq!(found.name.as_deref(), Some("cities"));
+        assert_eq!(text(found.version.as_ref().map(|v| v as _)).as_deref(), Some("1.2.0"));
+        assert_eq!(text(found.licenses.as_ref().map(|v| v as _)).as_deref(), Some("MIT OR Apache-2.0"));
+        assert_eq!(text(found.source.as_ref().map(|v| v as _)).as_deref(), Some("https://example.com/cities.git"));
+        assert_eq!(text(found.revision.as_ref().map(|v| v as _)).as_deref(), Some("abc"));
+        assert_eq!(text(found.authors.as_ref().map(|v| v as _)).as_deref(), Some("Ada, Max"));
+        let docs = b"Runs it.";
+        assert!(component.windows(docs.len()).any(|window| window == docs));
+    }
+
+    #[test]
+    fn rejects_values_that_have_no_meaning() {
+        let check = |labels: Labels, expected: &str| {
+            let error = finish(EMPTY.to_vec(), &labels, None, None).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(Labels { license: Some("free".to_owned()), ..Labels::default() }, "the licence of the manifest");
+        check(Labels { repository: Some("here".to_owned()), ..Labels::default() }, "the address of the source of");
+        let error = finish(b"text".to_vec(), &Labels::default(), None, None).unwrap_err().to_string();
+        assert!(error.contains("is no component"), "{error}");
+    }
+
+    #[test]
+    fn revision_is_that_of_a_clean_checkout() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = |arguments: &[&str]| {
+            let settings = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"];
+            let status = Command::new("git").arg("-C").arg(folder.path()).args(settings).args(arguments).status();
+            assert!(status.unwrap().success());
+        };
+        let mut notes = Vec::new();
+        assert_eq!(revision(folder.path(), &mut notes), None);
+        git(&["init", "--quiet"]);
+        fs::write(folder.path().join("a"), "1").unwrap();
+        git(&["add", "a"]);
+        git(&["commit", "--quiet", "--message", "a"]);
+        assert_eq!(revision(folder.path(), &mut notes).unwrap().len(), 40);
+        assert!(notes.is_empty(), "{notes:?}");
+        fs::write(folder.path().join("a"), "2").unwrap();
+        assert_eq!(revision(folder.path(), &mut notes), None);
+        assert!(notes.iter().any(|note| note.contains("not committed")), "{notes:?}");
+    }
+}

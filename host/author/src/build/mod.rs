@@ -1,0 +1,206 @@
+//! Builds of components: the toolchain of the project's language, and then what every component gets.
+//!
+//! A component has its memory up front, so that most calls never grow it; the doc comments of its WIT, if it exports
+//! plain functions; a name, a version, a licence and a source revision; and, in Rust, the list of crates that it was
+//! built from, in the format of cargo-auditable.
+
+mod c;
+mod command;
+mod error;
+mod javascript;
+mod metadata;
+mod python;
+pub(crate) use python::COMPONENTIZE_PY;
+mod rust;
+mod sbom;
+mod toolchain;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use fumehood_platform::private;
+use sha2::{Digest as _, Sha256};
+
+pub use error::BuildError;
+pub use metadata::{Labels, finish};
+pub use rust::CargoBuild;
+pub use sbom::Dependencies;
+pub use toolchain::{RUSTC_VARIABLE, RustTarget, Toolchain};
+
+use crate::language::Language;
+use crate::project::Project;
+
+/// A component that was built.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The component.
+    pub component: Vec<u8>,
+    /// Its metadata.
+    pub labels: Labels,
+    /// The number of crates in its list of dependencies; `None` if it has no list.
+    pub dependencies: Option<usize>,
+    /// Remarks for the author about something that is missing.
+    pub notes: Vec<String>,
+}
+
+/// A component before its metadata are added.
+struct Compiled {
+    component: Vec<u8>,
+    labels: Labels,
+    dependencies: Option<Dependencies>,
+}
+
+/// The folder of intermediate files of a build.
+#[derive(Debug, Clone, Copy)]
+enum Workspace<'a> {
+    /// That of the project, which makes the next build faster.
+    Own,
+    /// Another one, in which the component is compiled from nothing.
+    Fresh(&'a Path),
+}
+
+impl Built {
+    /// Returns the SHA-256 digest of the component, in hexadecimal.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest(&self.component)
+    }
+
+    /// Writes the component to a file, in one step.
+    ///
+    /// # Errors
+    /// If the file or its folder cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), BuildError> {
+        let failed = |source| BuildError::Io { action: "write", path: path.to_owned(), source };
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut file = tempfile::Builder::new().prefix(".building-").tempfile_in(folder).map_err(failed)?;
+        file.write_all(&self.component).map_err(failed)?;
+        set_default_permissions(file.as_file()).map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+}
+
+/// Makes a temporary file, which only its owner may read, as readable as any other of the project.
+fn set_default_permissions(file: &fs::File) -> std::io::Result<()> {
+    file.set_permissions(private::readable_permissions())
+}
+
+/// Builds the component of a project. The tools that it starts report their progress on stderr.
+///
+/// # Errors
+/// If a tool is missing or fails, or the result is not a component.
+pub fn build(project: &Project) -> Result<Built, BuildError> {
+    build_in(project, Workspace::Own)
+}
+
+/// Compiles the component of a project twice, each time from nothing, and compares the results.
+///
+/// # Errors
+/// Those of [`build`], and [`BuildError::Irreproducible`] if the results differ.
+pub fn build_reproducibly(project: &Project) -> Result<Built, BuildError> {
+    let folder = scratch()?;
+    let first = build_in(project, Workspace::Fresh(folder.path()))?;
+    let second = build_in(project, Workspace::Fresh(folder.path()))?;
+    match first_difference(&first.component, &second.component) {
+        None => Ok(second),
+        Some(offset) => {
+            let hint = match project.language {
+                Language::Rust | Language::C => "look for dates and unordered collections in what runs at build time",
+                Language::Python | Language::Javascript => {
+                    "the runtimes of Python and JavaScript put random numbers of their own into a component, so build \
+                     without --check and compare its metadata"
+                }
+            };
+            Err(BuildError::Irreproducible { first: first.digest(), second: second.digest(), offset, hint })
+        }
+    }
+}
+
+/// Creates a folder for the files of one build.
+fn scratch() -> Result<tempfile::TempDir, BuildError> {
+    tempfile::tempdir().map_err(|source| BuildError::Io { action: "create", path: std::env::temp_dir(), source })
+}
+
+fn build_in(project: &Project, workspace: Workspace<'_>) -> Result<Built, BuildError> {
+    let compiled = match project.language {
+        Language::Rust => rust::compile(project, workspace)?,
+        Language::Python => python::compile(project)?,
+        Language::Javascript => javascript::compile(project)?,
+        Language::C => c::compile(project)?,
+    };
+    let Compiled { component, mut labels, dependencies } = compiled;
+    let mut notes = Vec::new();
+    labels.revision = metadata::revision(&project.folder, &mut notes);
+    if labels.license.is_none() {
+        notes.push("the manifest has no licence, so nobody may use the component; add one, such as \"MIT\"".to_owned());
+    }
+    let wit = plain_wit(project, &mut notes)?;
+    let finished = finish(component, &labels, wit.as_deref(), dependencies.as_ref())?;
+    if let Some(trace) = find_build_path(&finished, &project.folder) {
+        notes.push(format!("the component contains the path {trace}, which tells others about this machine"));
+    }
+    let dependencies = dependencies.as_ref().map(Dependencies::len);
+    Ok(Built { component: finished, labels, dependencies, notes })
+}
+
+/// Returns the WIT of a project whose component exports plain functions, so that its doc comments are embedded.
+fn plain_wit(project: &Project, notes: &mut Vec<String>) -> Result<Option<PathBuf>, BuildError> {
+    let wit = project.wit();
+    if !wit.exists() {
+        return Ok(None);
+    }
+    let mut resolve = wit_parser::Resolve::default();
+    let (package, _) = resolve.push_path(&wit).map_err(|error| BuildError::wit(&wit, &error))?;
+    let name = resolve.packages.get(package).map(|package| &package.name);
+    if name.is_some_and(|name| name.namespace == "fumehood" && name.name == "tool") {
+        return Ok(None);
+    }
+    match fumehood::WitDocs::read(&wit) {
+        Ok(_) => Ok(Some(wit)),
+        Err(error @ fumehood::WitDocsError::Empty(_)) => {
+            notes.push(error.to_string());
+            Ok(None)
+        }
+        Err(error) => Err(BuildError::Docs(error)),
+    }
+}
+
+/// Finds the path of the project in its component.
+fn find_build_path(component: &[u8], folder: &Path) -> Option<String> {
+    let path = folder.canonicalize().ok()?.to_str()?.to_owned();
+    component.windows(path.len()).any(|window| window == path.as_bytes()).then_some(path)
+}
+
+/// Returns the SHA-256 digest of a component, in hexadecimal.
+fn digest(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
+}
+
+/// Returns the offset of the first byte that differs.
+fn first_difference(first: &[u8], second: &[u8]) -> Option<usize> {
+    let common = first.iter().zip(second).position(|(a, b)| a != b);
+    common.or_else(|| (first.len() != second.len()).then(|| first.len().min(second.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_first_difference() {
+        assert_eq!(first_difference(b"abc", b"abc"), None);
+        assert_eq!(first_difference(b"abc", b"abd"), Some(2));
+        assert_eq!(first_difference(b"abc", b"ab"), Some(2));
+    }
+
+    #[test]
+    fn finds_the_path_of_the_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().display().to_string();
+        assert_eq!(find_build_path(b"panicked at src/lib.rs", folder.path()), None);
+        assert_eq!(find_build_path(format!("panicked at {path}/src/lib.rs").as_bytes(), folder.path()), Some(path));
+    }
+}

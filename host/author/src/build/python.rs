@@ -1,0 +1,64 @@
+//! Components in Python, by componentize-py.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{BuildError, Compiled, Labels, command};
+use crate::project::Project;
+
+/// The environment variable with the program to use, which takes precedence.
+const VARIABLE: &str = "FUMEHOOD_COMPONENTIZE_PY";
+/// The release that scaffolds ask for, and that is tested.
+pub(crate) const COMPONENTIZE_PY: &str = "0.25.1";
+/// The folders of virtual environments that are looked into.
+const ENVIRONMENTS: [&str; 2] = [".venv", "venv"];
+
+/// Compiles a project.
+pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
+    let manifest = project.folder.join("pyproject.toml");
+    let missing = |reason: &str| BuildError::setting(manifest.clone(), reason);
+    let settings = &project.settings;
+    let module = settings.module.as_deref();
+    let module = module.ok_or_else(|| missing("[tool.fumehood] has no `module`; name the file without .py"))?;
+    let world = settings.world.as_deref();
+    let world = world.ok_or_else(|| missing("[tool.fumehood] has no `world`; name that of the WIT"))?;
+    // Absolute, because the program runs in the folder of the project.
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = absolute(&project.folder);
+    let folders: Vec<PathBuf> = ENVIRONMENTS.iter().map(|name| folder.join(name).join("bin")).collect();
+    let program = command::find_program(VARIABLE, &folders, "componentize-py").ok_or_else(not_installed)?;
+
+    let scratch = super::scratch()?;
+    let output = scratch.path().join("component.wasm");
+    let mut componentize = Command::new(&program);
+    componentize.arg("--quiet").arg("--wit-path").arg(absolute(&project.wit())).args([
+        "--world",
+        world,
+        "componentize",
+    ]);
+    componentize.arg("--python-path").arg(&folder).arg("--output").arg(&output).arg(module);
+    componentize.current_dir(&folder);
+    if let Some(environment) = environment_of(&program) {
+        // Packages that are installed there become part of the component.
+        componentize.env("VIRTUAL_ENV", environment);
+    }
+    command::run(&mut componentize, "componentize-py")?;
+    let component = std::fs::read(&output);
+    let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
+    Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None })
+}
+
+/// Returns the virtual environment that a program is installed in.
+fn environment_of(program: &Path) -> Option<PathBuf> {
+    let environment = program.parent()?.parent()?;
+    environment.join("pyvenv.cfg").is_file().then(|| environment.to_owned())
+}
+
+fn not_installed() -> BuildError {
+    BuildError::MissingTool {
+        what: "componentize-py is not installed".to_owned(),
+        remedy: format!(
+            "install it with `python3 -m venv .venv && .venv/bin/pip install componentize-py=={COMPONENTIZE_PY}`"
+        ),
+    }
+}

@@ -1,0 +1,243 @@
+//! Components in Rust: cargo, and the encoding of its module.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use wit_component::ComponentEncoder;
+
+use super::sbom::{CargoMetadata, CargoPackage};
+use super::{BuildError, Compiled, Dependencies, Labels, RustTarget, Toolchain, Workspace, command};
+use crate::project::{About, Project};
+
+/// Size of the heap that a component begins with, in bytes. A call that needs no more never grows its memory, which
+/// costs two system calls each time.
+const INITIAL_HEAP_BYTES: usize = 1 << 20;
+
+/// One build of a crate by cargo.
+#[derive(Debug, Clone)]
+pub struct CargoBuild<'a> {
+    /// The folder that cargo runs in.
+    pub folder: &'a Path,
+    /// The package, where the folder is that of a workspace.
+    pub package: Option<&'a str>,
+    /// The profile.
+    pub profile: &'a str,
+    /// The target.
+    pub target: RustTarget,
+    /// The folder of compiled files.
+    pub target_folder: &'a Path,
+    /// True if a lock file that is missing or outdated is an error.
+    pub locked: bool,
+    /// Folders of sources, with the names that replace them in panic messages.
+    pub renamed: &'a [(PathBuf, String)],
+}
+
+/// A line of cargo's messages.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    #[serde(default)]
+    filenames: Vec<PathBuf>,
+}
+
+impl CargoBuild<'_> {
+    /// Builds the crate, and returns its component. Cargo reports its progress on stderr.
+    ///
+    /// # Errors
+    /// If the crate does not compile, or the result is not a component.
+    pub fn run(&self, toolchain: &Toolchain) -> Result<Vec<u8>, BuildError> {
+        let mut cargo = cargo();
+        cargo.args(["build", "--message-format=json-render-diagnostics", "--profile", self.profile]);
+        cargo.args(["--target", self.target.triple(), "--target-dir"]).arg(self.target_folder);
+        // One crate at a time: otherwise cargo would unify the features of all of them.
+        cargo.args(self.package.iter().flat_map(|package| ["--package", package]));
+        cargo.args(self.locked.then_some("--locked"));
+        cargo.current_dir(self.folder).env("RUSTC", toolchain.rustc()).env("PATH", toolchain.search_path()?);
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags(toolchain)?).stdin(Stdio::null()).stderr(Stdio::inherit());
+        let output = cargo.output().map_err(|source| BuildError::Start { program: "cargo".to_owned(), source })?;
+        if !output.status.success() {
+            let reason = "; its messages above say why".to_owned();
+            return Err(BuildError::Failed { program: "cargo build".to_owned(), reason });
+        }
+        let path = find_module(&output.stdout).ok_or_else(|| BuildError::Component(no_module()))?;
+        let module = fs::read(&path).map_err(|source| BuildError::Io { action: "read", path, source })?;
+        match self.target {
+            // The linker of this target produces components itself.
+            RustTarget::Wasi => Ok(module),
+            RustTarget::Pure => encode(&module),
+        }
+    }
+
+    /// Returns compiler flags that give the component its memory, and that remap the paths of source files, which panic
+    /// messages contain, so that a component reveals nothing about the machine that built it, and builds are
+    /// reproducible.
+    fn flags(&self, toolchain: &Toolchain) -> Result<OsString, BuildError> {
+        let home = cargo_home()?;
+        // If several prefixes match, the compiler uses the last.
+        let mut remapped = vec![(home.clone(), "/cargo"), (toolchain.sysroot().to_owned(), "/rust")];
+        remapped.extend(self.renamed.iter().map(|(folder, name)| (folder.clone(), name.as_str())));
+        // The folders in here are named after the registry's URL, which differs with a mirror.
+        for sources in [home.join("registry/src"), home.join("git/checkouts")] {
+            for entry in fs::read_dir(&sources).into_iter().flatten().flatten() {
+                remapped.push((entry.path(), "/crates"));
+            }
+        }
+        let mut flags = OsString::from(format!("-Clink-arg=--initial-heap={INITIAL_HEAP_BYTES}"));
+        for (place, name) in remapped {
+            for form in path_forms(&place) {
+                flags.push("\x1f--remap-path-prefix=");
+                flags.push(form);
+                flags.push("=");
+                flags.push(name);
+            }
+        }
+        Ok(flags)
+    }
+}
+
+/// Returns the component that a module of WIT bindings makes.
+fn encode(module: &[u8]) -> Result<Vec<u8>, BuildError> {
+    let mut encoder = ComponentEncoder::default();
+    let encoded = encoder.validate(true).module(module).and_then(ComponentEncoder::encode);
+    encoded.map_err(|error| BuildError::Component(format!("{error:#}")))
+}
+
+/// Finds the module of the crate in cargo's messages: the last one, because dependencies come first.
+fn find_module(messages: &[u8]) -> Option<PathBuf> {
+    let parsed = messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Message>(line).ok());
+    let artifacts = parsed.filter(|message| message.reason == "compiler-artifact");
+    let mut files = artifacts.flat_map(|message| message.filenames);
+    files.rfind(|file| file.extension().is_some_and(|e| e == "wasm"))
+}
+
+fn no_module() -> String {
+    "cargo built no WebAssembly; `[lib]` in Cargo.toml needs crate-type = [\"cdylib\", \"rlib\"]".to_owned()
+}
+
+/// Compiles a project.
+pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Compiled, BuildError> {
+    let manifest = project.folder.join("Cargo.toml");
+    let triple = project.rust_target();
+    let target = RustTarget::from_triple(triple).ok_or_else(|| {
+        let reason = format!("unknown target `{triple}`; expected wasm32-unknown-unknown or wasm32-wasip2");
+        BuildError::setting(manifest.clone(), reason)
+    })?;
+    let toolchain = Toolchain::choose(target, &project.folder, &[])?;
+    let metadata = read_metadata(&project.folder, &toolchain, target)?;
+    let target_folder = match workspace {
+        Workspace::Own => metadata.target_directory.join("fumehood"),
+        Workspace::Fresh(folder) => {
+            // Macros and build scripts, which run on this machine, are compiled once.
+            remove(&folder.join(target.triple()))?;
+            folder.to_owned()
+        }
+    };
+    let renamed = local_sources(&metadata);
+    let build = CargoBuild {
+        folder: &project.folder,
+        package: None,
+        profile: "release",
+        target,
+        target_folder: &target_folder,
+        // `cargo metadata` has written the lock file where there was none.
+        locked: true,
+        renamed: &renamed,
+    };
+    let component = build.run(&toolchain)?;
+    let dependencies = Dependencies::from_metadata(&metadata)?;
+    let root = metadata.resolve.as_ref().and_then(|resolve| resolve.root.as_deref());
+    let own = metadata.packages.iter().find(|package| Some(package.id.as_str()) == root);
+    let labels = Labels::of(project, own.map(about).unwrap_or_default());
+    Ok(Compiled { component, labels, dependencies: Some(dependencies) })
+}
+
+/// Removes a folder, if it exists.
+fn remove(folder: &Path) -> Result<(), BuildError> {
+    match fs::remove_dir_all(folder) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(BuildError::Io { action: "remove", path: folder.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn about(package: &CargoPackage) -> About {
+    About {
+        version: Some(package.version.clone()),
+        description: package.description.clone(),
+        license: package.license.clone(),
+        repository: package.repository.clone(),
+        homepage: package.homepage.clone(),
+        authors: package.authors.clone(),
+    }
+}
+
+fn read_metadata(folder: &Path, toolchain: &Toolchain, target: RustTarget) -> Result<CargoMetadata, BuildError> {
+    let mut cargo = cargo();
+    cargo.args(["metadata", "--format-version", "1", "--filter-platform", target.triple()]);
+    cargo.current_dir(folder).env("RUSTC", toolchain.rustc()).env("PATH", toolchain.search_path()?);
+    let text = command::capture(&mut cargo, "cargo metadata")?;
+    serde_json::from_slice(&text).map_err(|error| BuildError::Failed {
+        program: "cargo metadata".to_owned(),
+        reason: format!(": its answer cannot be read: {error}"),
+    })
+}
+
+/// Returns the folders of all crates that do not come from a registry, with the names for them.
+fn local_sources(metadata: &CargoMetadata) -> Vec<(PathBuf, String)> {
+    let mut renamed = vec![(metadata.workspace_root.clone(), "/source".to_owned())];
+    for package in metadata.packages.iter().filter(|package| package.source.is_none()) {
+        if let Some(folder) = package.manifest_path.parent() {
+            renamed.push((folder.to_owned(), format!("/{}", package.name)));
+        }
+    }
+    // The compiler uses the last prefix that matches, so that the longest one comes last.
+    renamed.sort_by_key(|(folder, _)| folder.as_os_str().len());
+    renamed
+}
+
+fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Returns the path as given and, if different, without symbolic links.
+fn path_forms(path: &Path) -> Vec<PathBuf> {
+    let mut path_forms = vec![path.to_owned()];
+    path_forms.extend(path.canonicalize().ok().filter(|canonical| canonical != path));
+    path_forms
+}
+
+fn cargo_home() -> Result<PathBuf, BuildError> {
+    if let Some(home) = env::var_os("CARGO_HOME") {
+        return Ok(PathBuf::from(home));
+    }
+    let home = env::home_dir().ok_or_else(|| BuildError::MissingTool {
+        what: "there is no home folder, where cargo keeps its crates".to_owned(),
+        remedy: "set CARGO_HOME".to_owned(),
+    })?;
+    Ok(home.join(".cargo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_module_among_messages() {
+        let messages = br#"{"reason":"compiler-artifact","filenames":["/t/libserde.rlib"]}
+{"reason":"compiler-artifact","filenames":["/t/tool.wasm","/t/libtool.rlib"]}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(find_module(messages), Some(PathBuf::from("/t/tool.wasm")));
+        assert_eq!(find_module(b"{}\nnonsense"), None);
+    }
+
+    #[test]
+    fn rejects_a_module_without_bindings() {
+        let error = encode(b"\0asm").unwrap_err().to_string();
+        assert!(error.starts_with("the result of the compiler is no component"), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Selection of a Rust compiler with the standard library for WebAssembly.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{BuildError, command};
+
+/// The environment variable with the compiler to use, which takes precedence.
+pub const RUSTC_VARIABLE: &str = "FUMEHOOD_GUEST_RUSTC";
+
+/// The compilation target of a component in Rust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RustTarget {
+    /// No system interface: the component imports only the interfaces of its WIT.
+    Pure,
+    /// WASI 0.2: the component also imports the interfaces that the language's runtime uses.
+    Wasi,
+}
+
+impl RustTarget {
+    /// Returns the target triple.
+    #[must_use]
+    pub const fn triple(self) -> &'static str {
+        match self {
+            Self::Pure => "wasm32-unknown-unknown",
+            Self::Wasi => "wasm32-wasip2",
+        }
+    }
+
+    /// Returns the target with this triple.
+    #[must_use]
+    pub fn from_triple(triple: &str) -> Option<Self> {
+        [Self::Pure, Self::Wasi].into_iter().find(|target| target.triple() == triple)
+    }
+}
+
+/// A compiler that can build for one target.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    rustc: PathBuf,
+    version: String,
+    sysroot: PathBuf,
+    /// The folders of the linkers of rustup's toolchain. Another compiler may not include any.
+    linkers: Vec<PathBuf>,
+}
+
+impl Toolchain {
+    /// Selects a compiler for the crate in `folder`: the one in the environment; that of the crate, if it can build for
+    /// the target; or the first of `others` that can.
+    ///
+    /// # Errors
+    /// If none of them can build for `target`.
+    pub fn choose(target: RustTarget, folder: &Path, others: &[PathBuf]) -> Result<Self, BuildError> {
+        let default = PathBuf::from(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        let triple = target.triple();
+        if let Some(named) = env::var_os(RUSTC_VARIABLE) {
+            let rustc = PathBuf::from(named);
+            if has_target(&rustc, folder, target)? {
+                return Self::new(rustc, &default, folder);
+            }
+            return Err(BuildError::MissingTool {
+                what: format!("{RUSTC_VARIABLE} names {}, which has no standard library for {triple}", rustc.display()),
+                remedy: "name another, or unset it".to_owned(),
+            });
+        }
+        if has_target(&default, folder, target)? {
+            return Self::new(default.clone(), &default, folder);
+        }
+        for other in others.iter().filter(|other| other.is_file()) {
+            if has_target(other, folder, target)? {
+                return Self::new(other.clone(), &default, folder);
+            }
+        }
+        Err(BuildError::MissingTool {
+            what: format!("there is no Rust standard library for {triple}"),
+            remedy: format!(
+                "install it with `rustup target add {triple}`, or name a compiler that has it in {RUSTC_VARIABLE}"
+            ),
+        })
+    }
+
+    fn new(rustc: PathBuf, default: &Path, folder: &Path) -> Result<Self, BuildError> {
+        let version = run_rustc(&rustc, folder, &["--version"])?;
+        let sysroot = PathBuf::from(run_rustc(&rustc, folder, &["--print", "sysroot"])?);
+        let host = PathBuf::from(run_rustc(default, folder, &["--print", "sysroot"])?);
+        let triple = run_rustc(default, folder, &["--print", "host-tuple"])?;
+        let linkers = host.join("lib/rustlib").join(triple).join("bin");
+        Ok(Self { rustc, version, sysroot, linkers: vec![linkers.clone(), linkers.join("gcc-ld")] })
+    }
+
+    /// Returns the path of the compiler.
+    #[must_use]
+    pub fn rustc(&self) -> &Path {
+        &self.rustc
+    }
+
+    /// Returns the version of the compiler: `rustc 1.95.0 (…)`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Returns the folder with the compiler's libraries.
+    #[must_use]
+    pub fn sysroot(&self) -> &Path {
+        &self.sysroot
+    }
+
+    /// Returns the environment's `PATH`, with the linkers first.
+    pub(super) fn search_path(&self) -> Result<OsString, BuildError> {
+        let inherited = env::var_os("PATH").unwrap_or_default();
+        let folders = self.linkers.iter().cloned().chain(env::split_paths(&inherited));
+        env::join_paths(folders).map_err(|error| BuildError::Failed {
+            program: "rustc".to_owned(),
+            reason: format!(": the folder of its linkers cannot be part of PATH: {error}"),
+        })
+    }
+}
+
+/// Returns whether the compiler has the standard library of the target.
+fn has_target(rustc: &Path, folder: &Path, target: RustTarget) -> Result<bool, BuildError> {
+    let library = run_rustc(rustc, folder, &["--target", target.triple(), "--print", "target-libdir"])?;
+    let Ok(mut entries) = fs::read_dir(library) else {
+        return Ok(false);
+    };
+    Ok(entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("libstd-"))))
+}
+
+/// Runs the compiler in the folder of the crate, because a file there may choose its version.
+fn run_rustc(rustc: &Path, folder: &Path, arguments: &[&str]) -> Result<String, BuildError> {
+    let what = format!("{} {}", rustc.display(), arguments.join(" "));
+    let output = command::capture(Command::new(rustc).args(arguments).current_dir(folder), &what);
+    let output = output.map_err(|error| match error {
+        BuildError::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => missing(rustc),
+        error => error,
+    })?;
+    Ok(String::from_utf8_lossy(&output).trim().to_owned())
+}
+
+fn missing(rustc: &Path) -> BuildError {
+    BuildError::MissingTool {
+        what: format!("there is no Rust compiler {}", rustc.display()),
+        remedy: "install Rust with rustup, from https://rustup.rs".to_owned(),
+    }
+}

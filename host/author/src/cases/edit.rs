@@ -1,0 +1,247 @@
+//! Writing cases: the results of calls, in files that keep their comments.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use fumehood_platform::private;
+use serde_json::Value;
+use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
+
+use super::case::{CaseError, CaseFile};
+use super::runner::Observation;
+
+/// Writes what calls gave into the cases of a file, in place of what they expected. `found` has one entry for each case,
+/// in order; `None` leaves a case as it is.
+///
+/// # Errors
+/// If the file cannot be read or written, or has other cases by now.
+pub fn update_cases(path: &Path, found: &[Option<&Observation>]) -> Result<(), CaseError> {
+    let mut document = read(path)?;
+    let changed = || CaseError::Malformed {
+        path: path.to_owned(),
+        reason: "it was changed while its cases ran; run them again".to_owned(),
+    };
+    let cases = document.get_mut("case").and_then(Item::as_array_of_tables_mut).ok_or_else(changed)?;
+    if cases.len() != found.len() {
+        return Err(changed());
+    }
+    for (case, found) in cases.iter_mut().zip(found) {
+        if let Some(found) = found {
+            set_expectation(case, found);
+        }
+    }
+    write(path, &document.to_string())
+}
+
+/// Adds a case for a call that was made, with what it gave. A file that is missing is created.
+///
+/// # Errors
+/// If the file cannot be read or written, or has a case of that name.
+pub fn append_case(
+    path: &Path,
+    name: &str,
+    tool: &str,
+    arguments: &Value,
+    found: &Observation,
+) -> Result<(), CaseError> {
+    let mut document = if path.exists() { read(path)? } else { DocumentMut::new() };
+    if CaseFile::parse(path, &document.to_string())?.cases.iter().any(|case| case.name == name) {
+        let reason = "there is a case of this name already; `--update` writes new results into it".to_owned();
+        return Err(CaseError::Case { path: path.to_owned(), case: name.to_owned(), reason });
+    }
+    let mut case = Table::new();
+    case.insert("name", value(name));
+    case.insert("tool", value(tool));
+    case.insert("arguments", Item::Value(to_toml(arguments).unwrap_or_else(|| arguments.to_string().into())));
+    set_expectation(&mut case, found);
+    if !document.is_empty() {
+        case.decor_mut().set_prefix("\n");
+    }
+    let cases = document.entry("case").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let cases = cases.as_array_of_tables_mut().ok_or_else(|| CaseError::Malformed {
+        path: path.to_owned(),
+        reason: "`case` is no list of tables; write [[case]]".to_owned(),
+    })?;
+    cases.push(case);
+    write(path, &document.to_string())
+}
+
+/// Sets what a case expects. Costs and stores that it does not mention stay out of it, unless it expected nothing.
+fn set_expectation(case: &mut Table, found: &Observation) {
+    let before = case.get("expect").and_then(Item::as_table_like);
+    let is_new = before.is_none();
+    let has = |key: &str| before.is_some_and(|expect| expect.contains_key(key));
+    let (with_fuel, with_memory) = (is_new || has("fuel"), is_new || has("memory"));
+    let with_store = has("store") || (is_new && !found.store.is_empty());
+    let tolerance = before.and_then(|expect| expect.get("tolerance")).cloned();
+    let kept_message = before.and_then(|expect| expect.get("message")).and_then(Item::as_str).map(str::to_owned);
+
+    let mut expect = Table::new();
+    for (key, result) in found.result.as_object().into_iter().flatten() {
+        let item = match (key.as_str(), result) {
+            // A part of the message that still fits is kept, because the author chose it.
+            ("message", Value::String(message)) => {
+                value(kept_message.as_ref().filter(|part| message.contains(*part)).unwrap_or(message))
+            }
+            ("text" | "error", Value::String(text)) => value(text),
+            ("json", result) => Item::Value(json_value(result)),
+            (_, result) => value(result.to_string()),
+        };
+        expect.insert(key, item);
+    }
+    if with_store {
+        let entries: InlineTable = found.store.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
+        expect.insert("store", value(entries));
+    }
+    if with_fuel {
+        expect.insert("fuel", value(to_integer(found.fuel)));
+    }
+    if with_memory {
+        expect.insert("memory", value(to_integer(found.memory)));
+    }
+    if let Some(tolerance) = tolerance {
+        expect.insert("tolerance", tolerance);
+    }
+    case.insert("expect", Item::Table(expect));
+}
+
+fn to_integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns the form of a result of JSON: a value of TOML where there is one, and otherwise JSON as text.
+fn json_value(result: &Value) -> toml_edit::Value {
+    match result {
+        // A text is read as JSON, so that one stands in quotes of its own.
+        Value::String(_) => result.to_string().into(),
+        result => to_toml(result).unwrap_or_else(|| result.to_string().into()),
+    }
+}
+
+/// Converts JSON to TOML, which has no null and no number beyond 64 bits.
+fn to_toml(json: &Value) -> Option<toml_edit::Value> {
+    Some(match json {
+        Value::Null => return None,
+        Value::Bool(boolean) => (*boolean).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => integer.into(),
+            None if number.is_f64() => number.as_f64()?.into(),
+            None => return None,
+        },
+        Value::String(text) => text.as_str().into(),
+        Value::Array(items) => {
+            toml_edit::Value::Array(items.iter().map(to_toml).collect::<Option<Vec<_>>>()?.into_iter().collect())
+        }
+        Value::Object(members) => {
+            let mut table = InlineTable::new();
+            for (name, member) in members {
+                table.insert(name, to_toml(member)?);
+            }
+            toml_edit::Value::InlineTable(table)
+        }
+    })
+}
+
+fn read(path: &Path) -> Result<DocumentMut, CaseError> {
+    let io = |source| CaseError::Io { action: "read", path: path.to_owned(), source };
+    let text = fs::read_to_string(path).map_err(io)?;
+    text.parse().map_err(|error: toml_edit::TomlError| CaseError::Malformed {
+        path: path.to_owned(),
+        reason: error.to_string().trim().to_owned(),
+    })
+}
+
+/// Writes a file in one step. What would not be read again is not written.
+fn write(path: &Path, text: &str) -> Result<(), CaseError> {
+    CaseFile::parse(path, text)?;
+    let io = |source| CaseError::Io { action: "write", path: path.to_owned(), source };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(io)?;
+    let permissions = match fs::metadata(path) {
+        Ok(metadata) => metadata.permissions(),
+        Err(_) => private::readable_permissions(),
+    };
+    let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder).map_err(io)?;
+    file.write_all(text.as_bytes()).map_err(io)?;
+    file.persist(path).map_err(|error| io(error.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(result: Value) -> Observation {
+        let (unanswered, unused) = (Vec::new(), Vec::new());
+        Observation { result, store: BTreeMap::new(), fuel: 1234, memory: 65536, unanswered, unused }
+    }
+
+    fn updated(before: &str, result: Value) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        fs::write(&path, before).unwrap();
+        update_cases(&path, &[Some(&found(result))]).unwrap();
+        fs::read_to_string(&path).unwrap()
+    }
+
+    #[test]
+    fn update_keeps_comments_and_what_the_author_chose() {
+        let before = "# About cities.\n[[case]]\nname = \"a\" # short\ntool = \"t\"\n\n[case.expect]\nerror = \"trap\"\n\
+             message = \"no such\"\ntolerance = 5\nfuel = 1\n";
+        let after = updated(before, json!({"error": "tool_failed", "message": "no such city"}));
+        assert!(after.starts_with("# About cities.\n[[case]]\nname = \"a\" # short\n"), "{after}");
+        assert!(
+            after.contains("error = \"tool_failed\"\nmessage = \"no such\"\nfuel = 1234\ntolerance = 5\n"),
+            "{after}"
+        );
+        assert!(!after.contains("memory"), "{after}");
+    }
+
+    #[test]
+    fn update_writes_every_kind_of_result() {
+        let before = "[[case]]\nname = \"a\"\ntool = \"t\"\n";
+        for result in [
+            json!({"text": "a\n\"b\"\u{1b}"}),
+            json!({"json": {"a": [1, 2.5, true, "x"], "b": {"c": {}}}}),
+            json!({"json": {"a": null}}),
+            json!({"json": "text"}),
+            json!({"json": u64::MAX}),
+            json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+        ] {
+            let after = updated(before, result.clone());
+            assert!(after.contains("fuel = 1234\nmemory = 65536\n"), "{after}");
+            let file = CaseFile::parse(Path::new("a.toml"), &after).unwrap();
+            let comparison = super::super::Comparison::new(&file.cases[0], &found(result));
+            assert!(comparison.differences.is_empty() || after.contains("\\u"), "{after}: {comparison:?}");
+        }
+    }
+
+    #[test]
+    fn appended_case_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tests/new.toml");
+        let append = |name: &str| append_case(&path, name, "t", &json!({"a": [null]}), &found(json!({"text": "x"})));
+        append("first").unwrap();
+        append("second").unwrap();
+        let file = CaseFile::read(&path).unwrap();
+        assert_eq!(file.cases.len(), 2);
+        assert_eq!(file.cases[1].arguments(), Ok(json!({"a": [null]})));
+        let error = append("first").unwrap_err().to_string();
+        assert!(error.contains("there is a case of this name already"), "{error}");
+        assert_eq!(CaseFile::read(&path).unwrap().cases.len(), 2);
+    }
+
+    #[test]
+    fn file_that_changed_meanwhile_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        fs::write(&path, "[[case]]\nname = \"a\"\ntool = \"t\"\n").unwrap();
+        let error = update_cases(&path, &[None, None]).unwrap_err().to_string();
+        assert!(error.contains("changed while its cases ran"), "{error}");
+    }
+}

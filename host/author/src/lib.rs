@@ -1,0 +1,14 @@
+//! The author's side of a tool: a new project, its component, and its tests in the sandbox.
+//!
+//! - [`scaffold`] writes the files of a new project.
+//! - [`build`] makes a component of a project with the toolchain of its language.
+//! - [`cases`] calls the component in the sandbox and compares the results with what a file expects.
+
+pub mod build;
+pub mod cases;
+pub mod language;
+pub mod project;
+pub mod scaffold;
+
+pub use language::{Dialect, Language};
+pub use project::Project;

@@ -1,0 +1,337 @@
+//! New projects: the files of a tool, or of a service that embeds tools.
+
+mod template;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::language::{Dialect, Language};
+use fumehood_platform::private;
+
+/// Maximum length of a name, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+/// Names that are words of Rust or WIT, or crates of Rust itself.
+const RESERVED: [&str; 48] = [
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "bool",
+    "box",
+    "break",
+    "char",
+    "const",
+    "constructor",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "enum",
+    "export",
+    "final",
+    "flags",
+    "fn",
+    "for",
+    "from",
+    "func",
+    "future",
+    "if",
+    "impl",
+    "import",
+    "in",
+    "include",
+    "interface",
+    "let",
+    "list",
+    "loop",
+    "macro",
+    "match",
+    "option",
+    "own",
+    "package",
+    "record",
+    "resource",
+    "result",
+    "self",
+    "std",
+    "string",
+    "test",
+    "use",
+    "world",
+];
+
+/// A new project.
+#[derive(Debug, Clone)]
+pub struct Scaffold {
+    name: String,
+    kind: Kind,
+    sdk: Option<PathBuf>,
+}
+
+/// The kind of a new project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A component with tools.
+    Tool(Language, Dialect),
+    /// A service in Rust that embeds an agent with tools.
+    Agent,
+}
+
+/// Errors of making a project. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScaffoldError {
+    /// The name cannot be that of a project.
+    #[error(
+        "`{found}` cannot be the name of a project: {reason}; give up to {MAX_NAME_BYTES} of `a-z`, `0-9` and `-`, with a \
+         letter at the start of each word, such as `city-facts`"
+    )]
+    Name {
+        /// The name, shortened.
+        found: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// The language has no template for the dialect.
+    #[error(
+        "there is no project in {language} with the dialect {dialect}: C has no JSON in its library; leave `--dialect` out"
+    )]
+    Dialect {
+        /// The language.
+        language: Language,
+        /// The dialect.
+        dialect: Dialect,
+    },
+    /// The folder exists, and is not empty.
+    #[error("{} exists already, and nothing in it is overwritten; give another name, or remove it", .0.display())]
+    Exists(PathBuf),
+    /// The folder of the SDK is not a checkout of it.
+    #[error("{} has no {missing}; give the folder of a checkout of Fumehood", path.display())]
+    Sdk {
+        /// The folder.
+        path: PathBuf,
+        /// The file that is missing.
+        missing: &'static str,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+}
+
+impl Scaffold {
+    /// Creates a project of a tool. Without a dialect it is the contract, and plain functions in C.
+    ///
+    /// # Errors
+    /// If the name is not valid, or there is no such project.
+    pub fn tool(name: &str, language: Language, dialect: Option<Dialect>) -> Result<Self, ScaffoldError> {
+        let dialect = match (language, dialect) {
+            (Language::C, Some(Dialect::Contract)) => {
+                return Err(ScaffoldError::Dialect { language, dialect: Dialect::Contract });
+            }
+            (Language::C, None) => Dialect::Typed,
+            (_, dialect) => dialect.unwrap_or(Dialect::Contract),
+        };
+        Self::new(name, Kind::Tool(language, dialect))
+    }
+
+    /// Creates a project of a service with an agent, a channel, a policy and a tool.
+    ///
+    /// # Errors
+    /// If the name is not valid.
+    pub fn agent(name: &str) -> Result<Self, ScaffoldError> {
+        Self::new(name, Kind::Agent)
+    }
+
+    fn new(name: &str, kind: Kind) -> Result<Self, ScaffoldError> {
+        check_name(name)?;
+        Ok(Self { name: name.to_owned(), kind, sdk: None })
+    }
+
+    /// Takes the SDK from a checkout, in place of the version that is published.
+    ///
+    /// # Errors
+    /// If the folder is not a checkout of Fumehood.
+    pub fn sdk(mut self, checkout: &Path) -> Result<Self, ScaffoldError> {
+        let missing = ["guest-sdk/Cargo.toml", "host/fumehood/Cargo.toml"];
+        if let Some(missing) = missing.into_iter().find(|file| !checkout.join(file).is_file()) {
+            return Err(ScaffoldError::Sdk { path: checkout.to_owned(), missing });
+        }
+        let write = |source| ScaffoldError::Write { path: checkout.to_owned(), source };
+        self.sdk = Some(checkout.canonicalize().map_err(write)?);
+        Ok(self)
+    }
+
+    /// Returns the files of the project: paths within its folder, and contents.
+    #[must_use]
+    pub fn files(&self) -> Vec<(PathBuf, String)> {
+        template::files(&self.name, self.kind, self.sdk.as_deref())
+    }
+
+    /// Writes the project to a folder, which must not exist or be empty. It appears as a whole, or not at all.
+    ///
+    /// # Errors
+    /// If the folder has anything in it, or cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ScaffoldError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ScaffoldError::Write { path, source }
+        };
+        let is_empty = |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        if folder.symlink_metadata().is_ok() && !is_empty(folder) {
+            return Err(ScaffoldError::Exists(folder.to_owned()));
+        }
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(parent).map_err(failed(parent))?;
+        let unfinished = tempfile::Builder::new().prefix(".new-").tempdir_in(parent).map_err(failed(parent))?;
+        let files = self.files();
+        for (name, contents) in &files {
+            let path = unfinished.path().join(name);
+            let inner = path.parent().unwrap_or(unfinished.path());
+            fs::create_dir_all(inner).map_err(failed(inner))?;
+            let mut file = fs::File::create_new(&path).map_err(failed(&path))?;
+            file.write_all(contents.as_bytes()).map_err(failed(&path))?;
+        }
+        open_to_others(unfinished.path()).map_err(failed(folder))?;
+        // Replaces an empty folder, and fails if something was put into it meanwhile.
+        fs::rename(unfinished.path(), folder).map_err(failed(folder))?;
+        let _moved = unfinished.keep();
+        Ok(files.into_iter().map(|(name, _)| name).collect())
+    }
+}
+
+/// Makes the temporary folder, which only its owner may read, as readable as any other.
+fn open_to_others(folder: &Path) -> std::io::Result<()> {
+    fs::set_permissions(folder, private::readable_folder_permissions())
+}
+
+fn check_name(name: &str) -> Result<(), ScaffoldError> {
+    let is_word = |word: &str| {
+        let mut characters = word.chars();
+        characters.next().is_some_and(|first| first.is_ascii_lowercase())
+            && characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    let reason = match name {
+        "" => "it is empty",
+        _ if name.len() > MAX_NAME_BYTES => "it is too long",
+        _ if !name.split('-').all(is_word) => "it has other characters, or a word that begins with a digit",
+        _ if RESERVED.contains(&name) => "it is a word of Rust or WIT",
+        _ => return Ok(()),
+    };
+    Err(ScaffoldError::Name {
+        found: name.chars().take(MAX_NAME_BYTES).collect::<String>().escape_debug().to_string(),
+        reason,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::Project;
+
+    #[test]
+    fn every_tool_is_a_complete_project() {
+        for language in Language::ALL {
+            for dialect in Dialect::ALL {
+                let Ok(scaffold) = Scaffold::tool("city-facts", language, Some(dialect)) else {
+                    assert_eq!((language, dialect), (Language::C, Dialect::Contract));
+                    continue;
+                };
+                let parent = tempfile::tempdir().unwrap();
+                let folder = parent.path().join("city-facts");
+                let written = scaffold.write(&folder).unwrap();
+                for name in
+                    ["README.md", "LICENSE", ".gitignore", "AGENTS.md", ".github/workflows/ci.yml", "tests/greet.toml"]
+                {
+                    assert!(written.contains(&PathBuf::from(name)), "{language} {dialect}: {name}");
+                }
+                for name in &written {
+                    let text = fs::read_to_string(folder.join(name)).unwrap();
+                    let is_python = name.extension().is_some_and(|extension| extension == "py");
+                    assert!(!text.contains("{{") || !text.contains("}}"), "{language} {dialect} {name:?}: {text}");
+                    assert!(
+                        text.ends_with('\n') && (is_python || !text.contains("\n\n\n")),
+                        "{language} {dialect} {name:?}: {text:?}"
+                    );
+                }
+                let project = Project::open(&folder).unwrap();
+                assert_eq!((project.name.as_str(), project.language), ("city-facts", language));
+                let wit = project.wit();
+                assert_eq!(wit.is_dir(), (language, dialect) != (Language::Rust, Dialect::Contract));
+                if wit.is_dir() {
+                    wit_parser::Resolve::default().push_path(&wit).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a");
+        let scaffold = Scaffold::tool("a", Language::Rust, None).unwrap();
+        fs::create_dir(&folder).unwrap();
+        scaffold.write(&folder).unwrap();
+        let before = fs::read(folder.join("Cargo.toml")).unwrap();
+        let error = Scaffold::tool("a", Language::Python, None).unwrap().write(&folder).unwrap_err();
+        assert!(matches!(error, ScaffoldError::Exists(_)), "{error}");
+        assert_eq!(fs::read(folder.join("Cargo.toml")).unwrap(), before);
+        assert!(!folder.join("pyproject.toml").exists());
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left beside it");
+
+        let file = parent.path().join("b");
+        fs::write(&file, "mine").unwrap();
+        assert!(matches!(scaffold.write(&file), Err(ScaffoldError::Exists(_))));
+    }
+
+    #[test]
+    fn rejects_names_that_a_language_would_reject() {
+        for name in [
+            "",
+            "A",
+            "a_b",
+            "a--b",
+            "-a",
+            "a-",
+            "1a",
+            "a-1",
+            "a b",
+            "../a",
+            "a/b",
+            "test",
+            "world",
+            "ä",
+            &"a".repeat(65),
+        ] {
+            let error = Scaffold::tool(name, Language::Rust, None).unwrap_err().to_string();
+            assert!(error.contains("such as `city-facts`"), "{name}: {error}");
+        }
+        for name in ["a", "city-facts", "a1-b2", &"a".repeat(64)] {
+            assert!(Scaffold::agent(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn sdk_is_a_version_or_a_checkout() {
+        let manifest = |scaffold: &Scaffold| {
+            let files = scaffold.files();
+            files.into_iter().find(|(name, _)| name == Path::new("Cargo.toml")).unwrap().1
+        };
+        let scaffold = Scaffold::tool("a", Language::Rust, None).unwrap();
+        assert!(manifest(&scaffold).contains(concat!("fumehood-guest = \"", env!("CARGO_PKG_VERSION"), "\"")));
+        assert!(matches!(scaffold.clone().sdk(Path::new("/")), Err(ScaffoldError::Sdk { .. })));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let local = manifest(&scaffold.sdk(&root).unwrap());
+        let path = root.canonicalize().unwrap().join("guest-sdk");
+        assert!(local.contains(&format!("fumehood-guest = {{ path = {:?} }}", path)), "{local}");
+        let agent = manifest(&Scaffold::agent("a").unwrap().sdk(&root).unwrap());
+        assert!(agent.contains("host/fumehood\" }"), "{agent}");
+    }
+}

@@ -1,0 +1,246 @@
+//! The files of new projects. Their texts are in `templates/`.
+
+use std::path::{Path, PathBuf};
+
+use super::Kind;
+use crate::build::COMPONENTIZE_PY;
+use crate::language::{Dialect, Language};
+
+/// The releases of ComponentizeJS and of what it imports that scaffolds ask for, and that are tested.
+const COMPONENTIZE_JS: &str = "0.23.0";
+const PREVIEW2_SHIM: &str = "0.25.0";
+/// The version of the crates that a project depends on.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Includes a file of `templates/`.
+macro_rules! template {
+    ($path:literal) => {
+        include_str!(concat!("../../templates/", $path))
+    };
+}
+
+/// The files of the contract.
+const CONTRACT: [(&str, &str); 8] = [
+    ("context.wit", include_str!("../../../../wit/context.wit")),
+    ("key-value.wit", include_str!("../../../../wit/key-value.wit")),
+    ("log.wit", include_str!("../../../../wit/log.wit")),
+    ("progress.wit", include_str!("../../../../wit/progress.wit")),
+    ("secrets.wit", include_str!("../../../../wit/secrets.wit")),
+    ("tools.wit", include_str!("../../../../wit/tools.wit")),
+    ("types.wit", include_str!("../../../../wit/types.wit")),
+    ("world.wit", include_str!("../../../../wit/world.wit")),
+];
+
+/// Texts that differ between languages, for the files that all of them share.
+struct Words {
+    /// The tools to install once, for README.md.
+    setup: String,
+    /// The rules of the language, for AGENTS.md.
+    rules: &'static str,
+    /// Commands before those of Fumehood.
+    before: &'static str,
+    /// Steps of the CI file.
+    steps: String,
+    gitignore: &'static str,
+}
+
+/// Returns the files of a project.
+pub(super) fn files(name: &str, kind: Kind, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
+    let mut files = match kind {
+        Kind::Tool(language, dialect) => {
+            let mut files = sources(name, language, dialect, sdk);
+            files.extend(common(name, language, dialect));
+            files
+        }
+        Kind::Agent => agent(name, sdk),
+    };
+    files.push(file("LICENSE", template!("common/LICENSE"), &[("name", name)]));
+    files.sort();
+    files
+}
+
+fn file(path: &str, text: &str, values: &[(&str, &str)]) -> (PathBuf, String) {
+    let mut text = text.to_owned();
+    for (key, value) in values {
+        text = text.replace(&format!("{{{{{key}}}}}"), value);
+    }
+    (PathBuf::from(path), text)
+}
+
+/// Returns the files that a tool has in every language.
+fn common(name: &str, language: Language, dialect: Dialect) -> [(PathBuf, String); 5] {
+    let Words { setup, rules, before, steps, gitignore } = words(language, dialect);
+    let refusal = match dialect {
+        Dialect::Contract => "invalid_arguments",
+        Dialect::Typed => "tool_failed",
+    };
+    // The runtimes of the other two put random numbers into a component.
+    let check = if matches!(language, Language::Rust | Language::C) { " --check" } else { "" };
+    let readme = [("name", name), ("setup", setup.as_str())];
+    let agents = [("name", name), ("rules", rules), ("before", before)];
+    [
+        file("README.md", template!("common/README.md"), &readme),
+        file("AGENTS.md", template!("common/AGENTS.md"), &agents),
+        file(".gitignore", gitignore, &[]),
+        file(".github/workflows/ci.yml", template!("common/ci.yml"), &[("steps", &steps), ("check", check)]),
+        file("tests/greet.toml", template!("common/greet.toml"), &[("refusal", refusal)]),
+    ]
+}
+
+fn words(language: Language, dialect: Dialect) -> Words {
+    let step = |commands: &[&str]| {
+        commands.iter().map(|command| format!("      - run: {command}")).collect::<Vec<_>>().join("\n")
+    };
+    match language {
+        Language::Rust => Words {
+            setup: "It takes Rust, and once `rustup target add wasm32-unknown-unknown`.".to_owned(),
+            rules: match dialect {
+                Dialect::Contract => concat!(
+                    "- A tool is a function with `#[tool]`. Its doc comment and those of its parameters are what a model reads.\n",
+                    "- Return a `ToolError`; a panic ends the call without a message for the model.\n",
+                    "- Standard input, files, clocks and random numbers of `std` are not there on `wasm32-unknown-unknown`."
+                ),
+                Dialect::Typed => concat!(
+                    "- A tool is a function that `wit/world.wit` exports. Its comment there is what a model reads.\n",
+                    "- Return `Err`; a panic ends the call without a message for the model.\n",
+                    "- Standard input, files, clocks and random numbers of `std` are not there on `wasm32-unknown-unknown`."
+                ),
+            },
+            before: "cargo test\ncargo clippy --all-targets -- -D warnings\n",
+            steps: step(&["rustup target add wasm32-unknown-unknown", "cargo test"]),
+            gitignore: template!("rust/gitignore"),
+        },
+        Language::Python => {
+            let install = format!("python3 -m venv .venv && .venv/bin/pip install componentize-py=={COMPONENTIZE_PY}");
+            Words {
+                setup: format!("It takes Python, and once `{install}`."),
+                rules: concat!(
+                    "- Import at the top of the file: what is not imported there is not in the component.\n",
+                    "- Top-level code runs once, when the component is built. Each call begins with the state that it left.\n",
+                    "- Raise `Err` for what a model should read; of any other exception it reads the last line."
+                ),
+                before: "",
+                steps: step(&[&install]),
+                gitignore: template!("python/gitignore"),
+            }
+        }
+        Language::Javascript => Words {
+            setup: "It takes Node 20 or newer, and once `npm install`.".to_owned(),
+            rules: concat!(
+                "- Top-level code runs once, when the component is built. Each call begins with the state that it left.\n",
+                "- Throw what the interface says, a text or a failure; the message of an `Error` may get lost.\n",
+                "- `disable` in package.json lists what the component does without. Remove `\"http\"` to send requests."
+            ),
+            before: "",
+            steps: step(&["npm install"]),
+            gitignore: template!("javascript/gitignore"),
+        },
+        Language::C => Words {
+            setup:
+                "It takes a C compiler for WebAssembly: Zig, or the WASI SDK with `WASI_SDK_PATH` set to its folder."
+                    .to_owned(),
+            rules: concat!(
+                "- `tools.h` is generated from `wit/world.wit` when the component is built.\n",
+                "- What a function returns was allocated with `malloc`, and is freed for it.\n",
+                "- Texts are not terminated: use their lengths."
+            ),
+            before: "",
+            steps: step(&[
+                "pip install ziglang",
+                "echo \"FUMEHOOD_ZIG=$(python3 -c 'import ziglang; print(ziglang.__path__[0])')/zig\" >> \"$GITHUB_ENV\"",
+            ]),
+            gitignore: template!("c/gitignore"),
+        },
+    }
+}
+
+/// Returns the manifest, the code and the WIT of a tool.
+fn sources(name: &str, language: Language, dialect: Dialect, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
+    let world = match dialect {
+        Dialect::Contract => "tool",
+        Dialect::Typed => "tools",
+    };
+    let values = [("name", name), ("world", world)];
+    let mut files = match language {
+        Language::Rust => return rust_sources(name, dialect, sdk),
+        Language::Python => {
+            let code = match dialect {
+                Dialect::Contract => template!("python/contract/app.py"),
+                Dialect::Typed => template!("python/typed/app.py"),
+            };
+            vec![file("pyproject.toml", template!("python/pyproject.toml.in"), &values), file("app.py", code, &[])]
+        }
+        Language::Javascript => {
+            let code = match dialect {
+                Dialect::Contract => template!("javascript/contract/tool.js"),
+                Dialect::Typed => template!("javascript/typed/tool.js"),
+            };
+            let releases = [("componentize_js", COMPONENTIZE_JS), ("preview2_shim", PREVIEW2_SHIM)];
+            let values: Vec<_> = values.into_iter().chain(releases).collect();
+            vec![file("package.json", template!("javascript/package.json.in"), &values), file("tool.js", code, &[])]
+        }
+        Language::C => vec![
+            file("tool.toml", template!("c/tool.toml.in"), &values),
+            file("src/tool.c", template!("c/typed/tool.c"), &[]),
+        ],
+    };
+    files.extend(wit(name, dialect));
+    files
+}
+
+fn rust_sources(name: &str, dialect: Dialect, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
+    let (dependencies, code) = match dialect {
+        Dialect::Contract => {
+            let guest = dependency("fumehood-guest", "guest-sdk", sdk);
+            (
+                format!("{guest}\nschemars = \"1.2\"\nserde = {{ version = \"1\", features = [\"derive\"] }}"),
+                template!("rust/contract/lib.rs.in"),
+            )
+        }
+        Dialect::Typed => ("wit-bindgen = \"0.61.1\"".to_owned(), template!("rust/typed/lib.rs.in")),
+    };
+    let manifest = [("name", name), ("dependencies", dependencies.as_str())];
+    let mut files = vec![file("Cargo.toml", template!("rust/Cargo.toml.in"), &manifest), file("src/lib.rs", code, &[])];
+    if dialect == Dialect::Typed {
+        files.extend(wit(name, dialect));
+    }
+    files
+}
+
+/// Returns the WIT of a tool: the contract, or its own.
+fn wit(name: &str, dialect: Dialect) -> Vec<(PathBuf, String)> {
+    match dialect {
+        Dialect::Contract => CONTRACT.map(|(name, text)| file(&format!("wit/{name}"), text, &[])).into(),
+        Dialect::Typed => vec![file("wit/world.wit", template!("common/world.wit"), &[("name", name)])],
+    }
+}
+
+fn agent(name: &str, sdk: Option<&Path>) -> Vec<(PathBuf, String)> {
+    let dependencies = [
+        dependency("fumehood", "host/fumehood", sdk),
+        "schemars = \"1.2\"".to_owned(),
+        "serde = { version = \"1\", features = [\"derive\"] }".to_owned(),
+        "tokio = { version = \"1\", features = [\"macros\", \"rt\"] }".to_owned(),
+    ];
+    vec![
+        file(
+            "Cargo.toml",
+            template!("agent/Cargo.toml.in"),
+            &[("name", name), ("dependencies", &dependencies.join("\n"))],
+        ),
+        file("src/main.rs", template!("agent/main.rs"), &[]),
+        file("README.md", template!("agent/README.md"), &[("name", name)]),
+        file("AGENTS.md", template!("agent/AGENTS.md"), &[("name", name)]),
+        file(".gitignore", template!("agent/gitignore"), &[]),
+        file(".github/workflows/ci.yml", template!("agent/ci.yml"), &[]),
+    ]
+}
+
+/// Returns a dependency on a crate of Fumehood: the version that is published, or the folder of a checkout.
+fn dependency(name: &str, folder: &str, sdk: Option<&Path>) -> String {
+    match sdk {
+        // Quoted as in Rust, which is a string of TOML too.
+        Some(checkout) => format!("{name} = {{ path = {:?} }}", checkout.join(folder).display().to_string()),
+        None => format!("{name} = \"{VERSION}\""),
+    }
+}

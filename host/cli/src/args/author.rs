@@ -1,0 +1,78 @@
+//! Arguments of the commands for authors of tools: `new`, `build` and `test`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fumehood_author::{Dialect, Language};
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// Name of the project, of its component and of its folder
+    pub(crate) name: String,
+
+    /// Language: `rust`, `python`, `javascript` or `c`
+    #[arg(long, value_name = "LANGUAGE", default_value = "rust", conflicts_with = "agent")]
+    pub(crate) lang: Language,
+
+    /// Interface: `contract`, which describes tools itself, or `typed`, plain functions [default: contract, and typed in C]
+    #[arg(long, conflicts_with = "agent")]
+    pub(crate) dialect: Option<Dialect>,
+
+    /// Make a service that embeds an agent, with a channel, a policy and a tool
+    #[arg(long)]
+    pub(crate) agent: bool,
+
+    /// Checkout of Fumehood to depend on, in place of the published version
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Build {
+    /// Folder of the project
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) project: PathBuf,
+
+    /// Build twice from nothing, and fail if the components differ
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// File to write the component to [default: dist/NAME.wasm in the project]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    /// Parts of the names of cases to run [default: all cases]
+    #[arg(value_name = "NAME", conflicts_with = "record")]
+    pub(crate) names: Vec<String>,
+
+    /// Folder of the project
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) project: PathBuf,
+
+    /// Component to test [default: the built one of the project]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) component: Option<PathBuf>,
+
+    /// Write what the calls give into their cases
+    #[arg(long, conflicts_with = "record")]
+    pub(crate) update: bool,
+
+    /// Call this tool, and write a case of the call
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) record: Option<String>,
+
+    /// Arguments of the recorded call, a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}", requires = "record")]
+    pub(crate) arguments: String,
+
+    /// Name of the recorded case [default: the call]
+    #[arg(long, value_name = "NAME", requires = "record")]
+    pub(crate) name: Option<String>,
+
+    /// File of the recorded case [default: tests/TOOL.toml in the project]
+    #[arg(long, value_name = "FILE", requires = "record")]
+    pub(crate) into: Option<PathBuf>,
+}

@@ -1,0 +1,33 @@
+//! `fumehood new`: writes the files of a new project.
+
+use std::path::Path;
+
+use anyhow::Result;
+use fumehood_author::scaffold::Scaffold;
+
+use crate::args::{self, Arguments};
+use crate::exit::Exit;
+use crate::render;
+
+pub(crate) fn run(arguments: &Arguments, new: &args::New) -> Result<Exit> {
+    let scaffold = match new.agent {
+        true => Scaffold::agent(&new.name)?,
+        false => Scaffold::tool(&new.name, new.lang, new.dialect)?,
+    };
+    let scaffold = match &new.sdk {
+        Some(checkout) => scaffold.sdk(checkout)?,
+        None => scaffold,
+    };
+    let name = &new.name;
+    let files = scaffold.write(Path::new(name))?;
+    if arguments.json {
+        render::json(&serde_json::json!({"folder": name, "files": files}))?;
+        return Ok(Exit::Ok);
+    }
+    render::line(&format!("made {name}/ with {} files; {name}/README.md says what it takes", files.len()))?;
+    match new.agent {
+        true => render::line(&format!("next: cd {name} && cargo run"))?,
+        false => render::line(&format!("next: cd {name} && fumehood build && fumehood test"))?,
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,208 @@
+//! `fumehood test`: calls the component of a project as its cases say.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use fumehood::Grant;
+use fumehood::sanitize::printable;
+use fumehood_author::Project;
+use fumehood_author::cases::{
+    Case, CaseFile, Comparison, Environment, Observation, Runner, Verdict, append_case, update_cases,
+};
+use serde_json::Value;
+
+use crate::args::{self, Arguments};
+use crate::config::grant_of_table;
+use crate::exit::{Exit, UsageError};
+use crate::host;
+use crate::render::{self, BAD, FAINT, GOOD, format_count, styled};
+
+/// One case that ran.
+struct Ran<'a> {
+    file: &'a CaseFile,
+    case: &'a Case,
+    observation: Observation,
+    comparison: Comparison,
+}
+
+pub(crate) async fn run(arguments: &Arguments, test: &args::Test) -> Result<Exit> {
+    let project = Project::open(&test.project)?;
+    let component = test.component.clone().unwrap_or_else(|| project.component());
+    if !component.is_file() {
+        let shown = component.display();
+        return Err(UsageError(format!("there is no {shown}; make it with `fumehood build`")).into());
+    }
+    let builder = || host::builder(arguments);
+    let grant = |table: &toml::Table, folder: &Path| -> Result<Grant, String> { grant_of_table(table, folder) };
+    let environment = Environment { host: &builder, grant: &grant };
+    match &test.record {
+        Some(tool) => record(arguments, test, &project, environment, &component, tool).await,
+        None => run_cases(arguments, test, &project, environment, &component).await,
+    }
+}
+
+async fn run_cases(
+    arguments: &Arguments,
+    test: &args::Test,
+    project: &Project,
+    environment: Environment<'_>,
+    component: &Path,
+) -> Result<Exit> {
+    let files = CaseFile::read_all(&project.cases())?;
+    let is_chosen =
+        |case: &Case| test.names.is_empty() || test.names.iter().any(|part| case.name.contains(part.as_str()));
+    let chosen: Vec<(&CaseFile, &Case)> = files
+        .iter()
+        .flat_map(|file| file.cases.iter().map(move |case| (file, case)))
+        .filter(|(_, case)| is_chosen(case))
+        .collect();
+    if chosen.is_empty() {
+        let place = project.cases();
+        return Err(UsageError(format!(
+            "there is no such case in {}/*.toml; `fumehood test --record TOOL --arguments JSON` writes one",
+            place.display()
+        ))
+        .into());
+    }
+    let runner = Runner::start(environment, component, &files).await?;
+    let mut ran = Vec::new();
+    for (file, case) in chosen {
+        let observation = runner.run(case, &project.folder).await?;
+        let comparison = Comparison::new(case, &observation);
+        let done = Ran { file, case, observation, comparison };
+        if !arguments.json && !test.update {
+            print(&done)?;
+        }
+        ran.push(done);
+    }
+    runner.close().await;
+    if test.update {
+        return update(arguments, &files, &ran);
+    }
+    let failed = ran.iter().filter(|ran| ran.comparison.verdict != Verdict::Passed).count();
+    let passed = ran.len() - failed;
+    if arguments.json {
+        let cases: Vec<Value> = ran.iter().map(to_json).collect();
+        render::json(&serde_json::json!({"passed": passed, "failed": failed, "cases": cases}))?;
+    } else {
+        render::line(&format!("\n{passed} passed, {failed} failed"))?;
+    }
+    Ok(if failed == 0 { Exit::Ok } else { Exit::ToolFailed })
+}
+
+/// Writes the results into the files of the cases.
+fn update(arguments: &Arguments, files: &[CaseFile], ran: &[Ran<'_>]) -> Result<Exit> {
+    let mut changed = Vec::new();
+    for file in files {
+        let found = |case: &Case| {
+            let same = |ran: &&Ran<'_>| std::ptr::eq(ran.file, file) && ran.case.name == case.name;
+            ran.iter().find(same).filter(|ran| needs_update(ran)).map(|ran| &ran.observation)
+        };
+        let found: Vec<Option<&Observation>> = file.cases.iter().map(found).collect();
+        let count = found.iter().flatten().count();
+        if count > 0 {
+            update_cases(&file.path, &found)?;
+            changed.push((file.path.display().to_string(), count));
+        }
+    }
+    if arguments.json {
+        let files: Vec<Value> =
+            changed.iter().map(|(file, count)| serde_json::json!({"file": file, "cases": count})).collect();
+        render::json(&serde_json::json!({"updated": files}))?;
+    } else if changed.is_empty() {
+        render::line("every case is as it was; nothing was written")?;
+    }
+    for (file, count) in changed.iter().filter(|_| !arguments.json) {
+        render::line(&format!("wrote {count} cases to {file}; look at the difference before you keep it"))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Returns whether a case differs from what it gave, also where that does not fail it.
+fn needs_update(ran: &Ran<'_>) -> bool {
+    ran.comparison.verdict != Verdict::Passed || !ran.comparison.notes.is_empty()
+}
+
+/// Makes one call without any power, and writes a case of it.
+async fn record(
+    arguments: &Arguments,
+    test: &args::Test,
+    project: &Project,
+    environment: Environment<'_>,
+    component: &Path,
+    tool: &str,
+) -> Result<Exit> {
+    let typed: Value = serde_json::from_str(&test.arguments)
+        .map_err(|error| UsageError(format!("--arguments is not JSON: {error}")))?;
+    let name = test.name.clone().unwrap_or_else(|| format!("{tool} {typed}"));
+    let into = test.into.clone().unwrap_or_else(|| project.cases().join(format!("{tool}.toml")));
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let text = format!(
+        "[[case]]\nname = {}\ntool = {}\narguments = {}\n",
+        quoted(&name),
+        quoted(tool),
+        quoted(&typed.to_string())
+    );
+    let file = CaseFile::parse(&into, &text)?;
+    let case = file.cases.first().context("the recorded case is missing")?;
+    let files = std::slice::from_ref(&file);
+    let runner = Runner::start(environment, component, files).await?;
+    let observation = runner.run(case, &project.folder).await?;
+    runner.close().await;
+    append_case(&into, &name, tool, &typed, &observation)?;
+    let shown: PathBuf = into;
+    if arguments.json {
+        let result = &observation.result;
+        render::json(&serde_json::json!({"file": shown.display().to_string(), "name": name, "result": result}))?;
+    } else {
+        let text = serde_json::to_string(&observation.result)?;
+        render::line(&format!("{}", printable(&text)))?;
+        render::line(&format!("wrote the case \"{}\" to {}", printable(&name), shown.display()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(ran: &Ran<'_>) -> Result<()> {
+    let Ran { file, case, observation, comparison } = ran;
+    let name = printable(&case.name);
+    let cost =
+        format!("fuel {}, {}", format_count(observation.fuel), fumehood::limits::display_bytes(observation.memory));
+    match comparison.verdict {
+        Verdict::Passed => render::line(&format!("{} {name}  {}", styled(GOOD, "ok  "), styled(FAINT, &cost)))?,
+        Verdict::Failed | Verdict::Unexpected => {
+            render::line(&format!("{} {name}  {}", styled(BAD, "FAIL"), file.path.display()))?;
+        }
+    }
+    for line in &comparison.differences {
+        let shown = printable(line);
+        render::line(&format!(
+            "     {}",
+            match line.chars().next() {
+                Some('-') => styled(BAD, &shown),
+                Some('+') => styled(GOOD, &shown),
+                _ => shown.into_owned(),
+            }
+        ))?;
+    }
+    for note in &comparison.notes {
+        render::line(&format!("     {}", styled(FAINT, &printable(note))))?;
+    }
+    Ok(())
+}
+
+fn to_json(ran: &Ran<'_>) -> Value {
+    serde_json::json!({
+        "file": ran.file.path.display().to_string(),
+        "name": ran.case.name,
+        "status": match ran.comparison.verdict {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "failed",
+            Verdict::Unexpected => "unexpected",
+        },
+        "differences": ran.comparison.differences,
+        "notes": ran.comparison.notes,
+        "fuel": ran.observation.fuel,
+        "memory": ran.observation.memory,
+        "result": ran.observation.result,
+    })
+}
