@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fumehood_core::gate::{ForeignSchema, Gate, GateLimits};
+use fumehood_core::schema::gate::{ForeignSchema, Gate, GateLimits};
 
 /// The separator between the schema and the document.
 const SEPARATOR: &str = "\n---\n";

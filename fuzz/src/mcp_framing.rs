@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext};
-use fumehood_core::content::Content;
-use fumehood_core::result::{CallResult, Metadata};
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{Server, ServerOptions};
 use serde_json::Value;

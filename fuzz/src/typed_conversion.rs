@@ -1,8 +1,8 @@
 //! Conversion of typed values: a document that matches the schema of a component model type converts to a value of the
 //! type, and back without loss.
 
-use fumehood_core::gate::{Gate, GateLimits};
-use fumehood_core::typed::{TypeDocs, TypedFunction};
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::schema::typed::{TypeDocs, TypedFunction};
 
 use super::typed_values;
 

@@ -1,7 +1,7 @@
 //! Schemas of typed values: every component model type within its limits has a schema that the gate accepts.
 
-use fumehood_core::gate::{Gate, GateLimits};
-use fumehood_core::typed::{Ty, TypeDocs, TypedFunction};
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::schema::typed::{Ty, TypeDocs, TypedFunction};
 
 /// Maximum nesting depth of a type.
 const MAX_DEPTH: usize = 6;

@@ -1,7 +1,7 @@
 //! The host's checks of a tool's definition, arguments and result, by the same code.
 
-use fumehood_core::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
-use fumehood_core::gate::{Gate, GateLimits};
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
 use serde_json::Value;
 
 use crate::{Content, Tool, ToolError};

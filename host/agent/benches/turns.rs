@@ -20,9 +20,9 @@ use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::{BatchOutcome, Scope, ToolExecutor};
 use fumehood_agent::session::SessionConfig;
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::chat::{Message, ModelError, Reply, Request, Response, ToolIntent, ToolSpec};
-use fumehood_core::content::Content;
-use fumehood_core::result::{CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 
 const ROUNDS: usize = 2_000;

@@ -59,9 +59,9 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
+    use fumehood_core::call::error_kind::ErrorKind;
+    use fumehood_core::call::result::{CallError, CallResult, Metadata};
     use fumehood_core::chat::ToolIntent;
-    use fumehood_core::error_kind::ErrorKind;
-    use fumehood_core::result::{CallError, CallResult, Metadata};
     use fumehood_core::time::Timestamp;
 
     use super::*;

@@ -1,8 +1,8 @@
 //! Executions: calls that a model requested, with their status and result.
 
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::chat::ToolIntent;
-use fumehood_core::content::Content;
-use fumehood_core::result::{CallError, CallResult};
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::content::Content;
-use fumehood_core::definition::Annotations;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::{Stop, Tool, ValidatedCall};
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Resolution of tool names that a model shortened or misspelt.
 
 use fumehood_core::chat::ToolSpec;
-use fumehood_core::sanitize::truncate_str;
+use fumehood_core::text::sanitize::truncate_str;
 
 /// The separator between the name of a component and that of its tool.
 const SEPARATOR: &str = "__";

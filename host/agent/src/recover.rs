@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
+use fumehood_core::call::content::JsonText;
 use fumehood_core::chat::StopReason;
-use fumehood_core::content::JsonText;
 
 /// Maximum nesting, which is that of `serde_json`.
 const MAX_DEPTH: usize = 127;

@@ -1,9 +1,9 @@
 //! Formatting of results as text for a model.
 
+use fumehood_core::call::content::{Content, JsonText};
+use fumehood_core::call::result::CallError;
 use fumehood_core::chat::Message;
-use fumehood_core::content::{Content, JsonText};
-use fumehood_core::result::CallError;
-use fumehood_core::sanitize::truncate_str;
+use fumehood_core::text::sanitize::truncate_str;
 
 use crate::execution::ToolExecution;
 use crate::truncate::clean;
@@ -149,7 +149,7 @@ fn format_part(part: &Content) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fumehood_core::error_kind::ErrorKind;
+    use fumehood_core::call::error_kind::ErrorKind;
 
     fn json(text: &str) -> Content {
         Content::json(text.to_owned()).unwrap()

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::error_kind::{ErrorKind, Stage};
-use fumehood_core::result::CallError;
-use fumehood_core::sanitize::truncate_str;
+use fumehood_core::call::error_kind::{ErrorKind, Stage};
+use fumehood_core::call::result::CallError;
+use fumehood_core::text::sanitize::truncate_str;
 use serde_json::Value;
 
 /// Maximum delay between two attempts, also if the tool requests a longer one.

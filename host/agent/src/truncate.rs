@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use fumehood_core::content::Content;
-use fumehood_core::result::CallResult;
-use fumehood_core::sanitize::{printable, truncate_str};
-use fumehood_core::untrusted::Untrusted;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::CallResult;
+use fumehood_core::text::sanitize::{printable, truncate_str};
+use fumehood_core::text::untrusted::Untrusted;
 use serde_json::Value;
 
 /// The end of a text that was truncated. It counts towards the limit.
@@ -186,7 +186,7 @@ fn starts_with_tag(after: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fumehood_core::result::Metadata;
+    use fumehood_core::call::result::Metadata;
 
     fn result(parts: Vec<Content>) -> CallResult {
         CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome: Ok(parts), metadata: Metadata::default() }

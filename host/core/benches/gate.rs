@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use fumehood_core::gate::{Gate, GateLimits};
+use fumehood_core::schema::gate::{Gate, GateLimits};
 use serde_json::{Map, Value, json};
 
 const ROUNDS: usize = 50_000;

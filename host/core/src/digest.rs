@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::sanitize::truncate_str;
+use crate::text::sanitize::truncate_str;
 
 /// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits (the form of the OCI image specification,
 /// "Digests").

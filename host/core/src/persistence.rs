@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::result::CallResult;
+use crate::call::result::CallResult;
 use serde_json::Value;
 
 /// Redaction of arguments.

@@ -126,7 +126,7 @@ pub struct Record {
     /// body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The outcome in one word: `ok`, the name of an [`ErrorKind`](crate::error_kind::ErrorKind), or that of a verdict.
+    /// The outcome in one word: `ok`, the name of an [`ErrorKind`](crate::call::error_kind::ErrorKind), or that of a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Further data, such as arguments, result, usage and reasons. Its shape depends on the kind.

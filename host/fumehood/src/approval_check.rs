@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use fumehood_core::approval::{Approval, ApprovalStatus, Manifest};
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::permission::Grant;
-use fumehood_core::result::CallError;
+use fumehood_core::policy::approval::{Approval, ApprovalStatus, Manifest};
+use fumehood_core::policy::permission::Grant;
 use fumehood_runtime::{Component, Dialect};
 
 /// The approval that calls of a component's tools require.

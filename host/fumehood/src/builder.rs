@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fumehood_core::gate::GateLimits;
+use fumehood_core::call::limits::{LimitError, Limits};
 use fumehood_core::key_value::KeyValueStore;
-use fumehood_core::limits::{LimitError, Limits};
-use fumehood_core::permission::files::FileRole;
+use fumehood_core::policy::permission::files::FileRole;
+use fumehood_core::schema::gate::GateLimits;
 use fumehood_runtime::{
     CodeCache, CompileLimits, Compiler, EngineProfile, Resolver, Sandbox, SandboxConfig, SandboxError, Workers,
 };

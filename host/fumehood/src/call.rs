@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Event;
+use fumehood_core::call::limits::{LimitError, Limits};
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken};
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::event::Event;
-use fumehood_core::limits::{LimitError, Limits};
-use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::{
     InvalidCall, MAX_INLINE_STEPS, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool,
 };
@@ -244,7 +244,7 @@ impl Pending<'_> {
 
     fn finished(
         mut self,
-        outcome: Result<Vec<fumehood_core::content::Content>, CallError>,
+        outcome: Result<Vec<fumehood_core::call::content::Content>, CallError>,
         metadata: Metadata,
     ) -> CallResult {
         let (id, tool) = self.names.take().unwrap_or_default();

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call};
-use fumehood_core::content::Content;
 use fumehood_core::digest::Digest;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
-use fumehood_core::result::{CallResult, Metadata};
-use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 

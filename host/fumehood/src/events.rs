@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use fumehood_core::call::Observer;
-use fumehood_core::event::{Event, Level, Progress, RequestReport};
+use fumehood_core::call::event::{Event, Level, Progress, RequestReport};
 use tokio::sync::broadcast;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;

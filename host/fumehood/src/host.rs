@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use fumehood_core::event::Event;
-use fumehood_core::gate::GateLimits;
-use fumehood_core::limits::Limits;
-use fumehood_core::name::Namespace;
-use fumehood_core::permission::files::FileRole;
+use fumehood_core::call::event::Event;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::policy::permission::files::FileRole;
+use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::tool::Tool;
+use fumehood_core::tool::name::Namespace;
 use fumehood_runtime::{Component, Isolation, Sandbox};
 use tokio::sync::watch;
 

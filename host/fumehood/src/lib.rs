@@ -103,29 +103,29 @@ pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
-pub use fumehood_core::approval;
 pub use fumehood_core::boxed;
+pub use fumehood_core::call::content::{Content, JsonText};
+pub use fumehood_core::call::error_kind::{ErrorKind, Stage};
+pub use fumehood_core::call::event::{Event, Level, Progress, RequestReport};
+pub use fumehood_core::call::limits::{self, LimitError, Limits};
+pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, Metadata};
 pub use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken, Observer, SessionStep};
 pub use fumehood_core::chat;
-pub use fumehood_core::content::{Content, JsonText};
-pub use fumehood_core::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::digest::Digest;
-pub use fumehood_core::error_kind::{ErrorKind, Stage};
-pub use fumehood_core::event::{Event, Level, Progress, RequestReport};
-pub use fumehood_core::gate::{
+pub use fumehood_core::persistence;
+pub use fumehood_core::policy::approval;
+pub use fumehood_core::policy::permission::{self, Grant};
+pub use fumehood_core::policy::redact;
+pub use fumehood_core::record;
+pub use fumehood_core::schema::gate::{
     ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
 };
-pub use fumehood_core::limits::{self, LimitError, Limits};
-pub use fumehood_core::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
-pub use fumehood_core::permission::{self, Grant};
-pub use fumehood_core::persistence;
-pub use fumehood_core::record;
-pub use fumehood_core::redact;
-pub use fumehood_core::result::{CallError, CallResult, CapturedStream, Metadata};
-pub use fumehood_core::sanitize;
+pub use fumehood_core::text::sanitize;
+pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
+pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
+pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::tool::{InvalidCall, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
-pub use fumehood_core::untrusted::{PrintableText, Untrusted};
 #[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
 #[cfg(feature = "agent")]

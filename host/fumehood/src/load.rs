@@ -4,13 +4,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fumehood_core::approval::Approval;
-use fumehood_core::definition::{DefinitionLimits, ToolDefinition};
-use fumehood_core::gate::{Gate, GateLimits, SchemaError};
-use fumehood_core::limits::{LimitError, Limits};
-use fumehood_core::name::{NameError, Namespace, ToolName};
-use fumehood_core::permission::Grant;
+use fumehood_core::call::limits::{LimitError, Limits};
+use fumehood_core::policy::approval::Approval;
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::tool::Tool;
+use fumehood_core::tool::definition::{DefinitionLimits, ToolDefinition};
+use fumehood_core::tool::name::{NameError, Namespace, ToolName};
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 
 use crate::approval_check::{ApprovalCheck, Pinning};

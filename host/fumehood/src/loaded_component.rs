@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::call::CallContext;
-use fumehood_core::limits::Limits;
+use fumehood_core::call::limits::Limits;
 use fumehood_core::tool::{Tool, ValidatedCall};
 use fumehood_runtime::{Component, Execution};
 

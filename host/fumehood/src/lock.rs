@@ -6,9 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fumehood_core::approval::{Approval, Entry, Manifest, PinError};
 use fumehood_core::digest::Digest;
-use fumehood_core::name::{NameError, Namespace};
+use fumehood_core::policy::approval::{Approval, Entry, Manifest, PinError};
+use fumehood_core::tool::name::{NameError, Namespace};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 

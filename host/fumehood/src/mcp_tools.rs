@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_agent::identity::ActorArguments;
-use fumehood_core::approval::{Approval, Manifest};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::policy::approval::{Approval, Manifest};
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 use tokio::sync::watch;

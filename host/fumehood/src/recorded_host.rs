@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Arguments, Call, CallContext};
-use fumehood_core::result::CallResult;
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use tokio::sync::watch;
 

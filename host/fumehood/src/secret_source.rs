@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fumehood_core::permission::{SecretError, SecretValue};
+use fumehood_core::policy::permission::{SecretError, SecretValue};
 use fumehood_platform::private;
 
 use crate::keyring;

@@ -7,7 +7,7 @@ use fumehood_agent::memory::{Memory, MemoryError, Note};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::digest::Digest;
 use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, Prefix, Query, StoreError};
-use fumehood_core::name::Namespace;
+use fumehood_core::tool::name::Namespace;
 
 /// Maximum size of a note, in bytes.
 const NOTE_BYTES: usize = 16 << 10;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fumehood_core::sanitize::printable;
+use fumehood_core::text::sanitize::printable;
 use fumehood_runtime::LoadError as ComponentError;
 use wit_parser::{PackageMetadata, ParseError, Resolve, ResolveError};
 

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::sanitize::{count_hidden, printable};
-use fumehood_core::untrusted::PrintableText;
+use fumehood_core::text::sanitize::{count_hidden, printable};
+use fumehood_core::text::untrusted::PrintableText;
 
 use crate::template::{self, Parameter, TemplateError};
 

@@ -45,7 +45,7 @@ pub(crate) fn bind_arguments<'a>(
         names => format!("it takes: {names}"),
     };
     if let Some(name) = given.keys().find(|name| !parameters.iter().any(|it| it.name == **name)) {
-        let name = fumehood_core::sanitize::printable(name).chars().take(80).collect();
+        let name = fumehood_core::text::sanitize::printable(name).chars().take(80).collect();
         return Err(TemplateError::Unknown(name, known()));
     }
     let mut arguments = BTreeMap::new();

@@ -108,7 +108,7 @@ impl ModelSpec {
 
 /// Returns whether `name` is a valid model name for a provider.
 pub(crate) fn is_name(service: Service, name: &str) -> bool {
-    let is_hidden = |c: char| c.is_whitespace() || fumehood_core::sanitize::is_hidden(c);
+    let is_hidden = |c: char| c.is_whitespace() || fumehood_core::text::sanitize::is_hidden(c);
     // The client library takes a prefix before `::` for a namespace, and removes it.
     let is_plain = !name.is_empty() && !name.starts_with(':') && !name.contains("::") && !name.chars().any(is_hidden);
     // The name becomes a part of Gemini's URL.

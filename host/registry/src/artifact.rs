@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
-use fumehood_core::untrusted::PrintableText;
+use fumehood_core::text::untrusted::PrintableText;
 use oci_client::manifest::{
     OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageIndex, OciImageManifest,
 };
@@ -218,7 +218,7 @@ pub(crate) fn descriptor(media_type: &str, digest: &Digest, bytes: usize) -> Oci
 
 /// Returns the beginning of a text that a registry wrote.
 fn excerpt(text: &str) -> String {
-    fumehood_core::sanitize::printable(fumehood_core::sanitize::truncate_str(text, 100)).into_owned()
+    fumehood_core::text::sanitize::printable(fumehood_core::text::sanitize::truncate_str(text, 100)).into_owned()
 }
 
 /// Returns the names that a component imports and exports.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use fumehood_core::call::limits::display_bytes;
 use fumehood_core::digest::Digest;
-use fumehood_core::limits::display_bytes;
 
 use crate::credentials::CredentialError;
 use crate::store::StoreError;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fumehood_core::digest::Digest;
+use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
-use fumehood_core::untrusted::PrintableText;
 
 use crate::artifact::{Described, MAX_MANIFEST_BYTES, describe};
 use crate::client::{Progress, RegistryClient, Resolved};

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use fumehood_core::digest::Digest;
+use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
-use fumehood_core::untrusted::PrintableText;
 use serde::{Deserialize, Serialize};
 
 use crate::reference::OciReference;

@@ -5,9 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fumehood_core::call::limits::display_bytes;
 use fumehood_core::digest::Digest;
-use fumehood_core::limits::display_bytes;
-use fumehood_core::sanitize::truncate_str;
+use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::time::Timestamp;
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use fumehood_core::digest::{Digest, DigestError};
-use fumehood_core::sanitize::truncate_str;
+use fumehood_core::text::sanitize::truncate_str;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 

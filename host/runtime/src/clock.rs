@@ -22,7 +22,7 @@ pub(crate) struct Deadline {
 pub(crate) struct DeadlinePassed;
 
 impl Deadline {
-    /// Creates a deadline that is `budget` after `now`. [`fumehood_core::limits::Limits::check`] bounds the budget to a
+    /// Creates a deadline that is `budget` after `now`. [`fumehood_core::call::limits::Limits::check`] bounds the budget to a
     /// day.
     pub(crate) fn after(now: Instant, budget: Duration) -> Self {
         Self { armed: now, at: now + budget }

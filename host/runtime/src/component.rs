@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::CallContext;
-use fumehood_core::content::Content;
-use fumehood_core::definition::ToolDefinition;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::json;
-use fumehood_core::limits::Limits;
-use fumehood_core::redact::Redactor;
-use fumehood_core::result::CallError;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::schema::json;
+use fumehood_core::tool::definition::ToolDefinition;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
 
 use crate::cache::CacheReport;

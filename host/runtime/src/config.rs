@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fumehood_core::key_value::KeyValueStore;
-use fumehood_core::permission::files::FileRole;
+use fumehood_core::policy::permission::files::FileRole;
 
 use crate::cache::CodeCache;
 use crate::compile::{CompileLimits, Compiler};

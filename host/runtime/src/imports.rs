@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fumehood_core::permission::{Grant, Power};
+use fumehood_core::policy::permission::{Grant, Power};
 use serde::Serialize;
 
 /// One interface that a component imports.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{CallContext, CancellationToken, Observer};
-use fumehood_core::limits::Limits;
 
 /// A call of a guest. The guest can read the first four; all of it comes from the host.
 #[derive(Clone, Default)]

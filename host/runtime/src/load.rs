@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fumehood_core::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
+use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
-use fumehood_core::limits::Limits;
-use fumehood_core::permission::Grant;
-use fumehood_core::permission::http::HttpGrant;
-use fumehood_core::redact::Redactor;
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::policy::permission::http::HttpGrant;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::tool::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
 
 use crate::cache::{AuthenticCode, CacheReport};
 use crate::capability::http::OutboundConfig;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use fumehood_core::definition::DefinitionError;
-use fumehood_core::limits::display_bytes;
-use fumehood_core::result::CallError;
+use fumehood_core::call::limits::display_bytes;
+use fumehood_core::call::result::CallError;
+use fumehood_core::tool::definition::DefinitionError;
 
 use crate::capability::FolderError;
 use crate::guest_runtime::Lost;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fumehood_core::definition::DefinitionLimits;
-use fumehood_core::limits::Limits;
-use fumehood_core::name::Namespace;
-use fumehood_core::permission::Grant;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::tool::definition::DefinitionLimits;
+use fumehood_core::tool::name::Namespace;
 
 /// Options for loading one component.
 #[derive(Debug, Clone, Default)]

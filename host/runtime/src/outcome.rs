@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::limits::{Limits, display_bytes};
-use fumehood_core::result::{CallError, CallResult, Metadata};
-use fumehood_core::sanitize::printable;
-use fumehood_core::untrusted::{PrintableText, Untrusted};
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::{Limits, display_bytes};
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::text::sanitize::printable;
+use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood_core::definition::{Annotations, RawDefinition};
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::limits::Limits;
-use fumehood_core::result::{CallError, Metadata};
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::tool::definition::{Annotations, RawDefinition};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};

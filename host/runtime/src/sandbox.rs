@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fumehood_core::permission::files::FileRole;
+use fumehood_core::policy::permission::files::FileRole;
 use wasmtime::Engine;
 
 use crate::component::Component;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use fumehood_core::permission::files::FileRole;
+use fumehood_core::policy::permission::files::FileRole;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 

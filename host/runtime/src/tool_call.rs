@@ -1,9 +1,9 @@
 //! One call of a tool in this process: conversion of its arguments and of its result.
 
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::json;
-use fumehood_core::result::{CallError, Metadata};
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::schema::json;
 use serde_json::Value;
 
 use crate::capability::http::OutboundConfig;

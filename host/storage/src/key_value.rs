@@ -10,7 +10,7 @@
 //! use std::time::Duration;
 //!
 //! use fumehood_core::key_value::{Key, KeyValueStore};
-//! use fumehood_core::name::Namespace;
+//! use fumehood_core::tool::name::Namespace;
 //! use fumehood_storage::key_value::DiskStore;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_bytes};
-use fumehood_core::name::Namespace;
+use fumehood_core::tool::name::Namespace;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::error::{OpenError, SchemaError, StorageError};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fumehood::{Call, Host, Load};
-use fumehood_build_tools::{Target, Toolchain, Workspace};
+use fumehood_build_tools::{RustTarget, Toolchain};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toml::Table;
@@ -122,7 +122,7 @@ fn readme_block(language: &str) -> String {
 /// Builds the tool of the README in a folder of its own, where the SDK is known by its packages alone.
 #[tokio::test]
 async fn tool_is_built_from_packages_outside_of_the_repository() {
-    let toolchain = match Toolchain::choose(&Workspace::current(), Target::Wasi) {
+    let toolchain = match Toolchain::choose(RustTarget::Wasi, &root(), &[root().join(".guest-rust/rustc")]) {
         Ok(toolchain) => toolchain,
         Err(error) => return eprintln!("SKIPPED: {error:#}"),
     };
@@ -145,12 +145,12 @@ async fn tool_is_built_from_packages_outside_of_the_repository() {
     fs::copy(root().join("Cargo.lock"), folder.path().join("Cargo.lock")).unwrap();
 
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--offline", "--release", "--target", Target::Wasi.triple(), "--target-dir", "target"]);
+    cargo.args(["build", "--offline", "--release", "--target", RustTarget::Wasi.triple(), "--target-dir", "target"]);
     cargo.current_dir(folder.path()).env("RUSTC", toolchain.rustc()).env("PATH", toolchain.search_path().unwrap());
     run(&mut cargo);
 
     let host = Host::builder().build().unwrap();
-    let built = folder.path().join("target").join(Target::Wasi.triple()).join("release/my_tool.wasm");
+    let built = folder.path().join("target").join(RustTarget::Wasi.triple()).join("release/my_tool.wasm");
     host.load(Load::path(built)).await.unwrap();
     let sum = host.call(Call::new("my-tool__add", json!({"a": 3, "b": 5}))).await;
     assert_eq!(sum.text().as_deref(), Some(r#"{"sum":8}"#));

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use fumehood_core::content::Content;
-use fumehood_core::sanitize::printable_json;
+use fumehood_core::call::content::Content;
+use fumehood_core::text::sanitize::printable_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -150,9 +150,9 @@ fn part_to_json(part: &Content) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fumehood_core::call::error_kind::ErrorKind;
+    use fumehood_core::call::result::{CallError, CallResult, Metadata};
     use fumehood_core::chat::ToolIntent;
-    use fumehood_core::error_kind::ErrorKind;
-    use fumehood_core::result::{CallError, CallResult, Metadata};
     use fumehood_core::time::Timestamp;
     use serde_json::json;
 

@@ -201,7 +201,7 @@ mod tests {
     use std::sync::Mutex;
 
     use fumehood_core::chat::{Delta, DeltaSink, ModelError, ModelFailure, ToolIntent};
-    use fumehood_core::definition::Annotations;
+    use fumehood_core::tool::definition::Annotations;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Paths are compared as text: nothing here reads a disk.
 
-use fumehood_core::sanitize::truncate_str;
+use fumehood_core::text::sanitize::truncate_str;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde_json::Value;
 
@@ -177,7 +177,7 @@ mod tests {
     fn is_denied(rule: &dyn Rule, arguments: Value) -> bool {
         let proposed = ProposedCall {
             tool: "fs__read".to_owned(),
-            annotations: fumehood_core::definition::Annotations::default(),
+            annotations: fumehood_core::tool::definition::Annotations::default(),
             arguments,
             actor: None,
             skill: None,

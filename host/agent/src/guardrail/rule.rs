@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fumehood_core::definition::Annotations;
+use fumehood_core::tool::definition::Annotations;
 use serde_json::Value;
 
 /// A call that rules decide on. Its arguments fit the schema and its actor may make it.

@@ -113,7 +113,7 @@ mod tests {
     fn proposed() -> ProposedCall {
         ProposedCall {
             tool: "t".to_owned(),
-            annotations: fumehood_core::definition::Annotations::default(),
+            annotations: fumehood_core::tool::definition::Annotations::default(),
             arguments: json!({"glob": "**"}),
             actor: None,
             skill: None,

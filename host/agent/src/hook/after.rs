@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::content::Content;
-use fumehood_core::definition::Annotations;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult};
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult};
+use fumehood_core::tool::definition::Annotations;
 use serde_json::Value;
 
 use super::hooks::{Field, Hook, HookFn, Hooks, UndeclaredChange, undo_if_undeclared};

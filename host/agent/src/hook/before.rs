@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::definition::Annotations;
+use fumehood_core::tool::definition::Annotations;
 use serde_json::Value;
 
 use super::hooks::{Field, Hook, HookFn, Hooks, UndeclaredChange, undo_if_undeclared};

@@ -1,11 +1,11 @@
 //! Refusals of calls that do not run, and their messages.
 
-use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::record::RecordError;
-use fumehood_core::result::CallError;
-use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::text::sanitize::{printable, truncate_str};
+use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::tool::Stop;
-use fumehood_core::untrusted::PrintableText;
 use serde_json::Value;
 
 use crate::execution::Status;

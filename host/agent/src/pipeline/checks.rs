@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext, SessionStep};
 use fumehood_core::chat::Usage;
-use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
-use fumehood_core::result::CallError;
 use fumehood_core::tool::{InvalidCall, Stop, ValidatedCall};
 use serde_json::{Map, Value, json};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fumehood_core::call::result::CallResult;
 use fumehood_core::record::{Durability, Recorder};
-use fumehood_core::result::CallResult;
 use serde_json::Value;
 
 use crate::allowlist::Allowlists;

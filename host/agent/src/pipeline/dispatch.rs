@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::Arguments;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::Stop;
 use serde_json::{Map, Value, json};

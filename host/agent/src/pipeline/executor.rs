@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::{ToolIntent, ToolSpec};
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::Stop;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;

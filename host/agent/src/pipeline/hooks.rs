@@ -1,9 +1,9 @@
 //! The stages of a dispatch that run hooks before and after the call.
 
 use fumehood_core::call::Arguments;
-use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::record::RecordKind;
-use fumehood_core::result::{CallError, CallResult};
 use fumehood_core::tool::Stop;
 use serde_json::json;
 

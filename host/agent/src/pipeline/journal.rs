@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fumehood_core::call::Observer;
+use fumehood_core::call::event::Progress;
 use fumehood_core::digest::Digest;
-use fumehood_core::event::Progress;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use serde_json::{Map, Value, json};
 

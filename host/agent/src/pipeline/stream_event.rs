@@ -1,6 +1,6 @@
 //! Events for a person who watches a stream of calls: fewer than are recorded.
 
-use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::record::{Record, RecordKind};
 
 /// An event of a call, to be shown to a person.

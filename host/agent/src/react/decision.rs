@@ -1,7 +1,7 @@
 //! Decisions of a model: extracted from a reply, then validated.
 
+use fumehood_core::call::content::JsonText;
 use fumehood_core::chat::{Response, ToolSpec};
-use fumehood_core::content::JsonText;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

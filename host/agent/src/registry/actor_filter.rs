@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::result::CallResult;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use tokio::sync::watch;
 

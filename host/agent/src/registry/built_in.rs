@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::content::Content;
-use fumehood_core::definition::{Annotations, ToolDefinition};
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::gate::{Gate, GateLimits, SchemaError};
-use fumehood_core::name::{NameError, ToolName};
-use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::tool::definition::{Annotations, ToolDefinition};
+use fumehood_core::tool::name::{NameError, ToolName};
 use fumehood_core::tool::{Stop, Tool, ValidatedCall};
 use schemars::JsonSchema;
 use serde::Serialize;

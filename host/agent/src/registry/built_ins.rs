@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::result::CallResult;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! Executions that no executor made: calls that the session rejected or interrupted, and failed decisions.
 
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 
 use crate::budget::BudgetKind;

@@ -110,7 +110,10 @@ impl Toolchain {
     }
 
     /// Returns the environment's `PATH`, with the linkers first.
-    pub(super) fn search_path(&self) -> Result<OsString, BuildError> {
+    ///
+    /// # Errors
+    /// If the folder of the linkers cannot be part of it.
+    pub fn search_path(&self) -> Result<OsString, BuildError> {
         let inherited = env::var_os("PATH").unwrap_or_default();
         let folders = self.linkers.iter().cloned().chain(env::split_paths(&inherited));
         env::join_paths(folders).map_err(|error| BuildError::Failed {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::observer::Observer;
-use crate::event::Progress;
-use crate::limits::Limits;
+use crate::call::event::Progress;
+use crate::call::limits::Limits;
 
 /// The context of one call. All of it is set by the host's own code, never by a model or a tool.
 #[derive(Clone, Default)]

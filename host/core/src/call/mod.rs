@@ -1,22 +1,30 @@
 //! Requests to call a tool, and the context that a call runs in.
 
+pub mod content;
 mod context;
+pub mod error_kind;
+pub mod event;
+pub mod limits;
 mod observer;
+mod refusal;
+pub mod result;
 
 pub use context::{CallContext, SessionStep};
 pub use observer::Observer;
+pub(crate) use refusal::quote;
+pub use refusal::{Power, Refusal};
 use serde_json::Value;
 use std::sync::Arc;
 pub use tokio_util::sync::CancellationToken;
 
-use crate::limits::Limits;
+use crate::call::limits::Limits;
 
 /// The arguments of a call: text, as a model wrote it, or a value that a program built.
 #[derive(Debug, Clone)]
 pub enum Arguments {
-    /// JSON text. The [gate](crate::gate) parses it strictly.
+    /// JSON text. The [gate](crate::schema::gate) parses it strictly.
     Text(String),
-    /// A JSON value. The [gate](crate::gate) checks it like text, except for defects that a value cannot have, such as
+    /// A JSON value. The [gate](crate::schema::gate) checks it like text, except for defects that a value cannot have, such as
     /// duplicate keys.
     Value(Value),
 }
@@ -80,7 +88,7 @@ impl Call {
     }
 
     /// Sets the read-only snapshot of the agent's state, as JSON text. Visible only to a tool that was granted
-    /// [`Power::State`](crate::permission::Power::State).
+    /// [`Power::State`](crate::policy::permission::Power::State).
     #[must_use]
     pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
         self.context.state = Some(state.into());

@@ -1,7 +1,7 @@
 //! The port for the log lines, progress and requests of one running call.
 
-use crate::event::{Level, Progress};
-use crate::result::RequestReport;
+use crate::call::event::{Level, Progress};
+use crate::call::result::RequestReport;
 
 /// A receiver of the log lines, progress and requests of one call.
 ///

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Key, KeyValueStore, Page, Query, StoreError, check_quota, entry_bytes};
-use crate::name::Namespace;
+use crate::tool::name::Namespace;
 
 /// A store in memory. Its contents are lost when it is dropped.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Private key-value stores: keys, the port for stores, and an in-memory store.
 //!
 //! One store serves all components of a host and separates them by their names: the
-//! [`Namespace`](crate::name::Namespace) of a component owns the entries that it sets, and no other component sees
+//! [`Namespace`](crate::tool::name::Namespace) of a component owns the entries that it sets, and no other component sees
 //! them.
 
 mod key;

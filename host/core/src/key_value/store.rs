@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Key, Prefix};
-use crate::name::Namespace;
+use crate::tool::name::Namespace;
 
 /// Maximum length of a value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 64 << 10;

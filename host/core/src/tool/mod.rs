@@ -1,5 +1,7 @@
 //! Tools as all providers describe them, and the port that providers implement.
 
+pub mod definition;
+pub mod name;
 mod provider;
 mod validated_call;
 
@@ -9,14 +11,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::call::Arguments;
+use crate::call::content::Content;
+use crate::call::error_kind::ErrorKind;
+use crate::call::result::CallError;
 use crate::chat::ToolSpec;
-use crate::content::Content;
-use crate::definition::ToolDefinition;
 use crate::digest::Digest;
-use crate::error_kind::ErrorKind;
-use crate::gate::{Gate, Violations};
-use crate::name::{Namespace, QualifiedName};
-use crate::result::CallError;
+use crate::schema::gate::{Gate, Violations};
+use crate::tool::definition::ToolDefinition;
+use crate::tool::name::{Namespace, QualifiedName};
 pub use provider::{ProviderKind, Stop, ToolProvider, unknown_tool};
 pub use validated_call::{InvalidCall, ValidatedCall};
 

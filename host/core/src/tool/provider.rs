@@ -6,10 +6,10 @@ use tokio::sync::watch;
 
 use super::{Tool, ValidatedCall};
 use crate::boxed::BoxFuture;
+use crate::call::error_kind::ErrorKind;
+use crate::call::result::{CallError, CallResult, Metadata};
 use crate::call::{Call, CallContext};
-use crate::error_kind::ErrorKind;
-use crate::result::{CallError, CallResult, Metadata};
-use crate::sanitize::printable;
+use crate::text::sanitize::printable;
 
 /// Maximum number of known names in the error for an unknown one.
 const MAX_SUGGESTIONS: usize = 20;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Tool;
-use crate::error_kind::ErrorKind;
-use crate::gate::Violations;
-use crate::result::CallError;
+use crate::call::error_kind::ErrorKind;
+use crate::call::result::CallError;
+use crate::schema::gate::Violations;
 
 /// A tool with arguments that match its schema. Only [`Tool::validate`] makes one, so that nobody has to check twice.
 /// Cheap to clone.

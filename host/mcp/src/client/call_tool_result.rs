@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::CallError;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool};
-use fumehood_core::untrusted::Untrusted;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 /// Converts an answer into content. A result with `isError` becomes the failure of the tool.

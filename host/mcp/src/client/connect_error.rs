@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fumehood_core::sanitize::printable;
+use fumehood_core::text::sanitize::printable;
 use reqwest::Url;
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fumehood_core::call::Observer;
-use fumehood_core::event::Progress;
-use fumehood_core::untrusted::PrintableText;
+use fumehood_core::call::event::Progress;
+use fumehood_core::text::untrusted::PrintableText;
 use rmcp::model::ProgressNotificationParam;
 
 /// The observer of one call, carried in the extensions of its request through rmcp to the transport.

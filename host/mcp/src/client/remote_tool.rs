@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fumehood_core::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::digest::Digest;
-use fumehood_core::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
-use fumehood_core::name::{Namespace, ToolName};
+use fumehood_core::schema::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
+use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::Tool;
-use fumehood_core::untrusted::Untrusted;
+use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinition};
+use fumehood_core::tool::name::{Namespace, ToolName};
 use rmcp::model::Tool as McpTool;
 use serde_json::{Value, json};
 

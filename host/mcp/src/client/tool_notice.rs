@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fumehood_core::sanitize::printable;
+use fumehood_core::text::sanitize::printable;
 
 /// Maximum number of tools that are named for one reason; the rest are counted.
 const MAX_NAMES: usize = 8;

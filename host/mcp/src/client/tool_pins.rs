@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::name::Namespace;
-use fumehood_core::result::CallError;
-use fumehood_core::sanitize::printable;
+use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::Tool;
+use fumehood_core::tool::name::Namespace;
 use rmcp::model::Tool as McpTool;
 
 use super::remote_tool::{RemoteTool, SchemaLimits};

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fumehood_core::content::{Content, JsonText};
-use fumehood_core::result::{CallError, CallResult};
+use fumehood_core::call::content::{Content, JsonText};
+use fumehood_core::call::result::{CallError, CallResult};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
 use serde_json::Value;
 
@@ -147,8 +147,8 @@ fn valid_mime_type(mime_type: &str) -> &str {
 mod tests {
     use std::time::Duration;
 
-    use fumehood_core::error_kind::ErrorKind;
-    use fumehood_core::result::Metadata;
+    use fumehood_core::call::error_kind::ErrorKind;
+    use fumehood_core::call::result::Metadata;
     use serde_json::json;
 
     use super::*;

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use fumehood_core::definition::Annotations;
 use fumehood_core::digest::Digest;
+use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::Tool;
-use fumehood_core::untrusted::Untrusted;
+use fumehood_core::tool::definition::Annotations;
 use rmcp::model::{JsonObject, Tool as McpTool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -179,10 +179,10 @@ pub(crate) fn to_client_name(full_name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fumehood_core::definition::RawDefinition;
-    use fumehood_core::gate::{Gate, GateLimits};
-    use fumehood_core::name::QualifiedName;
-    use fumehood_core::result::CallError;
+    use fumehood_core::call::result::CallError;
+    use fumehood_core::schema::gate::{Gate, GateLimits};
+    use fumehood_core::tool::definition::RawDefinition;
+    use fumehood_core::tool::name::QualifiedName;
 
     use super::*;
 

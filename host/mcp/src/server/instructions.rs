@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fumehood_core::name::Namespace;
-use fumehood_core::sanitize::printable;
+use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::Tool;
+use fumehood_core::tool::name::Namespace;
 
 /// Maximum number of components that are named; the rest are counted.
 const MAX_COMPONENTS: usize = 40;
@@ -41,17 +41,17 @@ fn component_line(component: &str, tools: usize, may: &[String]) -> String {
     let may = if may.is_empty() { "compute, and nothing else".to_owned() } else { may.join("; ") };
     let line = format!("- {component} ({tools} {noun}): may {may}");
     match line.len() > MAX_LINE_BYTES {
-        true => format!("{}…", fumehood_core::sanitize::truncate_str(&printable(&line), MAX_LINE_BYTES)),
+        true => format!("{}…", fumehood_core::text::sanitize::truncate_str(&printable(&line), MAX_LINE_BYTES)),
         false => printable(&line).into_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use fumehood_core::definition::RawDefinition;
-    use fumehood_core::gate::{Gate, GateLimits};
-    use fumehood_core::name::QualifiedName;
-    use fumehood_core::result::CallError;
+    use fumehood_core::call::result::CallError;
+    use fumehood_core::schema::gate::{Gate, GateLimits};
+    use fumehood_core::tool::definition::RawDefinition;
+    use fumehood_core::tool::name::QualifiedName;
 
     use super::*;
 

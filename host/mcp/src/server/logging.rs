@@ -1,7 +1,7 @@
 //! Conversions between the host's log levels and those of the protocol.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
-use fumehood_core::event::Level;
+use fumehood_core::call::event::Level;
 use rmcp::model::LoggingLevel;
 
 /// All levels in ascending order.

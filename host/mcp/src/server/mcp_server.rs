@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fumehood_core::sanitize::printable;
+use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::ToolProvider;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use tokio::sync::watch;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::call::Observer;
-use fumehood_core::event::{Level, Progress};
-use fumehood_core::untrusted::PrintableText;
+use fumehood_core::call::event::{Level, Progress};
+use fumehood_core::text::untrusted::PrintableText;
 use rmcp::model::{LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::{Peer, RoleServer};
 use serde_json::Value;

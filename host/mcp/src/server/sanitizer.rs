@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use fumehood_core::sanitize::{count_hidden, printable, printable_value};
-use fumehood_core::untrusted::Untrusted;
+use fumehood_core::text::sanitize::{count_hidden, printable, printable_value};
+use fumehood_core::text::untrusted::Untrusted;
 use rmcp::model::MetaObject;
 use serde_json::{Value, json};
 

@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use fumehood_core::call::event::Level;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Arguments, Call, CallContext, Observer};
-use fumehood_core::event::Level;
-use fumehood_core::result::CallResult;
-use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::text::sanitize::{printable, truncate_str};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
     GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,

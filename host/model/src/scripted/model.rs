@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Delta, DeltaSink, Model, ModelError, ModelFailure, Reply, Request, Response};
-use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::text::sanitize::{printable, truncate_str};
 
 use super::parse::{MAX_SCRIPT_BYTES, ScriptError, parse};
 use super::reply::{ScriptedAnswer, ScriptedReply};

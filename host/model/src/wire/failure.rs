@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use fumehood_core::chat::{ModelError, ModelFailure};
-use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::text::sanitize::{printable, truncate_str};
 use genai::webc::StreamTimeout;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;

@@ -3,7 +3,7 @@
 use fumehood_core::chat::{
     Activity, Delta, DeltaSink, ModelError, ModelFailure, Reply, Response, StopReason, Thought, Usage,
 };
-use fumehood_core::sanitize::{printable, truncate_str};
+use fumehood_core::text::sanitize::{printable, truncate_str};
 use genai::chat::{ChatStreamEvent, ContentPart, StreamEnd, ToolChunk};
 
 use super::calls::CallAssembler;

@@ -208,5 +208,5 @@ fn with_body(mut request: Request, media_type: &'static str, body: Bytes) -> Req
 
 /// Returns the beginning of a text that a registry wrote.
 fn excerpt(text: &str) -> String {
-    fumehood_core::sanitize::printable(fumehood_core::sanitize::truncate_str(text, 100)).into_owned()
+    fumehood_core::text::sanitize::printable(fumehood_core::text::sanitize::truncate_str(text, 100)).into_owned()
 }

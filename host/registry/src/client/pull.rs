@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fumehood_core::digest::Digest;
-use fumehood_core::untrusted::PrintableText;
+use fumehood_core::text::untrusted::PrintableText;
 use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Method, Response, StatusCode};
 

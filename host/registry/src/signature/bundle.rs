@@ -1,7 +1,7 @@
 //! Sigstore bundles: signing a statement, and verifying one offline with keys that are trusted.
 
 use fumehood_core::digest::Digest;
-use fumehood_core::sanitize::printable;
+use fumehood_core::text::sanitize::printable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sigstore_bundle::{BundleV03, VerificationMaterialV03};

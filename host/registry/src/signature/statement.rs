@@ -1,7 +1,7 @@
 //! The statement that is signed: an in-toto statement about a component, with its provenance.
 
 use fumehood_core::digest::Digest;
-use fumehood_core::untrusted::PrintableText;
+use fumehood_core::text::untrusted::PrintableText;
 use serde::{Deserialize, Serialize};
 
 use crate::reference::OciReference;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write as _};
 
-use fumehood_core::limits::display_bytes;
+use fumehood_core::call::limits::display_bytes;
 use fumehood_platform::{limits, sealed};
 
 use super::AuthenticCode;

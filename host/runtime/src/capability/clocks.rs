@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use fumehood_core::permission::ClockStep;
+use fumehood_core::policy::permission::ClockStep;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtxBuilder};
 
 /// Sets wall and monotonic clocks that advance in steps of `step`. With a fixed time, the wall clock stands still.

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use fumehood_core::call::Observer;
-use fumehood_core::event::{Level, Progress};
-use fumehood_core::redact::Redactor;
-use fumehood_core::sanitize::{count_hidden, printable};
+use fumehood_core::call::event::{Level, Progress};
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::text::sanitize::{count_hidden, printable};
 
 use super::CallState;
 use crate::bindings::fumehood::tool::types::Content;
@@ -39,7 +39,7 @@ impl Journal {
     }
 
     /// Converts a part of a result and redacts secrets in it.
-    fn convert_part(&mut self, part: Content) -> Option<fumehood_core::content::Content> {
+    fn convert_part(&mut self, part: Content) -> Option<fumehood_core::call::content::Content> {
         // A part that is not well-formed is left out here. The result of the call is checked separately.
         let mut part = to_content(part).ok()?;
         if let Some(redactor) = &self.redactor {
@@ -136,7 +136,7 @@ fn to_level(level: log::Level) -> Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fumehood_core::permission::{Injection, Secret, SecretValue};
+    use fumehood_core::policy::permission::{Injection, Secret, SecretValue};
 
     #[test]
     fn redacts_secrets_and_escapes_terminal_controls() {

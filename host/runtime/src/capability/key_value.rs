@@ -6,8 +6,8 @@ use std::time::Duration;
 use fumehood_core::key_value::{
     Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, MemoryStore, Prefix, Query, StoreError,
 };
-use fumehood_core::name::Namespace;
-use fumehood_core::permission::{KeyValueQuota, KeyValueUse};
+use fumehood_core::policy::permission::{KeyValueQuota, KeyValueUse};
+use fumehood_core::tool::name::Namespace;
 use tokio::sync::Semaphore;
 
 use super::CallState;

@@ -18,9 +18,9 @@ pub(crate) mod sockets;
 mod state;
 pub(crate) mod stdio;
 
-use fumehood_core::limits::Limits;
-use fumehood_core::permission::Grant;
-use fumehood_core::result::CapturedStream;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CapturedStream;
+use fumehood_core::policy::permission::Grant;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;

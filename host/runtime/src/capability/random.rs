@@ -2,7 +2,7 @@
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng as _};
-use fumehood_core::permission::Seed;
+use fumehood_core::policy::permission::Seed;
 use wasmtime_wasi::WasiCtxBuilder;
 
 /// Limits one request to `bytes`; a larger one traps. Each call has its own generators, seeded by the host or from the

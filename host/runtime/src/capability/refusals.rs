@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fumehood_core::permission::Refusal;
+use fumehood_core::policy::permission::Refusal;
 
 /// Maximum number of entries kept in each list of one call. A tool that goes on trying adds nothing new.
 const MAX_ENTRIES: usize = 16;

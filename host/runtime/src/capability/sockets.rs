@@ -1,6 +1,6 @@
 //! Raw sockets and name lookup, which no grant allows.
 
-use fumehood_core::permission::{Power, Refusal};
+use fumehood_core::policy::permission::{Power, Refusal};
 use wasmtime_wasi::WasiCtxBuilder;
 
 use super::refusals::Refusals;

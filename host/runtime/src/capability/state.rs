@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fumehood_core::limits::Limits;
-use fumehood_core::permission::Grant;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::policy::permission::Grant;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fumehood_core::limits::display_bytes;
+use fumehood_core::call::limits::display_bytes;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 

@@ -2,7 +2,7 @@
 
 pub(crate) mod typed;
 
-use fumehood_core::definition::DefinitionLimits;
+use fumehood_core::tool::definition::DefinitionLimits;
 use serde::Serialize;
 use wasmparser::{KnownCustom, Parser, Payload};
 use wasmtime::component::{Component, InstancePre, Linker};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use fumehood_core::content::Content;
-use fumehood_core::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
-use fumehood_core::limits::Limits;
-use fumehood_core::permission::files::{Access, Quota, QuotaError};
-use fumehood_core::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
-use fumehood_core::result::{CallError, CapturedStream, Metadata};
-use fumehood_core::untrusted::{PrintableText, Untrusted};
+use fumehood_core::call::content::Content;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::{CallError, CapturedStream, Metadata};
+use fumehood_core::policy::permission::files::{Access, Quota, QuotaError};
+use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
+use fumehood_core::text::untrusted::{PrintableText, Untrusted};
+use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
 
 use super::message::{
     CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers,
@@ -140,7 +140,7 @@ pub(super) fn to_grant(powers: &Powers) -> Result<Grant, String> {
 
 /// Returns the granted folders, in their order.
 pub(super) fn to_granted_folders(grant: &Grant) -> Vec<GrantedFolder> {
-    let folder = |folder: &fumehood_core::permission::files::Folder| GrantedFolder {
+    let folder = |folder: &fumehood_core::policy::permission::files::Folder| GrantedFolder {
         guest: folder.guest().to_owned(),
         quota: match folder.access() {
             Access::Read => None,

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use fumehood_core::permission::files::ProtectedFiles;
+use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_platform::process;
 
 use super::frame::{self, Received, Receiver};

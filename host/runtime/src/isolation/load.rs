@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use fumehood_core::definition::{DefinitionError, RawDefinition, ToolDefinition};
-use fumehood_core::permission::files::ProtectedFiles;
-use fumehood_core::redact::Redactor;
+use fumehood_core::policy::permission::files::ProtectedFiles;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::tool::definition::{DefinitionError, RawDefinition, ToolDefinition};
 
 use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
 use super::message::{Definition, LoadFailure, Loaded, Setup};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::event::Level;
-use fumehood_core::permission::files::ProtectedFiles;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Level;
+use fumehood_core::policy::permission::files::ProtectedFiles;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineProfile;
@@ -224,7 +224,7 @@ pub(super) struct Cost {
     pub(super) peak_memory: u64,
     pub(super) sanitized: u64,
     pub(super) log_dropped: u64,
-    /// The refusals as JSON: see [`Refusal`](fumehood_core::permission::Refusal).
+    /// The refusals as JSON: see [`Refusal`](fumehood_core::policy::permission::Refusal).
     pub(super) refused: Vec<String>,
     pub(super) exhausted: Vec<String>,
     pub(super) stdout: (String, u64),

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::content::Content;
-use fumehood_core::event::Progress;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::event::Progress;
 use fumehood_core::key_value::{Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, Prefix, Query, StoreError};
-use fumehood_core::name::Namespace;
-use fumehood_core::permission::Grant;
-use fumehood_core::redact::Redactor;
-use fumehood_core::sanitize::printable;
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::text::sanitize::printable;
+use fumehood_core::tool::name::Namespace;
 use tokio::task::AbortHandle;
 
 use super::body_stream;

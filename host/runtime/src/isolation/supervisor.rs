@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::limits::Limits;
-use fumehood_core::result::CallError;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::launch::{START_TIMEOUT, WorkerLaunch};

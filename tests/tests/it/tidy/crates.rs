@@ -166,7 +166,7 @@ fn modules_do_not_go_in_circles() {
     fail_on("modules do not go in circles", &broken);
 }
 
-/// Returns the top-level module of a file: `host/core/src/gate/format.rs` is part of `gate`.
+/// Returns the top-level module of a file: `host/core/src/schema/gate/format.rs` is part of `gate`.
 fn module_of(file: &str, folder: &str) -> String {
     let inside = file.strip_prefix(&format!("{folder}/src/")).unwrap();
     inside.split(['/', '.']).next().unwrap().to_owned()

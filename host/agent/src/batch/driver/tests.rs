@@ -1,9 +1,9 @@
 //! Tests of the driver: its requests, its decisions, and its messages for calls.
 
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::{Delta, Role, ToolSpec};
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::chat::{ModelError, ModelFailure, Response, ToolChoice};
-use fumehood_core::error_kind::ErrorKind;
 
 use super::world::{NOW, answers, call, calls, execution, go_on, run, says, session};
 use crate::driver::DecisionFault;

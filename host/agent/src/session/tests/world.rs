@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::{Message, Reply, Request, Response, ToolIntent, ToolSpec};
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 
 use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use fumehood_agent::driver::{Decision, Driver, ToolRuntime};
 use fumehood_agent::execution::{Status, ToolExecution};
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::{Message, Request, Response, ToolIntent, ToolSpec};
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::{CallError, CallResult, Metadata};
 use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
 

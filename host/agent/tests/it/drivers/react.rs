@@ -2,10 +2,10 @@
 
 use fumehood_agent::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use fumehood_agent::react::ReactDriver;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::chat::{Delta, Message, Request, Response, Role, ToolIntent};
-use fumehood_core::content::Content;
-use fumehood_core::error_kind::ErrorKind;
-use fumehood_core::result::CallError;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -11,9 +11,9 @@ use fumehood_agent::pipeline::{PipelineBuilder, PipelineError, StreamEvent};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::record::{Record, RecordKind};
-use fumehood_core::result::CallResult;
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use fumehood_agent::pipeline::{PipelineBuilder, StateSink};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::content::Content;
+use fumehood_core::call::content::Content;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;

@@ -11,8 +11,8 @@ use fumehood_agent::pipeline::Modes;
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::chat::Usage;
-use fumehood_core::error_kind::ErrorKind;
 use fumehood_core::record::RecordKind;
 use serde_json::json;
 

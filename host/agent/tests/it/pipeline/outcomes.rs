@@ -9,11 +9,11 @@ use fumehood_agent::hook::{AfterAction, CompletedToolUse, Field, HookFn};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
 use fumehood_agent::retry::{Recovery, Remedy, RetryPolicy, Severity};
 use fumehood_core::call::CallContext;
-use fumehood_core::content::Content;
-use fumehood_core::definition::Annotations;
-use fumehood_core::error_kind::ErrorKind;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::record::RecordKind;
-use fumehood_core::result::CallError;
+use fumehood_core::tool::definition::Annotations;
 use serde_json::json;
 
 use super::stage::{Nothing, stage, stage_of, tools};

@@ -10,9 +10,9 @@ use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::chat::ToolIntent;
-use fumehood_core::definition::Annotations;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::tool::Stop;
+use fumehood_core::tool::definition::Annotations;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

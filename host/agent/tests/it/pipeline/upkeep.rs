@@ -11,7 +11,7 @@ use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{Observers, PipelineBuilder};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns, Policy, ToolError};
 use fumehood_core::call::CallContext;
-use fumehood_core::event::Progress;
+use fumehood_core::call::event::Progress;
 use fumehood_core::record::RecordKind;
 use fumehood_core::tool::ToolProvider as _;
 use schemars::JsonSchema;

@@ -2,8 +2,8 @@
 
 use cap_fs_ext::FileTypeExt as _;
 use cap_std::fs::FileType;
-use fumehood_core::permission::files::QuotaExceeded;
-use fumehood_core::permission::{Power, Refusal};
+use fumehood_core::policy::permission::files::QuotaExceeded;
+use fumehood_core::policy::permission::{Power, Refusal};
 use wasmtime_wasi::p2::FsError;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 

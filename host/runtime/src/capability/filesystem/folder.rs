@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use cap_fs_ext::{DirExt as _, OpenOptionsMaybeDirExt as _};
-use fumehood_core::permission::Grant;
-use fumehood_core::permission::files::{Access, Folder, Place, PlaceError, Quota, check_places};
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::policy::permission::files::{Access, Folder, Place, PlaceError, Quota, check_places};
 use fumehood_platform::beneath;
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fumehood_core::permission::files::{Account, Quota, QuotaExceeded};
+use fumehood_core::policy::permission::files::{Account, Quota, QuotaExceeded};
 use fumehood_platform::files::{self, FileStatus};
 use fumehood_platform::limits;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;

@@ -2,7 +2,7 @@
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Metadata;
-use fumehood_core::permission::files::{Protection, QuotaExceeded};
+use fumehood_core::policy::permission::files::{Protection, QuotaExceeded};
 
 use super::ledger::{Ledger, WriteError};
 use super::protected_set::ProtectedSet;

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use cap_fs_ext::{DirExt as _, MetadataExt as _, SystemTimeSpec};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
-use fumehood_core::permission::files::{FileId, FileRole, FileUse, FolderEntry, ProtectedFile, ProtectedFiles};
+use fumehood_core::policy::permission::files::{FileId, FileRole, FileUse, FolderEntry, ProtectedFile, ProtectedFiles};
 
 use super::names::ChangeError;
 use super::resolve::{Base, ErrorCode, NamedEntry, OpenOptions, OpenedFile, ResolveError};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::permission::files::{Quota, SCRATCH};
+use fumehood_core::policy::permission::files::{Quota, SCRATCH};
 
 use super::folder::OpenFolder;
 use super::protected_set::ProtectedSet;

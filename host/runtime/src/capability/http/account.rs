@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::call::Observer;
-use fumehood_core::event::RequestReport;
-use fumehood_core::limits::display_bytes;
-use fumehood_core::permission::http::HttpLimits;
-use fumehood_core::redact::Redactor;
+use fumehood_core::call::event::RequestReport;
+use fumehood_core::call::limits::display_bytes;
+use fumehood_core::policy::permission::http::HttpLimits;
+use fumehood_core::policy::redact::Redactor;
 
 use crate::capability::refusals::Refusals;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fumehood_core::permission::http::{HttpLimits, decide};
-use fumehood_core::permission::{Grant, Refusal};
-use fumehood_core::redact::Redactor;
+use fumehood_core::policy::permission::http::{HttpLimits, decide};
+use fumehood_core::policy::permission::{Grant, Refusal};
+use fumehood_core::policy::redact::Redactor;
 use http::Request;
 use tokio::sync::Semaphore;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::permission::Grant;
-use fumehood_core::permission::http::{HttpGrant, HttpLimits, Permit, Reach, Scheme};
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::policy::permission::http::{HttpGrant, HttpLimits, Permit, Reach, Scheme};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fumehood_core::permission::http::{Permit, Reach, Scheme};
-use fumehood_core::permission::{Injection, Secret, inject_query};
+use fumehood_core::policy::permission::http::{Permit, Reach, Scheme};
+use fumehood_core::policy::permission::{Injection, Secret, inject_query};
 use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Uri};
 use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, ForbiddenHeaderFilter, WasiBody};

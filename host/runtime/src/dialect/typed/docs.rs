@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fumehood_core::typed::TypeDoc;
+use fumehood_core::schema::typed::TypeDoc;
 use serde::Deserialize;
 use wasmparser::{Parser, Payload};
 

@@ -35,7 +35,7 @@ impl Skipped {
     /// Creates a skipped export. Both texts come from the component, so they are made printable, and truncated to 512
     /// bytes.
     pub(crate) fn new(export: &str, why: &str) -> Self {
-        let readable = |text: &str| super::docs::truncate(&fumehood_core::sanitize::printable(text), 512);
+        let readable = |text: &str| super::docs::truncate(&fumehood_core::text::sanitize::printable(text), 512);
         Self { export: readable(export), why: readable(why) }
     }
 }

@@ -9,11 +9,11 @@ mod value;
 
 use std::collections::HashMap;
 
-use fumehood_core::definition::{Annotations, DefinitionError, DefinitionLimits, ToolDefinition, check_set};
-use fumehood_core::gate::{Gate, GateLimits, SchemaError};
-use fumehood_core::name::ToolName;
-use fumehood_core::typed::{Ty, TypeDocs, TypedFunction};
-use fumehood_core::untrusted::Untrusted;
+use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::schema::typed::{Ty, TypeDocs, TypedFunction};
+use fumehood_core::text::untrusted::Untrusted;
+use fumehood_core::tool::definition::{Annotations, DefinitionError, DefinitionLimits, ToolDefinition, check_set};
+use fumehood_core::tool::name::ToolName;
 use serde_json::Value;
 use wasmtime::Engine;
 use wasmtime::component::types::{self, ComponentExtern, ComponentItem};

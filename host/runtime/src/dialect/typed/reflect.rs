@@ -1,6 +1,6 @@
 //! Conversion of the engine's component types to ours.
 
-use fumehood_core::typed::{Budget, Ty, TypeComplexityError, TypedFunction};
+use fumehood_core::schema::typed::{Budget, Ty, TypeComplexityError, TypedFunction};
 use wasmtime::component::types::{ComponentFunc, Type};
 
 /// Errors of a function that cannot be a tool. The message follows the name of the export.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::Observer;
-use fumehood_core::permission::files::ProtectedFiles;
+use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_platform::process::{self, ProcessEnd};
 use tokio::sync::{Notify, oneshot};
 

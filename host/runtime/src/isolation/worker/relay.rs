@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::call::Observer;
-use fumehood_core::event::{Level, Progress};
+use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError};
-use fumehood_core::name::Namespace;
+use fumehood_core::tool::name::Namespace;
 use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::sync::Arc;
 
-use fumehood_core::definition::DefinitionLimits;
-use fumehood_core::limits::Limits;
-use fumehood_core::name::Namespace;
-use fumehood_core::permission::files::Quota;
-use fumehood_core::result::CallError;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
+use fumehood_core::policy::permission::files::Quota;
+use fumehood_core::tool::definition::DefinitionLimits;
+use fumehood_core::tool::name::Namespace;
 use wasmtime::Engine;
 
 use super::channel::Channel;

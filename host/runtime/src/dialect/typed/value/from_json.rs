@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use fumehood_core::typed::Ty;
-use fumehood_core::typed::schema::{INFINITY, NEGATIVE_INFINITY, NOT_A_NUMBER};
+use fumehood_core::schema::typed::Ty;
+use fumehood_core::schema::typed::schema::{INFINITY, NEGATIVE_INFINITY, NOT_A_NUMBER};
 use serde_json::Value;
 use wasmtime::component::Val;
 

@@ -1,4 +1,4 @@
-//! Conversion of values between JSON and a component. The JSON forms are those of [`fumehood_core::typed::schema`].
+//! Conversion of values between JSON and a component. The JSON forms are those of [`fumehood_core::schema::typed::schema`].
 
 mod from_json;
 #[cfg(test)]
@@ -29,7 +29,7 @@ pub(crate) enum ValueError {
 /// # Errors
 /// If it does not fit the type; the text names the accepted form.
 #[doc(hidden)]
-pub fn convert_typed(value: &serde_json::Value, ty: &fumehood_core::typed::Ty) -> Result<String, String> {
+pub fn convert_typed(value: &serde_json::Value, ty: &fumehood_core::schema::typed::Ty) -> Result<String, String> {
     let read = from_json::from_json(value, ty).map_err(|error| error.to_string())?;
     to_json(&read, ty).map_err(|error| error.to_string())
 }

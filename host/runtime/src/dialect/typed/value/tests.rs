@@ -1,7 +1,7 @@
 //! Round trips of values, and agreement of the generated schema with the conversion.
 
-use fumehood_core::gate::{Gate, GateLimits};
-use fumehood_core::typed::{Ty, TypeDocs, TypedFunction};
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::schema::typed::{Ty, TypeDocs, TypedFunction};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};

@@ -1,7 +1,7 @@
 //! Conversion of a component's values to JSON.
 
-use fumehood_core::typed::Ty;
-use fumehood_core::typed::schema::{INFINITY, MAX_SAFE_INTEGER, NEGATIVE_INFINITY, NOT_A_NUMBER};
+use fumehood_core::schema::typed::Ty;
+use fumehood_core::schema::typed::schema::{INFINITY, MAX_SAFE_INTEGER, NEGATIVE_INFINITY, NOT_A_NUMBER};
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use wasmtime::component::Val;
 

@@ -1,0 +1,349 @@
+//! Results of calls, with one shape for all kinds of tools, for successes and failures.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::call::Refusal;
+use crate::call::content::Content;
+use crate::call::error_kind::ErrorKind;
+use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
+
+/// The outcome of one call.
+///
+/// In JSON: `{ id, tool, status: "ok" | "error", content: […], error?, metadata: {…} }`, where `error` is
+/// `{ kind, message, hint?, retry_after_ms?, backtrace? }`.
+#[derive(Debug, Clone)]
+pub struct CallResult {
+    /// The id of the call.
+    pub id: String,
+    /// The full name of the requested tool.
+    pub tool: String,
+    /// The parts of the result, or the failure.
+    pub outcome: Result<Vec<Content>, CallError>,
+    /// Resource usage and observations.
+    pub metadata: Metadata,
+}
+
+/// A failed call, described so that a model can act on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallError {
+    /// The kind of failure.
+    pub kind: ErrorKind,
+    /// A description of the failure.
+    pub message: PrintableText,
+    /// A suggested remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<PrintableText>,
+    /// The delay after which the same call may be retried, if it is known.
+    #[serde(
+        default,
+        rename = "retry_after_ms",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "optional_millis",
+        deserialize_with = "from_optional_millis"
+    )]
+    pub retry_after: Option<Duration>,
+    /// The backtrace of a crashed guest, innermost frame first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backtrace: Vec<PrintableText>,
+}
+
+impl CallError {
+    /// Creates a failure of this kind with this message.
+    pub fn new(kind: ErrorKind, message: impl Into<PrintableText>) -> Self {
+        Self { kind, message: message.into(), hint: None, retry_after: None, backtrace: Vec::new() }
+    }
+
+    /// Creates the failure of a call whose caller gave up.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(ErrorKind::Cancelled, "the caller stopped waiting, so the tool was stopped")
+    }
+
+    /// Returns the number of characters of its texts that are escaped because a reader would not see them.
+    #[must_use]
+    pub fn hidden_chars(&self) -> u64 {
+        std::iter::once(&self.message).chain(&self.hint).chain(&self.backtrace).map(PrintableText::hidden_chars).sum()
+    }
+
+    /// Sets the suggested remedy.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<PrintableText>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Sets the delay after which the call may be retried.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// The resource usage of a call, and observations about its result.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// Bytes over all parts of the result, as the tool returned them.
+    pub bytes: usize,
+    /// True if the result was truncated.
+    pub truncated: bool,
+    /// The MIME type of the result: that of its only part, or `multipart/mixed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime: Option<Cow<'static, str>>,
+    /// The time from leaving the queue until the instance was dropped.
+    #[serde(rename = "duration_ms", serialize_with = "millis", deserialize_with = "from_millis")]
+    pub duration: Duration,
+    /// The time that the call waited for a free slot.
+    #[serde(rename = "queue_ms", serialize_with = "millis", deserialize_with = "from_millis")]
+    pub queued: Duration,
+    /// The deadline of the call.
+    #[serde(rename = "deadline_ms", serialize_with = "millis", deserialize_with = "from_millis")]
+    pub deadline: Duration,
+    /// Fuel that the guest used. Exact if it returned or used up its fuel; a lower bound if it was stopped or crashed
+    /// in between, because running code updates the counter only now and then.
+    pub fuel_used: u64,
+    /// Peak size of its memories and tables, in bytes.
+    pub peak_memory: usize,
+    /// Number of characters that a reader would not see or that a terminal would act on, in all output of the tool: its
+    /// result or failure, log lines, progress, stdout and stderr, as far as those were kept. They are escaped wherever
+    /// the output is shown to a person or a model; [`CallResult::content`] has them as the tool wrote them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sanitized: u64,
+    /// Bytes of log lines and progress that were dropped.
+    pub log_dropped: u64,
+    /// Attempts that were not granted, in the order in which they were made. A few at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
+    /// Attempts that exceeded a quota, such as bytes on disk or requests, each as a sentence. A few at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exhausted: Vec<String>,
+    /// The HTTP requests that the tool made, or was refused, in the order in which they ended. The first 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestReport>,
+    /// Output of the guest on stdout, capped. Never part of the result.
+    #[serde(skip_serializing_if = "CapturedStream::is_empty")]
+    pub stdout: CapturedStream,
+    /// Output of the guest on stderr, capped. Never part of the result.
+    #[serde(skip_serializing_if = "CapturedStream::is_empty")]
+    pub stderr: CapturedStream,
+}
+
+impl Metadata {
+    /// Adds the size of an outcome and its number of hidden characters.
+    ///
+    /// For tools that are not components: the sandbox has not counted their texts.
+    #[must_use]
+    pub fn with_outcome(self, outcome: &Result<Vec<Content>, CallError>) -> Self {
+        let (bytes, hidden) = match outcome {
+            Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden_chars).sum()),
+            Err(error) => (0, error.hidden_chars()),
+        };
+        Self { bytes, sanitized: self.sanitized + hidden, ..self }
+    }
+}
+
+/// The outcome of one HTTP request of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestReport {
+    /// The method.
+    pub method: String,
+    /// The host, and the port unless it is the default one. Path and query are left out, because they may hold private
+    /// data.
+    pub host: String,
+    /// The status of the response, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The reason of a refusal or failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Bytes sent: address, headers and body.
+    pub bytes_out: u64,
+    /// Bytes received: headers and body.
+    pub bytes_in: u64,
+}
+
+/// The output of a guest on one stream, up to a cap.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturedStream {
+    /// The captured text. Bytes that are not UTF-8 are replaced.
+    #[serde(serialize_with = "expose_raw")]
+    pub text: Untrusted<String>,
+    /// The number of bytes after it that were dropped.
+    pub dropped: u64,
+}
+
+impl CapturedStream {
+    /// Returns whether the guest wrote nothing at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.dropped == 0
+    }
+}
+
+impl CallResult {
+    /// Returns whether the call succeeded.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.outcome.is_ok()
+    }
+
+    /// Returns the parts of the result; none if the call failed.
+    #[must_use]
+    pub fn content(&self) -> &[Content] {
+        self.outcome.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the failure, if the call failed.
+    #[must_use]
+    pub fn error(&self) -> Option<&CallError> {
+        self.outcome.as_ref().err()
+    }
+
+    /// Returns the first text or JSON part, sanitized. Most tools return nothing else. Sanitized JSON has the same
+    /// value.
+    #[must_use]
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        self.content().iter().find_map(|part| match part {
+            Content::Text { text } => Some(text.to_sanitized()),
+            Content::Json { value } => Some(value.to_sanitized()),
+            Content::Blob { .. } | Content::Link { .. } => None,
+        })
+    }
+}
+
+impl Serialize for CallResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shape<'a> {
+            id: &'a str,
+            tool: &'a str,
+            status: &'static str,
+            content: &'a [Content],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error: Option<&'a CallError>,
+            metadata: &'a Metadata,
+        }
+        Shape {
+            id: &self.id,
+            tool: &self.tool,
+            status: if self.is_ok() { "ok" } else { "error" },
+            content: self.content(),
+            error: self.error(),
+            metadata: &self.metadata,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Writes milliseconds with microsecond resolution: the one place where a duration becomes a number in JSON.
+fn millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    serializer.serialize_f64(micros as f64 / 1000.0)
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn optional_millis<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => millis(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl<'de> Deserialize<'de> for CallResult {
+    /// Reads the serialized form of [`CallResult`], so that stored results can be shown again.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Shape {
+            id: String,
+            tool: String,
+            content: Vec<Content>,
+            #[serde(default)]
+            error: Option<CallError>,
+            metadata: Metadata,
+        }
+        let Shape { id, tool, content, error, metadata } = Shape::deserialize(deserializer)?;
+        Ok(Self { id, tool, outcome: error.map_or(Ok(content), Err), metadata })
+    }
+}
+
+/// Reads the output of [`millis`]. Negative numbers become zero.
+fn from_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let millis = f64::deserialize(deserializer)?;
+    // The cast saturates; NaN becomes zero.
+    Ok(Duration::from_micros((millis * 1000.0).round() as u64))
+}
+
+fn from_optional_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    from_millis(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn deserializes_serialized_result() {
+        let metadata = Metadata {
+            duration: Duration::from_micros(1500),
+            mime: Some(Cow::Borrowed("text/plain")),
+            fuel_used: 7,
+            ..Metadata::default()
+        };
+        let parts = vec![
+            Content::text("3"),
+            Content::json(r#"{"b": 1, "a": 2.50}"#.to_owned()).unwrap(),
+            Content::Blob { mime_type: "image/png".into(), data: vec![0, 255] },
+            Content::Link { uri: "urn:x".into(), title: None, mime_type: None },
+        ];
+        let mut error = CallError::new(ErrorKind::Deadline, "stopped").with_hint("ask for less");
+        for outcome in [Ok(parts), Err(error.clone()), {
+            error.retry_after = Some(Duration::from_millis(3));
+            Err(error)
+        }] {
+            let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: metadata.clone() };
+            let text = serde_json::to_string(&result).unwrap();
+            let read: CallResult = serde_json::from_str(&text).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{result:?}"));
+        }
+    }
+
+    #[test]
+    fn success_and_failure_have_one_shape() {
+        let metadata = Metadata { duration: Duration::from_micros(1500), ..Metadata::default() };
+        let mut result = CallResult {
+            id: "1".to_owned(),
+            tool: "calculator__add".to_owned(),
+            outcome: Ok(vec![Content::text("3")]),
+            metadata,
+        };
+        let ok = serde_json::to_value(&result).unwrap();
+        assert_eq!(ok["status"], "ok");
+        assert_eq!(ok["content"], json!([{"type": "text", "text": "3"}]));
+        assert_eq!(ok["metadata"]["duration_ms"], json!(1.5));
+        assert_eq!(ok.get("error"), None);
+
+        result.outcome = Err(CallError::new(ErrorKind::Deadline, "stopped after 1 s").with_hint("ask for less"));
+        let error = serde_json::to_value(&result).unwrap();
+        assert_eq!(error["status"], "error");
+        assert_eq!(error["content"], json!([]));
+        assert_eq!(error["error"], json!({"kind": "deadline", "message": "stopped after 1 s", "hint": "ask for less"}));
+    }
+}

@@ -1,0 +1,132 @@
+//! Environment variables of a tool.
+
+use crate::call::quote;
+
+/// The environment variables of one tool, in the order in which they were added.
+///
+/// The environment of the host is not inherited: to pass a variable on, the operator's own code reads it and adds it
+/// here. Any other variable is unset for the tool, as in any program, and reading it is not a refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    variables: Vec<(String, String)>,
+}
+
+/// Errors of a variable that cannot be granted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    /// The `=` is missing.
+    #[error("`{0}` has no value; write `NAME=value` (the host's own environment is never handed on by itself)")]
+    NoValue(String),
+    /// The name is invalid.
+    #[error("`{0}` is not the name of a variable; give letters, digits and `_`, not beginning with a digit")]
+    Name(String),
+    /// The value contains a zero byte.
+    #[error("the value of `{0}` holds a zero byte, which no variable may; leave it out")]
+    Value(String),
+    /// The name is taken.
+    #[error("the variable `{0}` is given twice; give it once")]
+    Duplicate(String),
+    /// The variables are too long in total.
+    #[error(
+        "the variables take {found} bytes with `{name}`; all names and values together may have {}",
+        Environment::MAX_BYTES
+    )]
+    TooLarge {
+        /// The name of the variable that exceeds the limit.
+        name: String,
+        /// The total length with it, in bytes.
+        found: usize,
+    },
+}
+
+impl Environment {
+    /// Maximum length of all names and values together, in bytes. A tool gets a copy whenever it reads them.
+    pub const MAX_BYTES: usize = 32 << 10;
+
+    /// Creates an empty environment.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { variables: Vec::new() }
+    }
+
+    /// Adds one variable.
+    ///
+    /// # Errors
+    /// If the name is invalid or taken, the value contains a zero byte, or there are too many bytes.
+    pub fn with(mut self, name: &str, value: &str) -> Result<Self, EnvironmentError> {
+        if !is_name(name) {
+            return Err(EnvironmentError::Name(quote(name)));
+        }
+        if value.contains('\0') {
+            return Err(EnvironmentError::Value(name.to_owned()));
+        }
+        if self.variables.iter().any(|(taken, _)| taken == name) {
+            return Err(EnvironmentError::Duplicate(name.to_owned()));
+        }
+        let found = self.bytes() + name.len() + value.len();
+        if found > Self::MAX_BYTES {
+            return Err(EnvironmentError::TooLarge { name: quote(name), found });
+        }
+        self.variables.push((name.to_owned(), value.to_owned()));
+        Ok(self)
+    }
+
+    /// Adds one variable, written `NAME=value`. The value may be empty, and may contain `=`.
+    ///
+    /// # Errors
+    /// If there is no `=`, or [`Self::with`] fails.
+    pub fn with_line(self, line: &str) -> Result<Self, EnvironmentError> {
+        let (name, value) = line.split_once('=').ok_or_else(|| EnvironmentError::NoValue(quote(line)))?;
+        self.with(name, value)
+    }
+
+    /// Returns the names and values.
+    #[must_use]
+    pub fn variables(&self) -> &[(String, String)] {
+        &self.variables
+    }
+
+    fn bytes(&self) -> usize {
+        self.variables.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let begins = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(lines: &[&str], expected: &str) {
+        let found = lines.iter().try_fold(Environment::none(), |environment, line| environment.with_line(line));
+        let found = found.map_or_else(|error| error.to_string(), |found| format!("{:?}", found.variables()));
+        assert!(found.contains(expected), "{lines:?}: {found}");
+    }
+
+    #[test]
+    fn accepts_only_names_with_values() {
+        check(&[], "[]");
+        check(&["LANG=en", "_X1="], r#"[("LANG", "en"), ("_X1", "")]"#);
+        check(&["OPTIONS=a=b"], r#"("OPTIONS", "a=b")"#);
+        check(&["PATH"], "`PATH` has no value; write `NAME=value`");
+        check(&["=x"], "`` is not the name of a variable");
+        check(&["1X=x"], "`1X` is not the name");
+        check(&["A B=x"], "`A B` is not the name");
+        check(&["Ä=x"], "`Ä` is not the name");
+        check(&["A\u{1b}[2J=x"], "`A\\u{1b}[2J` is not the name");
+        check(&["A=x\0y"], "the value of `A` holds a zero byte");
+        check(&["A=1", "B=2", "A=1"], "`A` is given twice");
+    }
+
+    #[test]
+    fn rejects_too_many_bytes_in_total() {
+        let value = "x".repeat(Environment::MAX_BYTES - 2);
+        let full = Environment::none().with("A", "").unwrap().with("B", &value).unwrap();
+        let error = full.with("C", "").unwrap_err().to_string();
+        assert_eq!(error, "the variables take 32769 bytes with `C`; all names and values together may have 32768");
+        check(&[&format!("{}=", "A".repeat(40_000))], "A…`; all names");
+    }
+}

@@ -1,0 +1,25 @@
+//! Grants of powers to tools, and the decisions about their use: one file for each power.
+//!
+//! The decisions do no I/O. Each power is a small type that the operator configures. Asked about a use, it returns
+//! either what the enforcement needs, or a [`Refusal`] that names the attempt and the line of a policy that would allow
+//! it. Enforcement is in the runtime, also with one file for each power.
+
+mod clock;
+mod command_line;
+mod environment;
+pub mod files;
+mod grant;
+mod grant_text;
+pub mod http;
+mod key_value;
+mod secret;
+mod seed;
+
+pub use crate::call::{Power, Refusal};
+pub use clock::{ClockStep, ClockStepError};
+pub use command_line::{CommandLine, CommandLineError};
+pub use environment::{Environment, EnvironmentError};
+pub use grant::Grant;
+pub use key_value::{KeyValueQuota, KeyValueQuotaError, KeyValueUse};
+pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, inject_query};
+pub use seed::{Seed, SeedError};

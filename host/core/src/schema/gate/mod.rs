@@ -1,0 +1,251 @@
+//! The schema gate: strict validation of tool arguments and results against JSON Schema 2020-12.
+//!
+//! A [`Gate`] is compiled once, when a tool is loaded, from an untrusted schema. Compiling any schema, and checking any
+//! document against it, takes bounded time, memory and stack. No reference is followed out of the document.
+//! [`Gate::parse`] reads strict JSON: a text has one meaning or is rejected, no value is coerced, and all violations
+//! are reported at once ([`Violations`]).
+//!
+//! Arguments are *closed*: a property that the schema does not declare is rejected, even if the schema does not mention
+//! undeclared properties. A schema that takes any property must say `"additionalProperties": true`.
+//!
+//! ```
+//! use fumehood_core::schema::gate::{Gate, GateLimits};
+//! use serde_json::json;
+//!
+//! let schema = json!({"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]});
+//! let gate = Gate::for_arguments(&schema, GateLimits::default())?;
+//! assert_eq!(gate.parse(r#"{"a": 3}"#)?, json!({"a": 3}));
+//! let refused = gate.parse(r#"{"a": "3"}"#).unwrap_err();
+//! assert_eq!(refused.to_string(), r#"/a: expected a number, given the string "3" (write 3 without quotes)"#);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod assertions;
+mod bounds;
+mod closing;
+mod compile;
+mod cost;
+mod declared_properties;
+mod error;
+mod explain;
+mod finding;
+mod foreign;
+mod format;
+mod graph;
+mod json_hints;
+mod keywords;
+mod locator;
+mod number;
+mod preparation;
+mod source;
+mod strict;
+#[cfg(test)]
+mod tests;
+mod toposort;
+mod trace;
+mod union;
+mod violation;
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+pub use error::SchemaError;
+pub use foreign::{ForeignGate, ForeignSchema, UncheckedPart, UncheckedReason};
+pub use violation::{Violation, Violations};
+
+use assertions::Patterns;
+use cost::Costs;
+use graph::SchemaGraph;
+use locator::Locator;
+use strict::{Caps, Extent};
+
+/// Limits of schemas and of documents.
+///
+/// The defaults named below are those of [`GateLimits::default`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateLimits {
+    /// Maximum size of a document, in bytes. Default: 1 MiB.
+    pub document_bytes: usize,
+    /// Maximum size of a single string or property name, in bytes. Default: 10 KiB. A string whose schema has a
+    /// `maxLength` is bounded by that, and by `document_bytes`.
+    pub string_bytes: usize,
+    /// Maximum levels of arrays and objects in a document. Default: 64; at most [`GateLimits::MAX_DEPTH`].
+    pub depth: usize,
+    /// Maximum number of violations listed; further ones are only counted. Default: 32; at least 1.
+    pub violations: usize,
+    /// Maximum steps to check one document, in the worst case. Default: 5 million, each of at most some 50 ns. A step
+    /// is the evaluation of one subschema for one value, or the match of one byte against a small pattern.
+    pub work: u64,
+    /// Maximum size of a schema, in bytes. Default: 64 KiB.
+    pub schema_bytes: usize,
+    /// Maximum levels of arrays and objects in a schema. Default: 32; at most [`GateLimits::MAX_DEPTH`].
+    pub schema_depth: usize,
+    /// Maximum number of subschemas in a schema. Default: 2,000.
+    pub schema_nodes: usize,
+    /// Maximum number of different patterns in a schema. Default: 50.
+    pub patterns: usize,
+    /// Maximum length of a pattern, in characters. Default: 512.
+    pub pattern_chars: usize,
+    /// Maximum size of a compiled pattern, in bytes. Default: 256 KiB.
+    pub pattern_bytes: usize,
+    /// Maximum size of the cache used to match a pattern, in bytes. Default: 1 MiB.
+    pub pattern_cache_bytes: usize,
+    /// Maximum evaluations of subschemas for one path through a document, in the worst case. Default: 10,000.
+    pub cost: u64,
+}
+
+impl GateLimits {
+    /// Upper bound of `depth` and `schema_depth`: the nesting that the parser and the stack can take.
+    pub const MAX_DEPTH: usize = 100;
+
+    /// Sets `string_bytes`, and raises `document_bytes` so that such a string fits.
+    #[must_use]
+    pub fn with_string_bytes(self, bytes: usize) -> Self {
+        // An escape such as `\"` takes two bytes for one.
+        let document_bytes = self.document_bytes.max(bytes.saturating_mul(2));
+        Self { string_bytes: bytes, document_bytes, ..self }
+    }
+
+    fn clamp(mut self) -> Self {
+        self.depth = self.depth.min(Self::MAX_DEPTH);
+        self.schema_depth = self.schema_depth.min(Self::MAX_DEPTH);
+        self.violations = self.violations.max(1);
+        self
+    }
+}
+
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self {
+            document_bytes: 1 << 20,
+            string_bytes: 10 << 10,
+            depth: 64,
+            violations: 32,
+            work: 5_000_000,
+            schema_bytes: 64 << 10,
+            schema_depth: 32,
+            schema_nodes: 2_000,
+            patterns: 50,
+            pattern_chars: 512,
+            pattern_bytes: 256 << 10,
+            pattern_cache_bytes: 1 << 20,
+            cost: 10_000,
+        }
+    }
+}
+
+/// A compiled schema, to be shared behind an `Arc`.
+#[derive(Debug)]
+pub struct Gate {
+    validator: Validator,
+    graph: SchemaGraph,
+    patterns: Patterns,
+    costs: Costs,
+    limits: GateLimits,
+}
+
+impl Gate {
+    /// Compiles the schema of a tool's arguments. They must be an object, and undeclared properties are rejected.
+    ///
+    /// The empty schema `{}` describes an object without properties.
+    ///
+    /// # Errors
+    /// If the schema is not valid in draft 2020-12, does not describe an object, refers to anything outside itself, or
+    /// exceeds a limit.
+    pub fn for_arguments(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
+        compile::compile_gate(schema, limits.clamp(), true)
+    }
+
+    /// Compiles the schema of a tool's results. They may be any value, and undeclared properties are rejected only
+    /// where the schema says so.
+    ///
+    /// # Errors
+    /// As for [`Gate::for_arguments`], except that the schema need not describe an object.
+    pub fn for_results(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
+        compile::compile_gate(schema, limits.clamp(), false)
+    }
+
+    /// Parses a text as strict JSON and checks it against the schema.
+    ///
+    /// Strict JSON is JSON (RFC 8259) with these restrictions, most of them those of I-JSON (RFC 7493, section 2):
+    /// - no duplicate name in an object;
+    /// - numbers that can be represented exactly: 64-bit integers, or decimals that survive a round trip through
+    ///   binary64; where the schema says `number`, a number is rounded to the nearest binary64;
+    /// - Unicode without lone surrogates;
+    /// - the limits of [`GateLimits`].
+    ///
+    /// # Errors
+    /// All syntax violations of the text, or else all violations of the schema.
+    pub fn parse(&self, text: &str) -> Result<Value, Violations> {
+        let (value, extent) = match strict::read(text, self.caps()) {
+            Some(read) => read,
+            None => {
+                let locator = Locator::new(&self.graph, &self.patterns);
+                let unexplained = || Violations::one(json_hints::explain_strictness(text));
+                trace::explain_text(text, self.caps(), self.limits.violations, locator)?;
+                strict::read(text, self.relaxed_caps()).ok_or_else(unexplained)?
+            }
+        };
+        self.validate(&value, extent).map(|()| value)
+    }
+
+    /// Checks a value in memory against the limits and the schema.
+    ///
+    /// # Errors
+    /// All exceeded limits, or else all violations of the schema.
+    pub fn check(&self, value: &Value) -> Result<(), Violations> {
+        let extent = match strict::measure(value, self.caps()) {
+            Some(extent) => extent,
+            None => {
+                let locator = Locator::new(&self.graph, &self.patterns);
+                trace::explain_value(value, self.caps(), self.limits.violations, locator)?;
+                let unexplained = || Violations::one(json_hints::explain_strictness(""));
+                strict::measure(value, self.relaxed_caps()).ok_or_else(unexplained)?
+            }
+        };
+        self.validate(value, extent)
+    }
+
+    /// Returns an upper bound of the steps to check any text of `bytes` bytes; see [`GateLimits::work`]. A document
+    /// that would take more than that limit is rejected without being checked.
+    #[must_use]
+    pub fn max_steps(&self, bytes: usize) -> u64 {
+        let bytes = bytes.min(self.limits.document_bytes);
+        // Every value but the last is followed by a comma or a bracket.
+        let values = bytes as u64 / 2 + 1;
+        let extent = Extent { values, depth: self.limits.depth, text: bytes as u64 };
+        self.costs.steps(extent).min(self.limits.work)
+    }
+
+    /// Returns an upper bound of the steps to check this value. Like [`Gate::max_steps`], for a value in memory.
+    #[must_use]
+    pub fn max_steps_for_value(&self, value: &Value) -> u64 {
+        strict::measure(value, self.relaxed_caps()).map_or(0, |extent| self.costs.steps(extent).min(self.limits.work))
+    }
+
+    fn validate(&self, value: &Value, extent: Extent) -> Result<(), Violations> {
+        let steps = self.costs.steps(extent);
+        if steps > self.limits.work {
+            let expected = format!(
+                "a smaller document: checking it against this schema takes up to {steps} steps, of at most {}",
+                self.limits.work
+            );
+            let given = format!("{} values with {} bytes of text", extent.values, extent.text);
+            return Err(Violations::one(Violation::mismatch(String::new(), expected, given)));
+        }
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        Err(explain::explain(&self.graph, &self.patterns, value, self.limits.violations))
+    }
+
+    fn caps(&self) -> Caps {
+        let GateLimits { document_bytes: text, string_bytes: string, depth, .. } = self.limits;
+        Caps { text, string, depth, exact: true }
+    }
+
+    /// The caps for a document whose schema allows what the default caps reject.
+    fn relaxed_caps(&self) -> Caps {
+        Caps { string: self.limits.document_bytes, exact: false, ..self.caps() }
+    }
+}

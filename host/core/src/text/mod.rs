@@ -1,0 +1,4 @@
+//! Text that a reader can trust: sanitizing, and the type of text that nobody has checked.
+
+pub mod sanitize;
+pub mod untrusted;

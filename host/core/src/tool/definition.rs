@@ -1,0 +1,258 @@
+//! Definitions of tools, as components provide them, and their validation.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::text::untrusted::{Untrusted, expose_raw};
+use crate::tool::name::{NameError, ToolName};
+
+/// Limits on the definitions of one component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DefinitionLimits {
+    /// Maximum number of tools in one component.
+    pub tools: usize,
+    /// Maximum length of a title, in bytes.
+    pub title_bytes: usize,
+    /// Maximum length of a description, in bytes.
+    pub description_bytes: usize,
+    /// Maximum length of the text of a schema, in bytes.
+    pub schema_bytes: usize,
+}
+
+impl Default for DefinitionLimits {
+    fn default() -> Self {
+        Self { tools: 64, title_bytes: 256, description_bytes: 4 << 10, schema_bytes: 64 << 10 }
+    }
+}
+
+/// Declared effects of a tool. `None` is undeclared: assume the worst.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Annotations {
+    /// True if the tool changes nothing outside itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// True if the tool may remove or overwrite data irrecoverably.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<bool>,
+    /// True if calling the tool again with the same arguments has no further effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// True if the tool interacts with entities beyond those that its arguments name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world: Option<bool>,
+}
+
+/// A validated definition of one tool, as models and people see it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolDefinition {
+    /// The name within the component.
+    pub name: ToolName,
+    /// The name of the export in the component, if it differs from `name`: that of a typed export, such as
+    /// `example:greeter/greet@0.1.0#hello`.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub export: Option<Untrusted<String>>,
+    /// A short display name.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub title: Option<Untrusted<String>>,
+    /// A description of what the tool does and when to use it.
+    #[serde(serialize_with = "expose_raw")]
+    pub description: Untrusted<String>,
+    /// JSON Schema (2020-12) of the arguments, as the tool wrote it.
+    #[serde(serialize_with = "expose_raw")]
+    pub input_schema: Untrusted<Value>,
+    /// JSON Schema (2020-12) of the `json` part of a successful result, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub output_schema: Option<Untrusted<Value>>,
+    /// The declared effects.
+    pub annotations: Annotations,
+}
+
+/// An unvalidated definition of one tool.
+#[derive(Debug, Clone, Default)]
+pub struct RawDefinition {
+    /// See [`ToolDefinition::name`].
+    pub name: String,
+    /// See [`ToolDefinition::title`].
+    pub title: Option<String>,
+    /// See [`ToolDefinition::description`].
+    pub description: String,
+    /// The text of the schema of the arguments.
+    pub input_schema: String,
+    /// The text of the schema of the result.
+    pub output_schema: Option<String>,
+    /// See [`ToolDefinition::annotations`].
+    pub annotations: Annotations,
+}
+
+/// Errors in the definitions of a component.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// The component describes no tools.
+    #[error("the component describes no tools; `describe` must return at least one")]
+    NoTools,
+    /// The component describes too many tools.
+    #[error("the component describes {found} tools; at most {limit} are accepted")]
+    TooManyTools {
+        /// The number of tools.
+        found: usize,
+        /// The maximum number.
+        limit: usize,
+    },
+    /// The name of a tool is invalid.
+    #[error("a tool of the component has a bad name")]
+    Name(#[from] NameError),
+    /// Two names are equal once folded, see [`ToolName::folded`].
+    #[error("the tools `{0}` and `{1}` have the same name when `-` and `_` are taken for one; rename one of them")]
+    SameName(ToolName, ToolName),
+    /// A text exceeds its limit.
+    #[error("the {what} of the tool `{tool}` is {found} bytes long; at most {limit} are accepted")]
+    TooLong {
+        /// The tool.
+        tool: ToolName,
+        /// The text: `title`, `description`, `input schema` or `output schema`.
+        what: &'static str,
+        /// The length, in bytes.
+        found: usize,
+        /// The maximum length, in bytes.
+        limit: usize,
+    },
+    /// A schema is not valid JSON.
+    #[error("the {what} of the tool `{tool}` is not JSON")]
+    NotJson {
+        /// The tool.
+        tool: ToolName,
+        /// The schema: `input schema` or `output schema`.
+        what: &'static str,
+        /// The syntax error.
+        source: serde_json::Error,
+    },
+}
+
+impl ToolDefinition {
+    /// Returns the number of characters in all texts of the definition, schemas included, that a reader would not see
+    /// or that a terminal would act on. They are escaped wherever the definition is shown to a person or a model. See
+    /// [`crate::text::sanitize`].
+    #[must_use]
+    pub fn hidden_chars(&self) -> u64 {
+        let texts = [self.export.as_ref(), self.title.as_ref(), Some(&self.description)];
+        let schemas = [Some(&self.input_schema), self.output_schema.as_ref()];
+        let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden_chars).sum::<u64>();
+        of_texts + schemas.into_iter().flatten().map(Untrusted::<Value>::hidden_chars).sum::<u64>()
+    }
+}
+
+impl RawDefinition {
+    /// Checks the texts against their limits and parses the schemas.
+    ///
+    /// [`crate::schema::gate`] decides whether a schema is acceptable.
+    ///
+    /// # Errors
+    /// If the name is invalid, a text exceeds its limit, or a schema is not valid JSON.
+    pub fn parse(self, limits: &DefinitionLimits) -> Result<ToolDefinition, DefinitionError> {
+        let tool = ToolName::parse(&self.name)?;
+        let fits = |what, text: Option<&str>, limit| match text.map_or(0, str::len) {
+            found if found > limit => Err(DefinitionError::TooLong { tool: tool.clone(), what, found, limit }),
+            _ => Ok(()),
+        };
+        fits("title", self.title.as_deref(), limits.title_bytes)?;
+        fits("description", Some(&self.description), limits.description_bytes)?;
+        fits("input schema", Some(&self.input_schema), limits.schema_bytes)?;
+        fits("output schema", self.output_schema.as_deref(), limits.schema_bytes)?;
+        let read = |what, text: &str| {
+            let schema = serde_json::from_str::<Value>(text).map(Untrusted::new);
+            schema.map_err(|source| DefinitionError::NotJson { tool: tool.clone(), what, source })
+        };
+        Ok(ToolDefinition {
+            input_schema: read("input schema", &self.input_schema)?,
+            output_schema: self.output_schema.as_deref().map(|text| read("output schema", text)).transpose()?,
+            name: tool,
+            export: None,
+            title: self.title.map(Untrusted::new),
+            description: self.description.into(),
+            annotations: self.annotations,
+        })
+    }
+}
+
+/// Checks the rules that concern all tools of a component together.
+///
+/// # Errors
+/// If there are no tools, too many, or two with the same folded name.
+pub fn check_set<'a>(
+    tools: impl ExactSizeIterator<Item = &'a ToolName>,
+    limits: &DefinitionLimits,
+) -> Result<(), DefinitionError> {
+    let found = tools.len();
+    if found == 0 {
+        return Err(DefinitionError::NoTools);
+    }
+    if found > limits.tools {
+        return Err(DefinitionError::TooManyTools { found, limit: limits.tools });
+    }
+    let mut seen = std::collections::HashMap::new();
+    for tool in tools {
+        if let Some(first) = seen.insert(tool.folded(), tool) {
+            return Err(DefinitionError::SameName(first.clone(), tool.clone()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(name: &str) -> RawDefinition {
+        RawDefinition { name: name.to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() }
+    }
+
+    fn check(raw: RawDefinition, expected: &str) {
+        let found = match raw.parse(&DefinitionLimits::default()) {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert!(found.contains(expected), "{found}");
+    }
+
+    #[test]
+    fn rejects_texts_over_their_limits() {
+        check(raw("a"), "ok");
+        check(raw("A"), "bad name");
+        check(RawDefinition { description: "d".repeat(4096), ..raw("a") }, "ok");
+        check(RawDefinition { description: "d".repeat(4097), ..raw("a") }, "description of the tool `a` is 4097 bytes");
+        check(RawDefinition { title: Some("t".repeat(257)), ..raw("a") }, "title of the tool `a` is 257");
+        check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` is 65537");
+        check(RawDefinition { input_schema: "{".to_owned(), ..raw("a") }, "input schema of the tool `a` is not JSON");
+        check(RawDefinition { output_schema: Some(String::new()), ..raw("a") }, "output schema of the tool `a` is not");
+    }
+
+    #[test]
+    fn counts_hidden_characters_in_all_texts() {
+        let check = |raw: RawDefinition, expected: u64| {
+            assert_eq!(raw.parse(&DefinitionLimits::default()).unwrap().hidden_chars(), expected);
+        };
+        let schema = r#"{"properties":{"a\u200b":{"enum":["\u202e",1]}}}"#.to_owned();
+        check(raw("a"), 0);
+        check(RawDefinition { description: "plain\ttext\n".to_owned(), ..raw("a") }, 0);
+        check(RawDefinition { description: "\u{1b}[1m \u{e0041}".to_owned(), ..raw("a") }, 2);
+        check(RawDefinition { title: Some("\u{feff}".to_owned()), ..raw("a") }, 1);
+        check(RawDefinition { input_schema: schema.clone(), ..raw("a") }, 2);
+        check(RawDefinition { output_schema: Some(schema), ..raw("a") }, 2);
+    }
+
+    #[test]
+    fn rejects_tools_with_equal_folded_names() {
+        let check = |names: &[&str], expected: &str| {
+            let names: Vec<_> = names.iter().map(|name| ToolName::parse(name).unwrap()).collect();
+            let found = match check_set(names.iter(), &DefinitionLimits::default()) {
+                Ok(()) => "ok".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            assert!(found.contains(expected), "{found}");
+        };
+        check(&["a", "b"], "ok");
+        check(&[], "no tools");
+        check(&["read-file", "read_file"], "same name");
+        check(&["a"; 65], "describes 65 tools");
+    }
+}
