@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fumehood::{
     Arguments, Call, CallResult, EngineProfile, ErrorKind, Event, Host, HostBuilder, Limits, Load, Observed,
+    ToolProvider,
 };
 use fumehood_tests::contract::{Answer, Described};
 use fumehood_tests::{answering, component, contract};
@@ -371,4 +372,18 @@ async fn a_cancelled_token_stops_the_call() {
         token.cancel();
     });
     assert_eq!(kind(&result), Some(ErrorKind::Cancelled), "{result:?}");
+}
+
+#[tokio::test]
+async fn call_of_a_replaced_tool_does_not_run() {
+    let calculator = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/calculator.wasm");
+    let host = builder().build().unwrap();
+    host.load(Load::path(calculator)).await.unwrap();
+    let validate = || host.tool("calculator__add").unwrap().validate(r#"{"a": 3, "b": 5}"#.into()).unwrap();
+    let (before, context) = (validate(), fumehood::CallContext::default);
+    assert!(ToolProvider::call(&host, before.clone(), context()).await.unwrap().is_ok());
+    host.reload(Load::path(calculator)).await.unwrap();
+    let result = ToolProvider::call(&host, before, context()).await.unwrap();
+    assert_eq!(kind(&result), Some(ErrorKind::Unavailable), "{result:?}");
+    assert!(ToolProvider::call(&host, validate(), context()).await.unwrap().is_ok());
 }

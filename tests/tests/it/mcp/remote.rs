@@ -305,3 +305,17 @@ async fn a_server_that_is_slow_is_told_with_the_key_that_gives_it_time() {
     let error = fake(&[("ON_START", "sleep 1000")], options).tools().await.unwrap_err();
     assert!(error.to_string().contains("within 300ms, its `start_timeout`"), "{error}");
 }
+
+#[tokio::test]
+async fn arguments_for_a_server_obey_the_limits_of_the_gate() {
+    let tools = r#"[{"name":"t","inputSchema":{"type":"object","properties":{"a":{}}}}]"#;
+    let check = async |depth: usize, expected: bool| {
+        let gate = GateLimits { depth, ..GateLimits::default() };
+        let remote = fake(&[("TOOLS", tools)], RemoteOptions { gate, ..RemoteOptions::default() });
+        let tool = remote.tools().await.unwrap().remove(0).tool;
+        assert_eq!(tool.validate(r#"{"a": [[1]]}"#.into()).is_ok(), expected, "{depth}");
+        remote.close().await;
+    };
+    check(2, false).await;
+    check(3, true).await;
+}
