@@ -355,11 +355,7 @@ impl AgentBuilder {
         if let Some(channel) = self.channel.take() {
             self.scope.envelope = Some(seal(&mut allowlists, &channel)?);
         }
-        let host: Arc<dyn ToolProvider> = Arc::new(self.host.clone());
-        let components: Arc<dyn ToolProvider> = match self.actor_arguments == ActorArguments::none() {
-            true => host,
-            false => Arc::new(ActorFilter::new(host, self.actor_arguments.clone())?),
-        };
+        let components = ActorFilter::wrap(Arc::new(self.host.clone()), self.actor_arguments.clone())?;
         let mut pipeline = PipelineBuilder::default();
         if let Some(memory) = &self.memory {
             memory::register(&self.built_ins, memory)?;

@@ -14,11 +14,13 @@ use toml::Table;
 /// Crates that are published, in the order in which that is possible.
 const PUBLISHED: &[&str] = &[
     "fumehood-core",
+    "fumehood-platform",
     "fumehood-runtime",
     "fumehood-agent",
     "fumehood-storage",
     "fumehood-model",
     "fumehood-mcp",
+    "fumehood-registry",
     "fumehood",
     "fumehood-guest-macros",
     "fumehood-guest",

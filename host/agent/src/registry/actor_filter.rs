@@ -49,6 +49,20 @@ impl ActorFilter {
         }
     }
 
+    /// Like [`ActorFilter::new`], and returns the provider itself if no names are forbidden.
+    ///
+    /// # Errors
+    /// As for [`ActorFilter::new`].
+    pub fn wrap(
+        provider: Arc<dyn ToolProvider>,
+        forbidden: ActorArguments,
+    ) -> Result<Arc<dyn ToolProvider>, IdentityError> {
+        if forbidden == ActorArguments::none() {
+            return Ok(provider);
+        }
+        Ok(Arc::new(Self::new(provider, forbidden)?))
+    }
+
     /// Returns the reasons for tools that are left out now.
     #[must_use]
     pub fn left_out(&self) -> Vec<IdentityError> {

@@ -136,6 +136,8 @@ fn core_does_no_input_or_output() {
     for (name, text) in sources("host/core/src").into_iter().filter(|(name, _)| !name.contains("/tests")) {
         for (number, line) in before_tests(&text).iter().enumerate().filter(|(_, line)| !line.trim().starts_with("//"))
         {
+            // Channels and cancellation need no executor.
+            let line = line.replace("tokio::sync", "").replace("tokio_util::sync", "");
             if let Some(word) = forbidden.iter().find(|word| line.contains(*word)) {
                 broken.push(format!("{name}:{}: {word}", number + 1));
             }

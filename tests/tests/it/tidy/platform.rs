@@ -23,7 +23,12 @@ const PLATFORM: &[&str] = &[
 
 /// Words of code that belongs to one operating system.
 const WORDS: &[&str] = &[
-    "cfg!(",
+    "cfg!(not(target_",
+    "cfg!(not(unix",
+    "cfg!(not(windows",
+    "cfg!(target_",
+    "cfg!(unix",
+    "cfg!(windows",
     "cfg(not(target_",
     "cfg(not(unix",
     "cfg(not(windows",

@@ -16,7 +16,7 @@ fn a_component_of_the_contract() {
             [digest]
           size     [size]
           dialect  fumehood:tool 0.1.0 (this host accepts 0.1.x)
-          made by  │ processed-by: wit-component [version]
+          made by  │ processed-by: wit-component [version], fumehood 0.1.0
 
         What it imports
             without any grant
@@ -68,7 +68,7 @@ fn a_component_of_plain_functions() {
             [digest]
           size     [size]
           dialect  plain typed functions; names and schemas come from their types
-          made by  │ processed-by: wit-component [version]
+          made by  │ processed-by: wit-component [version], fumehood 0.1.0
 
         What it imports
             none: it can compute, and nothing else
