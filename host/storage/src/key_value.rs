@@ -1,6 +1,6 @@
 //! The key-value store of tools on disk: one SQLite file for one host, or for several hosts and processes at once.
 //!
-//! [`DiskStore`] implements [`KeyValueStore`](fumehood_core::key_value::KeyValueStore). A completed operation survives
+//! [`DiskStore`] implements [`KeyValueStore`]. A completed operation survives
 //! a crash of the process. After a power failure the file is intact, but the last operations may be lost: no operation
 //! waits for the disk (`synchronous = NORMAL`).
 //!
