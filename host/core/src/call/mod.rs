@@ -88,7 +88,7 @@ impl Call {
     }
 
     /// Sets the read-only snapshot of the agent's state, as JSON text. Visible only to a tool that was granted
-    /// [`Power::State`](crate::policy::permission::Power::State).
+    /// [`Power::State`].
     #[must_use]
     pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
         self.context.state = Some(state.into());
