@@ -13,6 +13,7 @@ pub mod persistence;
 pub mod policy;
 pub mod record;
 pub mod schema;
+pub mod telemetry;
 pub mod text;
 pub mod time;
 pub mod tool;

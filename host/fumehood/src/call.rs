@@ -10,10 +10,12 @@ use fumehood_core::call::event::Event;
 use fumehood_core::call::limits::{LimitError, Limits};
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken};
+use fumehood_core::telemetry;
 use fumehood_core::tool::{
     InvalidCall, MAX_INLINE_STEPS, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool,
 };
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use crate::call_log::CallEntry;
 use crate::events::CallEvents;
@@ -71,19 +73,18 @@ impl Host {
 
     /// Like [`Self::call`], and records the start and the end of the call in `entry`. A call that cannot be recorded does
     /// not run; it fails with the kind `host`.
-    pub async fn call_recorded(&self, call: Call, mut entry: CallEntry) -> CallResult {
-        let result = match self.admit(call).await {
-            Err(refused) => *refused,
-            Ok(admitted) => match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
-                Ok(()) => admitted.run().await,
-                Err(error) => {
-                    let message = format!("the tool was not called, because that could not be recorded: {error}");
-                    admitted.pending.refused(CallError::new(ErrorKind::Host, message))
-                }
-            },
-        };
-        entry.ended(&result).await;
-        result
+    pub async fn call_recorded(&self, call: Call, entry: CallEntry) -> CallResult {
+        run_recorded(self.admit(call).await, entry).await
+    }
+
+    /// Like [`Self::call_recorded`], for a call that has passed the gate.
+    pub(crate) async fn call_validated_recorded(
+        &self,
+        call: ValidatedCall,
+        context: CallContext,
+        entry: CallEntry,
+    ) -> CallResult {
+        run_recorded(self.admit_validated(call, context), entry).await
     }
 
     /// Calls a tool until `cancelled` completes; then the guest is stopped within milliseconds, and the result has the
@@ -222,9 +223,29 @@ impl Admitted<'_> {
             let (bus, also) = (Arc::clone(bus), context.observer.take());
             context.observer = Some(Arc::new(CallEvents { bus, id: id.to_owned(), also }));
         }
-        let execution = hosted.component.call(hosted.index, &call, limits, context).await;
-        pending.finished(execution.outcome, execution.metadata)
+        let span = telemetry::call_span(tool, id);
+        let running = hosted.component.component.call(hosted.index, call, limits, context);
+        let execution = running.instrument(span.clone()).await;
+        let result = pending.finished(execution.outcome, execution.metadata);
+        telemetry::record_result(&span, &result);
+        result
     }
+}
+
+/// Runs a call, and records its start and its end. One whose start cannot be recorded does not run.
+async fn run_recorded(admission: Result<Admitted<'_>, Box<CallResult>>, mut entry: CallEntry) -> CallResult {
+    let result = match admission {
+        Err(refused) => *refused,
+        Ok(admitted) => match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
+            Ok(()) => admitted.run().await,
+            Err(error) => {
+                let message = format!("the tool was not called, because that could not be recorded: {error}");
+                admitted.pending.refused(CallError::new(ErrorKind::Host, message))
+            }
+        },
+    };
+    entry.ended(&result).await;
+    result
 }
 
 /// A call that has not ended. If its caller drops it, it ends as cancelled, with an event.
@@ -239,6 +260,8 @@ impl Pending<'_> {
     }
 
     fn refused(self, error: CallError) -> CallResult {
+        let (id, tool) = self.names();
+        telemetry::emit_refused_call(tool, id, error.kind.as_str());
         self.finished(Err(error), Metadata::default())
     }
 

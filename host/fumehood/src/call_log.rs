@@ -10,12 +10,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::{CallResult, Metadata};
-use fumehood_core::call::{Arguments, Call};
+use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::digest::Digest;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::time::Timestamp;
+use fumehood_core::tool::ValidatedCall;
 use serde_json::{Map, Value, json};
 
 /// Maximum size of rejected arguments in a record, in bytes. No tool received them.
@@ -121,18 +122,28 @@ impl CallLog {
     /// Prepares the records of one call. Nothing is recorded before the call starts or is rejected.
     #[must_use]
     pub fn entry(&self, call: &Call) -> CallEntry {
+        self.entry_of(&call.tool, &call.context, beginning_of(&call.arguments))
+    }
+
+    /// Like [`Self::entry`], for a call that has passed the gate.
+    pub(crate) fn entry_of_validated(&self, call: &ValidatedCall, context: &CallContext) -> CallEntry {
+        let beginning = truncate_str(&call.to_text(), MAX_REJECTED_BYTES).to_owned();
+        self.entry_of(call.tool().full_name(), context, beginning)
+    }
+
+    fn entry_of(&self, tool: &str, context: &CallContext, rejected: String) -> CallEntry {
         let inner = &self.inner;
         let number = inner.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         CallEntry {
             log: self.clone(),
             call: format!("{}-{number}", inner.session),
-            tool: truncate_str(&printable(&call.tool), MAX_NAME_BYTES).to_owned(),
+            tool: truncate_str(&printable(tool), MAX_NAME_BYTES).to_owned(),
             digest: None,
-            actor: call.context.actor.as_deref().map(str::to_owned),
-            client: call.context.client.clone(),
-            persist: (inner.options.persist)(&call.tool),
+            actor: context.actor.as_deref().map(str::to_owned),
+            client: context.client.clone(),
+            persist: (inner.options.persist)(tool),
             arguments: Value::Null,
-            rejected: Some(beginning_of(&call.arguments)),
+            rejected: Some(rejected),
             last: self.first_id(),
             is_running: false,
             has_ended: false,

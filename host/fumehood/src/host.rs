@@ -12,10 +12,12 @@ use fumehood_core::call::event::Event;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::policy::permission::files::FileRole;
 use fumehood_core::schema::gate::GateLimits;
+use fumehood_core::telemetry;
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::name::Namespace;
 use fumehood_runtime::{Component, Isolation, Sandbox};
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use crate::approval_check::Pinning;
 use crate::events::{Bus, EventStream};
@@ -129,6 +131,16 @@ impl Host {
 
     async fn prepare(&self, load: Load, place: Place) -> Result<Component, LoadError> {
         let name = load.name()?;
+        let span = telemetry::load_span(name.as_str());
+        let loaded = self.prepare_named(name, load, place).instrument(span.clone()).await;
+        match &loaded {
+            Ok(component) => telemetry::record_digest(&span, &component.digest()),
+            Err(error) => telemetry::record_error(&span, &error.to_string()),
+        }
+        loaded
+    }
+
+    async fn prepare_named(&self, name: Namespace, load: Load, place: Place) -> Result<Component, LoadError> {
         self.check_free(&name, place)?;
         let limits = load.own_limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
@@ -148,6 +160,9 @@ impl Host {
             load::load_tools(&name, &component, limits, &gate, pinning.compare(&component, &grant), &grant)
         };
         let loaded = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
+        if let Some(approval) = &loaded.approval {
+            telemetry::emit_approval(name.as_str(), approval.standing());
+        }
         let names = loaded.tools.iter().map(|tool| tool.full_name().to_owned()).collect();
         self.put(&name, loaded, place)?;
         self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fumehood_core::call::CallContext;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::tool::{Tool, ValidatedCall};
-use fumehood_runtime::{Component, Execution};
+use fumehood_core::tool::Tool;
+use fumehood_runtime::Component;
 
 use crate::approval_check::ApprovalCheck;
 
@@ -48,16 +47,5 @@ impl LoadedComponent {
     #[must_use]
     pub fn approval(&self) -> Option<&ApprovalCheck> {
         self.approval.as_ref()
-    }
-
-    /// Runs a call of its tool at `index`.
-    pub(crate) async fn call(
-        &self,
-        index: usize,
-        call: &ValidatedCall,
-        limits: Limits,
-        context: CallContext,
-    ) -> Execution {
-        self.component.call(index, call, limits, context).await
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::call::{Call, CallContext};
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use tokio::sync::watch;
 
@@ -47,8 +47,8 @@ impl ToolProvider for RecordedHost {
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        let (tool, arguments) = (call.tool().full_name().to_owned(), Arguments::Value(call.into_arguments()));
-        Box::pin(async move { Ok(self.dispatch(Call { tool, arguments, context }).await) })
+        let entry = self.log.entry_of_validated(&call, &context);
+        Box::pin(async move { Ok(self.host.call_validated_recorded(call, context, entry).await) })
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -32,6 +32,8 @@ use bindings::fumehood::tool::{context, key_value, log, progress, secrets, types
 
 const ROUNDS: usize = 20_000;
 const WARM_UP: usize = 2_000;
+/// Calls of one kind in a row.
+const BLOCK: usize = 100;
 
 struct State {
     limits: StoreLimits,
@@ -160,16 +162,27 @@ fn figures(mut times: Vec<Duration>) -> Figures {
     Figures { p50: at(0.5), p99: at(0.99) }
 }
 
-async fn measure<F: Future>(rounds: usize, mut call: impl FnMut() -> F) -> Figures {
-    let mut times = Vec::with_capacity(rounds);
-    for round in 0..rounds + WARM_UP.min(rounds) {
-        let start = Instant::now();
-        std::hint::black_box(call().await);
-        if round >= WARM_UP.min(rounds) {
-            times.push(start.elapsed());
+/// Measures two ways of making a call, taking turns in blocks, so that a busy machine slows both alike.
+async fn compare<A: Future, B: Future>(
+    rounds: usize,
+    mut first: impl FnMut() -> A,
+    mut second: impl FnMut() -> B,
+) -> (Figures, Figures) {
+    let (mut firsts, mut seconds) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
+    for block in 0..(rounds + WARM_UP).div_ceil(BLOCK) {
+        let is_warm = block * BLOCK >= WARM_UP;
+        for _ in 0..BLOCK {
+            let start = Instant::now();
+            std::hint::black_box(first().await);
+            firsts.extend(is_warm.then(|| start.elapsed()));
+        }
+        for _ in 0..BLOCK {
+            let start = Instant::now();
+            std::hint::black_box(second().await);
+            seconds.extend(is_warm.then(|| start.elapsed()));
         }
     }
-    figures(times)
+    (figures(firsts), figures(seconds))
 }
 
 /// Measures calls a second on this many threads.
@@ -228,18 +241,18 @@ fn main() {
     let host = runtime.block_on(host_with("echo", &echo));
     let raw = Arc::new(Raw::new(&echo));
     runtime.block_on(async {
-        let raw_times = measure(ROUNDS, || raw.call("echo", &text)).await;
-        let host_times = measure(ROUNDS, || host.call(Call::new("echo__echo", text.as_str()))).await;
+        let (raw_times, host_times) =
+            compare(ROUNDS, || raw.call("echo", &text), || host.call(Call::new("echo__echo", text.as_str()))).await;
         row("pure tool, a text and 3 options", &raw_times, &host_times);
         let form = form();
-        let raw_times = measure(ROUNDS, || raw.call("echo", &form)).await;
-        let host_times = measure(ROUNDS, || host.call(Call::new("echo__echo", form.as_str()))).await;
+        let (raw_times, host_times) =
+            compare(ROUNDS, || raw.call("echo", &form), || host.call(Call::new("echo__echo", form.as_str()))).await;
         row("pure tool, 36 fields", &raw_times, &host_times);
         let wasi = Raw::new(&countdown);
         let arguments = r#"{"from":1,"step_ms":0}"#;
         let wasi_host = host_with("countdown", &countdown).await;
-        let raw_times = measure(ROUNDS / 4, || wasi.call("countdown", arguments)).await;
-        let host_times = measure(ROUNDS / 4, || wasi_host.call(Call::new("countdown__countdown", arguments))).await;
+        let host_call = || wasi_host.call(Call::new("countdown__countdown", arguments));
+        let (raw_times, host_times) = compare(ROUNDS / 4, || wasi.call("countdown", arguments), host_call).await;
         row("WASI tool (countdown from 1)", &raw_times, &host_times);
         bench_many_tools(&echo, &text).await;
     });
@@ -266,12 +279,13 @@ fn main() {
 
 /// Measures a call with one tool loaded and with a thousand.
 async fn bench_many_tools(echo: &[u8], text: &str) {
-    let host = host_with("echo", echo).await;
-    let one = measure(ROUNDS, || host.call(Call::new("echo__echo", text))).await;
+    let (single, many) = (host_with("echo", echo).await, host_with("echo", echo).await);
     for n in 0..999 {
-        host.load(Load::bytes(format!("echo-{n}"), echo)).await.expect("it loads");
+        many.load(Load::bytes(format!("echo-{n}"), echo)).await.expect("it loads");
     }
-    let thousand = measure(ROUNDS, || host.call(Call::new("echo-500__echo", text))).await;
+    let call = |name| Call::new(name, text);
+    let (one, thousand) =
+        compare(ROUNDS, || single.call(call("echo__echo")), || many.call(call("echo-500__echo"))).await;
     println!(
         "{:<34} {:>8.2} {:>8} {:>8.2} {:>8} {:>7.2}×",
         "1 tool loaded, 1,000 tools loaded",

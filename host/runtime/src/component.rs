@@ -11,7 +11,6 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
-use fumehood_core::schema::json;
 use fumehood_core::tool::definition::ToolDefinition;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
 
@@ -145,20 +144,21 @@ impl Component {
     /// guest in this process or in its worker, and settles the outcome. Dropping the future stops the guest.
     ///
     /// `limits` must have passed [`Limits::check`]; those of the context are not used.
-    pub async fn call(&self, index: usize, call: &ValidatedCall, limits: Limits, context: CallContext) -> Execution {
-        let invocation = Invocation::new(call.tool().definition().name.as_str(), limits, context);
+    pub async fn call(&self, index: usize, call: ValidatedCall, limits: Limits, context: CallContext) -> Execution {
+        let tool = Arc::clone(call.tool());
+        let invocation = Invocation::new(tool.definition().name.as_str(), limits, context);
         let mut execution = match &self.0.backend {
             Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
-                Ok(place) => runnable.call(place, index, Arguments::Value(call.arguments()), invocation, None).await,
+                Ok(place) => runnable.call(place, index, Arguments::Validated(call), invocation, None).await,
                 Err(refused) => refused,
             },
             Backend::Process(worker) => match worker.admit(&invocation).await {
-                Ok(place) => worker.call(place, index, json::to_compact_text(call.arguments()), invocation).await,
+                Ok(place) => worker.call(place, index, call.to_text().into_owned(), invocation).await,
                 Err(refused) => refused,
             },
         };
         self.settle(&mut execution, &limits);
-        self.check_result(call.tool(), execution, &limits).await
+        self.check_result(&tool, execution, &limits).await
     }
 
     /// Applies the limit on results, explains failures, redacts secrets, and measures what is left.

@@ -8,6 +8,7 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
 use fumehood_core::tool::definition::{Annotations, RawDefinition};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
 
@@ -24,6 +25,7 @@ use crate::outcome::{self, Execution, Phase};
 use crate::place::{Place, unless_cancelled};
 use crate::shared::Shared;
 use crate::surface::Surface;
+use crate::tool_call::Arguments;
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
@@ -33,7 +35,7 @@ const FIRST_SLICE_MEMORY: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) enum Input {
     Describe,
-    Contract { arguments: String },
+    Contract { arguments: Arguments },
     Typed { tool: usize, arguments: Vec<Val> },
 }
 
@@ -110,7 +112,7 @@ impl Runnable {
         outbound: Option<OutboundConfig>,
     ) -> (Result<Output, CallError>, Metadata) {
         let (memory, queued) = (call.limits.memory, place.queued);
-        let execution = Box::pin(execute(self.clone(), place, input, call, outbound));
+        let execution = Box::pin(execute(self.clone(), place, input, call, outbound).in_current_span());
         let first = match memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
@@ -225,6 +227,7 @@ async fn drive(
         (Callable::Contract(pre), Input::Contract { arguments }) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let call = Arc::clone(&store.data().call);
+            let arguments = arguments.to_text();
             let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
             let returned = guest.fumehood_tool_tools().call_call(store, request).await.map_err(calling)?;
             Ok(Output::Contract(returned))

@@ -1,10 +1,11 @@
 //! One call of a tool in this process: conversion of its arguments and of its result.
 
+use std::borrow::Cow;
+
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, Metadata};
-use fumehood_core::schema::json;
-use serde_json::Value;
+use fumehood_core::tool::ValidatedCall;
 
 use crate::capability::http::OutboundConfig;
 use crate::dialect::typed::TypedOutcome;
@@ -14,9 +15,21 @@ use crate::place::Place;
 use crate::run::{Input, Output, Runnable};
 
 /// Arguments that have passed the tool's schema.
-pub(crate) enum Arguments<'a> {
-    Value(&'a Value),
+#[derive(Debug)]
+pub(crate) enum Arguments {
+    Validated(ValidatedCall),
+    /// In a worker, whose host has checked them.
     Text(String),
+}
+
+impl Arguments {
+    /// Returns them as compact JSON text.
+    pub(crate) fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Validated(call) => call.to_text(),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
 }
 
 impl Runnable {
@@ -25,7 +38,7 @@ impl Runnable {
         &self,
         place: Place,
         tool: usize,
-        arguments: Arguments<'_>,
+        arguments: Arguments,
         invocation: Invocation,
         outbound: Option<OutboundConfig>,
     ) -> Execution {
@@ -41,18 +54,14 @@ impl Runnable {
         Execution { outcome, metadata }
     }
 
-    fn input(&self, tool: usize, arguments: Arguments<'_>) -> Result<Input, CallError> {
+    fn input(&self, tool: usize, arguments: Arguments) -> Result<Input, CallError> {
         let refused = |message: String| CallError::new(ErrorKind::InvalidArguments, message);
         let Some(typed) = self.typed() else {
-            let arguments = match arguments {
-                Arguments::Value(value) => json::to_compact_text(value),
-                Arguments::Text(text) => text,
-            };
             return Ok(Input::Contract { arguments });
         };
         let found = typed.get(tool).ok_or_else(|| CallError::new(ErrorKind::UnknownTool, "no such tool"))?;
         let arguments = match arguments {
-            Arguments::Value(value) => found.arguments(value),
+            Arguments::Validated(call) => found.arguments(call.arguments()),
             Arguments::Text(text) => {
                 let value = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
                 found.arguments(&value)

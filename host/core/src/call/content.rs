@@ -141,8 +141,9 @@ impl JsonText {
     pub fn hidden_chars(&self) -> u64 {
         let in_text = count_hidden(&self.0);
         // Without one of these escapes, the parsed value has the same characters, apart from quotes, tabs and the like.
-        let is_escape = |pair: &[u8]| matches!(pair, [b'\\', b'u' | b'b' | b'f' | b'r']);
-        if !self.0.as_bytes().windows(2).any(is_escape) {
+        let text = self.0.as_bytes();
+        let is_escape = |at: usize| matches!(text.get(at + 1), Some(b'u' | b'b' | b'f' | b'r'));
+        if !memchr::memchr_iter(b'\\', text).any(is_escape) {
             return in_text;
         }
         let value = self.read::<serde_json::Value>().ok();

@@ -188,11 +188,17 @@ impl Tool {
         if let Some(refusal) = &self.refusal {
             return Err(InvalidCall::Withheld(CallError::clone(refusal)));
         }
-        let value = match arguments {
-            Arguments::Text(text) => self.arguments.parse(&text),
-            Arguments::Value(value) => self.arguments.check(&value).map(|()| value),
+        let (value, text) = match arguments {
+            Arguments::Text(text) => {
+                let (value, is_compact) = self.arguments.parse_text(&text).map_err(InvalidCall::Arguments)?;
+                (value, is_compact.then_some(text))
+            }
+            Arguments::Value(value) => {
+                self.arguments.check(&value).map_err(InvalidCall::Arguments)?;
+                (value, None)
+            }
         };
-        Ok(ValidatedCall::new(Arc::clone(self), value.map_err(InvalidCall::Arguments)?))
+        Ok(ValidatedCall::new(Arc::clone(self), value, text))
     }
 
     /// Returns an upper bound of the steps of [`Tool::check_result`]; zero without an output schema.

@@ -1,5 +1,6 @@
 //! Calls that passed the gate.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,18 +9,27 @@ use super::Tool;
 use crate::call::error_kind::ErrorKind;
 use crate::call::result::CallError;
 use crate::schema::gate::Violations;
+use crate::schema::json;
 
 /// A tool with arguments that match its schema. Only [`Tool::validate`] makes one, so that nobody has to check twice.
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ValidatedCall {
     tool: Arc<Tool>,
-    arguments: Arc<Value>,
+    arguments: Arc<ValidatedArguments>,
+}
+
+#[derive(Debug, Clone)]
+struct ValidatedArguments {
+    value: Value,
+    /// Their compact text, if the caller wrote it.
+    text: Option<String>,
 }
 
 impl ValidatedCall {
-    pub(super) fn new(tool: Arc<Tool>, arguments: Value) -> Self {
-        Self { tool, arguments: Arc::new(arguments) }
+    /// `text` is the compact text of `value`, if there is one already.
+    pub(super) fn new(tool: Arc<Tool>, value: Value, text: Option<String>) -> Self {
+        Self { tool, arguments: Arc::new(ValidatedArguments { value, text }) }
     }
 
     /// Returns the tool.
@@ -31,13 +41,22 @@ impl ValidatedCall {
     /// Returns the arguments, which match the schema.
     #[must_use]
     pub fn arguments(&self) -> &Value {
-        &self.arguments
+        &self.arguments.value
+    }
+
+    /// Returns the arguments as compact JSON text: what a guest receives, however the caller wrote them.
+    #[must_use]
+    pub fn to_text(&self) -> Cow<'_, str> {
+        match &self.arguments.text {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(json::to_compact_text(&self.arguments.value)),
+        }
     }
 
     /// Returns the arguments, without a copy if nobody else holds them.
     #[must_use]
     pub fn into_arguments(self) -> Value {
-        Arc::unwrap_or_clone(self.arguments)
+        Arc::unwrap_or_clone(self.arguments).value
     }
 }
 

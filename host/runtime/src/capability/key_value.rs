@@ -7,8 +7,10 @@ use fumehood_core::key_value::{
     Key, KeyValueStore, MAX_PAGE_KEYS, MAX_VALUE_BYTES, MemoryStore, Prefix, Query, StoreError,
 };
 use fumehood_core::policy::permission::{KeyValueQuota, KeyValueUse};
+use fumehood_core::telemetry;
 use fumehood_core::tool::name::Namespace;
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 
 use super::CallState;
 use crate::bindings::fumehood::tool::key_value::{Error, Host, Page};
@@ -89,13 +91,19 @@ impl CallState {
 
     async fn with_store<R: Send + 'static>(
         &mut self,
+        function: &'static str,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, Error> {
         let deadline = self.deadline;
         let patience = move || max_wait(deadline);
-        self.powers.store.backend.step(patience, step).await.map_err(|error| match error {
-            StoreError::Full { .. } => Error::Full,
+        let span = telemetry::host_call_span(function);
+        self.powers.store.backend.step(patience, step).instrument(span.clone()).await.map_err(|error| match error {
+            StoreError::Full { .. } => {
+                telemetry::record_error(&span, "full");
+                Error::Full
+            }
             StoreError::Unavailable(why) => {
+                telemetry::record_error(&span, "unavailable");
                 self.journal.warn(&format!("the store of keys and values is unavailable: {why}"));
                 Error::Unavailable
             }
@@ -107,7 +115,7 @@ impl Host for CallState {
     async fn get(&mut self, key: String) -> Result<Option<Vec<u8>>, Error> {
         let (owner, _) = self.authorize(KeyValueUse::Get(&key))?;
         let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        self.with_store(move |store, patience| store.get(&owner, &key, patience)).await
+        self.with_store("key-value.get", move |store, patience| store.get(&owner, &key, patience)).await
     }
 
     async fn set(&mut self, key: String, value: Vec<u8>) -> Result<(), Error> {
@@ -116,13 +124,16 @@ impl Host for CallState {
         if value.len() > MAX_VALUE_BYTES {
             return Err(Error::TooLarge);
         }
-        self.with_store(move |store, patience| store.set(&owner, &key, &value, quota.bytes(), patience)).await
+        self.with_store("key-value.set", move |store, patience| {
+            store.set(&owner, &key, &value, quota.bytes(), patience)
+        })
+        .await
     }
 
     async fn delete(&mut self, key: String) -> Result<bool, Error> {
         let (owner, _) = self.authorize(KeyValueUse::Delete(&key))?;
         let key = Key::parse(key).map_err(|_| Error::InvalidKey)?;
-        self.with_store(move |store, patience| store.delete(&owner, &key, patience)).await
+        self.with_store("key-value.delete", move |store, patience| store.delete(&owner, &key, patience)).await
     }
 
     async fn list(&mut self, prefix: String, cursor: Option<String>, limit: u32) -> Result<Page, Error> {
@@ -130,7 +141,8 @@ impl Host for CallState {
         let prefix = Prefix::parse(prefix).map_err(|_| Error::InvalidKey)?;
         let after = cursor.map(Key::parse).transpose().map_err(|_| Error::InvalidKey)?;
         let query = Query { prefix, after, limit: page_size(limit) };
-        let found = self.with_store(move |store, patience| store.list(&owner, &query, patience)).await?;
+        let found =
+            self.with_store("key-value.list", move |store, patience| store.list(&owner, &query, patience)).await?;
         let keys: Vec<String> = found.keys.into_iter().map(String::from).collect();
         let next = keys.last().filter(|_| found.more).cloned();
         Ok(Page { keys, next })

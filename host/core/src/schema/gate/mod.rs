@@ -142,6 +142,9 @@ pub struct Gate {
     patterns: Patterns,
     costs: Costs,
     limits: GateLimits,
+    /// Expected number of members of a document: that of the properties that the schema declares at its root, within
+    /// limits.
+    expected_members: usize,
 }
 
 impl Gate {
@@ -177,16 +180,24 @@ impl Gate {
     /// # Errors
     /// All syntax violations of the text, or else all violations of the schema.
     pub fn parse(&self, text: &str) -> Result<Value, Violations> {
-        let (value, extent) = match strict::read(text, self.caps()) {
-            Some(read) => read,
+        self.parse_text(text).map(|(value, _)| value)
+    }
+
+    /// Like [`Gate::parse`]. Also returns whether the text is what [`to_compact_text`](super::json::to_compact_text) writes
+    /// for the value; if unsure, false.
+    pub(crate) fn parse_text(&self, text: &str) -> Result<(Value, bool), Violations> {
+        let members = self.expected_members;
+        let document = match strict::read(text, self.caps(), members) {
+            Some(document) => document,
             None => {
                 let locator = Locator::new(&self.graph, &self.patterns);
                 let unexplained = || Violations::one(json_hints::explain_strictness(text));
                 trace::explain_text(text, self.caps(), self.limits.violations, locator)?;
-                strict::read(text, self.relaxed_caps()).ok_or_else(unexplained)?
+                strict::read(text, self.relaxed_caps(), members).ok_or_else(unexplained)?
             }
         };
-        self.validate(&value, extent).map(|()| value)
+        self.validate(&document.value, document.extent)?;
+        Ok((document.value, document.is_compact))
     }
 
     /// Checks a value in memory against the limits and the schema.

@@ -32,27 +32,39 @@ pub(super) struct Extent {
     pub(super) text: u64,
 }
 
-/// Initial capacity of the outermost object, in members.
-const DEFAULT_MEMBERS: usize = 7;
+/// A parsed document.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) value: Value,
+    pub(super) extent: Extent,
+    /// True if the text is what [`to_compact_text`](crate::schema::json::to_compact_text) writes for the value.
+    pub(super) is_compact: bool,
+}
 
-/// Parses a text. Returns `None` if it violates any rule.
-pub(super) fn read(text: &str, caps: Caps) -> Option<(Value, Extent)> {
+/// Shortest member of an object with its comma, in bytes: `"":1,`.
+const MIN_MEMBER_BYTES: usize = 5;
+
+/// Parses a text. Returns `None` if it violates any rule. `members` is the expected number of members of the outermost
+/// object.
+pub(super) fn read(text: &str, caps: Caps, members: usize) -> Option<Document> {
     if text.len() > caps.text {
         return None;
     }
-    let values = Cell::new(0);
-    let floats = Cell::new(false);
-    let deepest = Cell::new(0);
-    let bytes = Cell::new(0);
+    let tally = Tally::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = StrictVisitor { caps, values: &values, floats: &floats, deepest: &deepest, text: &bytes, depth: 0 };
-    let value = seed.deserialize(&mut deserializer).ok()?;
+    let members = members.min(text.len() / MIN_MEMBER_BYTES);
+    let value = StrictVisitor { caps, tally: &tally, depth: 0, members }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     // Integers are always exact; most documents have no other numbers and are not scanned a second time.
-    if caps.exact && floats.get() && !has_exact_numbers(text.as_bytes()) {
+    if caps.exact && tally.floats.get() && !has_exact_numbers(text.as_bytes()) {
         return None;
     }
-    Some((value, Extent { values: values.get(), depth: deepest.get(), text: bytes.get() }))
+    let extent = Extent { values: tally.values.get(), depth: tally.deepest.get(), text: tally.text.get() };
+    // Without escapes, white space and decimals there is one way to write a value.
+    let bytes = tally.text.get() + tally.punctuation.get();
+    let is_compact =
+        !tally.floats.get() && bytes == text.len() as u64 && memchr::memchr(b'\\', text.as_bytes()).is_none();
+    Some(Document { value, extent, is_compact })
 }
 
 /// Returns whether all number tokens of a text are exact. The parser rejects malformed numbers.
@@ -99,15 +111,37 @@ fn skip_string(text: &[u8]) -> &[u8] {
     }
 }
 
+/// The size of what was parsed so far.
+#[derive(Debug, Default)]
+struct Tally {
+    values: Cell<u64>,
+    /// True if a number was not a 64-bit integer, so that it may have been rounded.
+    floats: Cell<bool>,
+    deepest: Cell<usize>,
+    /// Bytes of strings and names, unescaped.
+    text: Cell<u64>,
+    /// Bytes of everything else in compact text, apart from decimals.
+    punctuation: Cell<u64>,
+}
+
+impl Tally {
+    fn add_punctuation(&self, bytes: u64) {
+        self.punctuation.set(self.punctuation.get() + bytes);
+    }
+}
+
+/// Returns the length of an integer as text, in bytes.
+fn digits(integer: u64) -> u64 {
+    integer.checked_ilog10().map_or(1, |log| u64::from(log) + 1)
+}
+
 #[derive(Clone, Copy)]
 struct StrictVisitor<'c> {
     caps: Caps,
-    values: &'c Cell<u64>,
-    /// True if a number was not a 64-bit integer, so that it may have been rounded.
-    floats: &'c Cell<bool>,
-    deepest: &'c Cell<usize>,
-    text: &'c Cell<u64>,
+    tally: &'c Tally,
     depth: usize,
+    /// Initial capacity of the next object, in members.
+    members: usize,
 }
 
 impl StrictVisitor<'_> {
@@ -116,12 +150,15 @@ impl StrictVisitor<'_> {
         if depth > self.caps.depth {
             return Err(E::custom("too deep"));
         }
-        self.deepest.set(self.deepest.get().max(depth));
-        Ok(Self { depth, ..self })
+        self.tally.deepest.set(self.tally.deepest.get().max(depth));
+        // Only the outermost object gets capacity in advance: a document of many small objects would take several times
+        // its size in memory.
+        Ok(Self { depth, members: 0, ..self })
     }
 
     fn check_string<E: Error>(self, text: String) -> Result<String, E> {
-        self.text.set(self.text.get() + text.len() as u64);
+        self.tally.text.set(self.tally.text.get() + text.len() as u64);
+        self.tally.add_punctuation(2);
         if text.len() > self.caps.string { Err(E::custom("string too long")) } else { Ok(text) }
     }
 }
@@ -130,7 +167,7 @@ impl<'de> DeserializeSeed<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.values.set(self.values.get() + 1);
+        self.tally.values.set(self.tally.values.get() + 1);
         deserializer.deserialize_any(self)
     }
 }
@@ -143,23 +180,27 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        self.tally.add_punctuation(4);
         Ok(Value::Null)
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        self.tally.add_punctuation(if value { 4 } else { 5 });
         Ok(Value::Bool(value))
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        self.tally.add_punctuation(digits(value.unsigned_abs()) + u64::from(value < 0));
         Ok(Value::Number(value.into()))
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        self.tally.add_punctuation(digits(value));
         Ok(Value::Number(value.into()))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        self.floats.set(true);
+        self.tally.floats.set(true);
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not finite"))
     }
 
@@ -177,14 +218,14 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
         while let Some(item) = access.next_element_seed(inside)? {
             items.push(item);
         }
+        // Two brackets, and a comma before each item but the first.
+        self.tally.add_punctuation(2 + (items.len() as u64).saturating_sub(1));
         Ok(Value::Array(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let inside = self.descend()?;
-        // Arguments are an object with a few members. Only the outermost object gets capacity in advance: a document of
-        // many small objects would take several times its size in memory.
-        let mut members = if self.depth == 0 { Map::with_capacity(DEFAULT_MEMBERS) } else { Map::new() };
+        let mut members = Map::with_capacity(self.members);
         while let Some(name) = access.next_key::<String>()? {
             let name = self.check_string(name)?;
             let value = access.next_value_seed(inside)?;
@@ -192,6 +233,9 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
                 return Err(A::Error::custom("the same name twice"));
             }
         }
+        // Two braces, a colon in each member, and a comma before each but the first.
+        let count = members.len() as u64;
+        self.tally.add_punctuation(2 + count + count.saturating_sub(1));
         Ok(Value::Object(members))
     }
 }

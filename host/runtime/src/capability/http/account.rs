@@ -1,5 +1,6 @@
 //! Accounting of the requests of a call: what they use of its allowances, and a report of each of them.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,6 +45,11 @@ pub(crate) struct RequestObserver {
 }
 
 impl RequestObserver {
+    /// Redacts secrets in a text.
+    pub(super) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.redactor.as_ref().map_or(Cow::Borrowed(text), |redactor| redactor.redact(text))
+    }
+
     fn report(&self, mut report: RequestReport) {
         if let Some(redactor) = &self.redactor {
             redactor.redact_text(&mut report.method);

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use fumehood_core::policy::permission::http::{HttpLimits, decide};
 use fumehood_core::policy::permission::{Grant, Refusal};
 use fumehood_core::policy::redact::Redactor;
+use fumehood_core::telemetry;
 use http::Request;
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
 use super::account::{Account, AllowanceExceeded, Budget, ReportOnDrop, Reports, RequestObserver};
@@ -135,7 +137,12 @@ impl DirectEgress {
     pub(crate) fn send(&mut self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture {
         match self.admit(&request, options) {
             Ok(exchange) => {
-                Box::new(exchange.run(PendingPermits::enqueue(&self.permits, &self.network.permits), request))
+                let span = telemetry::request_span(
+                    &self.observer.redact(request.method().as_str()),
+                    &self.observer.redact(&exchange.permit.authority()),
+                );
+                let permits = PendingPermits::enqueue(&self.permits, &self.network.permits);
+                Box::new(exchange.run(permits, request).instrument(span))
             }
             Err(error) => Box::new(async { Err(error) }),
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::http::{HttpGrant, HttpLimits, Permit, Reach, Scheme};
+use fumehood_core::telemetry;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -15,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tracing::Span;
 use url::Host;
 use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
@@ -66,6 +68,7 @@ impl Exchange {
     ) -> Result<(Response<WasiBody>, TransmissionFuture), Error> {
         match self.attempt(permits, request).await {
             Ok((response, driver, permits)) => {
+                telemetry::record_status(&Span::current(), response.status().as_u16());
                 let limits = self.grant.http().map(HttpGrant::limits).copied().unwrap_or_default();
                 let between_bytes = shorter_timeout(limits.between_bytes, self.options.between_bytes_timeout);
                 let response_body = |body| ResponseBody::new(body, between_bytes, self.report, permits).boxed_unsync();
@@ -75,6 +78,7 @@ impl Exchange {
                 // Recorded before the report is dropped, or it would have no reason. Counting over the limit breaks the
                 // connection; the limit is then the better reason, and was recorded first.
                 self.report.0.record_failure(&reason.to_string());
+                telemetry::record_error(&Span::current(), &reason.to_string());
                 Err(reason.into_error())
             }
         }
