@@ -23,10 +23,10 @@ use tokio_util::bytes::{Bytes, BytesMut};
 use super::connections::{Connection, Phase};
 use super::guard::{Guard, Rejection};
 use super::principal_limits::{MemoryPermit, MemoryReservation, PrincipalLimits, message_memory_bytes};
-use crate::bounds::{self, BoundsError, CHEAP_BYTES, Size};
-use crate::parse_queue::ParseQueue;
-use crate::raw_arguments::{self, DuplicateMember, RawArguments};
-use crate::server::Session;
+use crate::server::session::Session;
+use crate::transport::bounds::{self, BoundsError, CHEAP_BYTES, Size};
+use crate::transport::parse_queue::ParseQueue;
+use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
 
 /// Maximum size of the head of a request, in bytes.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;

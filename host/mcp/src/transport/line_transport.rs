@@ -21,9 +21,9 @@ use tokio::task::JoinHandle;
 use tokio_util::bytes::BytesMut;
 use tokio_util::sync::CancellationToken;
 
-use crate::bounds::{self, BoundsError};
-use crate::line_splitter::{Line, LineSplitter};
-use crate::raw_arguments;
+use super::bounds::{self, BoundsError};
+use super::line_splitter::{Line, LineSplitter};
+use super::raw_arguments;
 
 /// Maximum number of consecutive lines that are not messages, before the server is treated as one that speaks another
 /// protocol.

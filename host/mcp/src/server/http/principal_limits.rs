@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connections::Connection;
-use crate::bounds::Size;
+use crate::transport::bounds::Size;
 
 /// Size of a message up to which it is not counted, in bytes.
 const FREE_BYTES: usize = 64 << 10;

@@ -9,7 +9,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::text::sanitize::{count_hidden, printable};
 use fumehood_core::text::untrusted::PrintableText;
 
-use crate::template::{self, Parameter, TemplateError};
+use super::template::{self, Parameter, TemplateError};
 
 type ReadFn = dyn Fn() -> BoxFuture<'static, Result<Vec<u8>, String>> + Send + Sync;
 

@@ -7,7 +7,7 @@ use fumehood_core::call::result::{CallError, CallResult};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
 use serde_json::Value;
 
-use super::sanitizer::Sanitizer;
+use crate::server::sanitizer::Sanitizer;
 
 /// Key in `_meta` under which a failed result carries the whole [`CallError`], for programs.
 const ERROR_META_KEY: &str = "fumehood/error";

@@ -5,9 +5,7 @@ mod guard;
 mod listener;
 mod principal_limits;
 mod request_handler;
-mod token;
 mod write_deadline;
 
 pub use guard::{Access, Principal};
 pub use listener::{HttpError, HttpListener, HttpOptions};
-pub use token::{Token, TokenError};

@@ -89,7 +89,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::http::connections::{Capacity, Connections};
+    use crate::server::http::connections::{Capacity, Connections};
 
     const TIMEOUT: Duration = Duration::from_millis(400);
 

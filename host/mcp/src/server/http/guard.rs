@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
-use super::token::Token;
+use crate::transport::Token;
 
 /// A client that may call.
 #[derive(Debug, Clone)]

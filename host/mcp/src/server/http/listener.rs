@@ -21,9 +21,10 @@ use super::guard::{Access, Guard};
 use super::principal_limits::{PrincipalLimits, message_memory_bytes};
 use super::request_handler::{MAX_HEAD_BYTES, McpService, PrincipalService, RequestHandler};
 use super::write_deadline::WriteDeadline;
-use crate::bounds::{MAX_VALUES, Size};
-use crate::parse_queue::ParseQueue;
-use crate::server::{Server, Session};
+use crate::server::mcp_server::Server;
+use crate::server::session::Session;
+use crate::transport::bounds::{MAX_VALUES, Size};
+use crate::transport::parse_queue::ParseQueue;
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";

@@ -11,7 +11,7 @@ use rmcp::model::{JsonObject, Tool as McpTool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::instructions::instructions;
-use super::sanitizer::Sanitizer;
+use crate::server::sanitizer::Sanitizer;
 
 /// Maximum number of known names in the error for an unknown one.
 const MAX_SUGGESTIONS: usize = 10;
