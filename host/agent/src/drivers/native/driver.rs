@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 
 use super::format::{to_prose_messages, to_tool_messages};
 use super::inline::{find_inline_call, is_argument_echo, parse_calls};
-use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::recover::Closing;
+use crate::drivers::render::echo;
 use crate::execution::ToolExecution;
-use crate::recover::Closing;
-use crate::render::echo;
 
 /// The driver for models that call tools through their provider's own interface.
 ///

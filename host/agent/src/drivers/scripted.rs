@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use fumehood_core::chat::{Message, Request, Response, ToolIntent};
 
-use crate::driver::{Decision, DecisionError, DecisionFault, Driver};
+use super::driver::{Decision, DecisionError, DecisionFault, Driver};
+use super::native::to_tool_messages;
 use crate::execution::ToolExecution;
-use crate::native::to_tool_messages;
 
 /// A driver that returns scripted decisions in order, one for each reply, regardless of its content.
 ///

@@ -8,7 +8,7 @@ use super::event::{Event, merge_pieces};
 use super::parser::{Parser, ParserLimits};
 use super::prompt::system_prompt;
 use super::report::{ToolReport, render_results};
-use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::ToolExecution;
 use crate::names::resolve;
 

@@ -23,15 +23,6 @@ pub fn format_value(parts: &[Content]) -> String {
     parts.iter().map(format_part).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats an error: the message and, on a line of its own, the hint.
-#[must_use]
-pub fn format_error(error: &CallError) -> String {
-    match &error.hint {
-        Some(hint) => format!("{}\nHint: {hint}", error.message),
-        None => error.message.to_string(),
-    }
-}
-
 /// Formats the result of an execution, and the changes that guardrails made to the call. An error begins with `prefix`.
 ///
 /// Text of a tool cannot pass for text of the host: see [`escape_host_lines`].
@@ -149,7 +140,10 @@ fn format_part(part: &Content) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execution::Status;
+    use crate::session::tests::world::{call, execution};
     use fumehood_core::call::error_kind::ErrorKind;
+    use fumehood_core::time::Timestamp;
 
     fn json(text: &str) -> Content {
         Content::json(text.to_owned()).unwrap()
@@ -175,9 +169,14 @@ mod tests {
 
     #[test]
     fn a_failure_says_so_with_its_hint() {
+        let check = |error: CallError, expected: &str| {
+            let mut execution = execution(&call("1", "divide", "{}"), Status::HandlerError, Timestamp(0));
+            execution.result.outcome = Err(error);
+            assert_eq!(format_execution(&execution, "Error: "), expected);
+        };
         let error = CallError::new(ErrorKind::ToolFailed, "Division by zero");
-        assert_eq!(format_error(&error), "Division by zero");
-        assert_eq!(format_error(&error.with_hint("divide by 1")), "Division by zero\nHint: divide by 1");
+        check(error.clone(), "Error: Division by zero");
+        check(error.with_hint("divide by 1"), "Error: Division by zero\nHint: divide by 1");
     }
 
     #[test]

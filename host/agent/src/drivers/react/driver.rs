@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use super::decision::{NextAction, RawDecision};
 use super::prompt::build_prompt;
 use super::schema::decision_schema;
-use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::render::{echo, format_execution};
 use crate::execution::ToolExecution;
-use crate::render::{echo, format_execution};
 
 /// The last message of the final request; see [`ReactDriver::final_via_inference`].
 const ANSWER_NOW: &str = "Now write the final answer for the user, in words, not as JSON.";

@@ -3,7 +3,7 @@
 use fumehood_core::chat::ToolSpec;
 use serde_json::{Value, json};
 
-use crate::examples::example_arguments;
+use crate::drivers::examples::example_arguments;
 
 const FORMAT: &str = "\
 You work in steps. In each step you decide one thing, and you reply with exactly one JSON object and nothing else:

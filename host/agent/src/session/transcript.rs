@@ -8,8 +8,8 @@ use fumehood_core::chat::{Message, ModelError, Request, Response, ToolChoice, Us
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::budget::BudgetKind;
-use crate::driver::DecisionFault;
+use super::budget::BudgetKind;
+use crate::drivers::driver::DecisionFault;
 use crate::execution::{Status, ToolExecution};
 
 /// The ending of a run. Everything before it is in the steps.

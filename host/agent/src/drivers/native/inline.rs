@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::recover::{Closing, recover, strip_thoughts};
+use crate::drivers::recover::{Closing, recover, strip_thoughts};
 
 /// A call in a text: with `tool` as in older prompts, or `name` and `arguments` or `parameters` as in chat templates.
 #[derive(Deserialize)]

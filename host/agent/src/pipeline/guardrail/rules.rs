@@ -107,7 +107,7 @@ fn evaluate_caught(rule: &dyn Rule, proposed: &ProposedCall) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guardrail::rule::RuleFn;
+    use crate::pipeline::guardrail::rule::RuleFn;
     use serde_json::json;
 
     fn proposed() -> ProposedCall {

@@ -2,7 +2,7 @@
 
 use fumehood_core::boxed::BoxFuture;
 
-use crate::guardrail::CallQuestion;
+use super::guardrail::CallQuestion;
 use crate::session::BudgetQuestion;
 
 /// A question for a person, to be answered with yes or no.

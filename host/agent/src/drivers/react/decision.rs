@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::drivers::recover::{Closing, recover, strip_thoughts};
+use crate::drivers::render::format_json;
 use crate::names::{did_you_mean, resolve, suggestions};
-use crate::recover::{Closing, recover, strip_thoughts};
-use crate::render::format_json;
 
 /// The fields of a decision, not validated. An object with a duplicate field is no decision.
 #[derive(Debug, Default, Deserialize)]

@@ -5,7 +5,7 @@ use fumehood_core::chat::{ToolIntent, ToolSpec};
 use super::conversation::rebuild;
 use super::event::Event;
 use super::report::{ReportStatus, ToolReport, quote, render_results};
-use crate::examples::example_arguments;
+use crate::drivers::examples::example_arguments;
 
 const PROTOCOL: &str = r#"You can call tools. You call them by writing text in the format below; there is no other way to call them.
 

@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn arguments_over_the_size_cap_are_denied() {
-        let rule = crate::guardrail::rule::ArgumentBytes(10);
+        let rule = crate::pipeline::guardrail::rule::ArgumentBytes(10);
         assert!(!is_denied(&rule, json!({"a": "bc"})));
         assert!(is_denied(&rule, json!({"a": "bcd"})));
     }

@@ -10,11 +10,11 @@ use serde_json::json;
 use super::abort::Abort;
 use super::checks::AuthorizedCall;
 use super::dispatch::Dispatch;
-use crate::catch_panic::catch_panic;
-use crate::execution::Status;
-use crate::hook::{
+use super::hook::{
     AfterAction, BeforeAction, CompletedToolUse, DEFAULT_BLOCK_MESSAGE, ToolUse, UndeclaredChange, reject,
 };
+use crate::catch_panic::catch_panic;
+use crate::execution::Status;
 
 impl Dispatch<'_> {
     /// Runs the hooks before the call. A call that they changed goes through every check again.

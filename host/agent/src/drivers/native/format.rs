@@ -3,8 +3,8 @@
 use fumehood_core::chat::{Message, ToolIntent};
 use serde_json::{Value, json};
 
+use crate::drivers::render::format_execution;
 use crate::execution::ToolExecution;
-use crate::render::format_execution;
 
 /// Maximum length of a full name of a tool, in bytes: a namespace, the separator and a name.
 const MAX_FULL_NAME_BYTES: usize = 130;
