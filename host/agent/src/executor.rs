@@ -1,4 +1,4 @@
-//! The port for running calls. A [`Driver`](crate::drivers::driver::Driver) decides on calls, a [`ToolExecutor`] runs them.
+//! The port for running calls. A [`Driver`](crate::driver::Driver) decides on calls, a [`ToolExecutor`] runs them.
 
 use std::sync::Arc;
 
