@@ -1,35 +1,27 @@
 //! The agent loop: a pure session, drivers that turn replies of a model into calls, and the pipeline that runs calls.
 //!
 //! Models, recorders and tools are ports: no provider, database or sandbox is named here.
+//!
+//! [`Agent`](agent::Agent) carries out what its [`session`] decides. The session reads replies through one of the
+//! [`drivers`], and its calls run through an [`executor`], which is usually the [`pipeline`] in front of a
+//! [`registry`] of tools.
 
 pub mod agent;
-pub mod allowlist;
-pub mod approver;
-pub mod batch;
-pub mod breaker;
-pub mod budget;
 mod catch_panic;
 pub mod clock;
-pub mod driver;
-mod examples;
+pub mod drivers;
 pub mod execution;
 pub mod executor;
-pub mod guardrail;
-pub mod hook;
-pub mod identity;
-pub mod knowledge;
 pub mod memory;
 mod names;
-pub mod native;
 pub mod pipeline;
-pub mod react;
-pub mod recover;
 pub mod registry;
-pub mod render;
-pub mod retry;
-pub mod scripted;
 pub mod session;
-pub mod transcript;
 pub mod truncate;
 
+pub use drivers::{batch, driver, native, react, recover, render, scripted};
 pub use fumehood_core::persistence;
+pub use memory::knowledge;
+pub use pipeline::{allowlist, approver, guardrail, hook};
+pub use registry::{identity, retry};
+pub use session::{breaker, budget, transcript};

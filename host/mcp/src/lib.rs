@@ -3,22 +3,16 @@
 //! The only crate that names rmcp. It is independent of the sandbox and the agent loop: it serves any
 //! [`ToolProvider`](fumehood_core::tool::ToolProvider), and a [`Remote`] is a source of tools.
 
-mod bounds;
 mod client;
-mod http;
-mod library;
-mod line_splitter;
-mod line_transport;
-mod parse_queue;
-mod raw_arguments;
 mod server;
-mod template;
+mod transport;
 
 pub use client::{
     AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, LaunchWrapper, Remote, RemoteOptions,
     RemoteTool, ToolNotice, check_address, end_with_parent,
 };
-pub use http::{Access, HttpError, HttpListener, HttpOptions, Principal, Token, TokenError};
-pub use library::{Entry, Library, LibraryError, Prompt, Source};
-pub use server::{Naming, Server, ServerOptions, StdioError};
-pub use template::Parameter;
+pub use server::{
+    Access, Entry, HttpError, HttpListener, HttpOptions, Library, LibraryError, Naming, Parameter, Principal, Prompt,
+    Server, ServerOptions, Source, StdioError,
+};
+pub use transport::{Token, TokenError};

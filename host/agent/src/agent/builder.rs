@@ -10,11 +10,11 @@ use super::events::Tap;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
 use super::wait::CancelHandle;
-use crate::approver::Approver;
-use crate::budget::TenantFuel;
 use crate::clock::{Clock, SystemClock};
-use crate::driver::Driver;
+use crate::drivers::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
+use crate::pipeline::approver::Approver;
+use crate::session::budget::TenantFuel;
 use crate::session::{Session, SessionConfig};
 
 /// A builder of an [`Agent`], made by [`Agent::builder`].

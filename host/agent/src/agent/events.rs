@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::chat::Delta;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use tokio::sync::mpsc;
-
-use crate::driver::DecisionFault;
 
 /// An event of a loop.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,79 +31,17 @@ pub enum AgentEvent {
     },
 }
 
-/// The kind of an [`AgentEvent`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EventName {
-    /// A session began.
-    SessionStarted,
-    /// A user message arrived.
-    UserMessage,
-    /// A request is about to be sent to the model.
-    InferenceRequestStarted,
-    /// The model has answered.
-    InferenceResponseReceived,
-    /// The model gave no answer.
-    InferenceFailed,
-    /// No decision was found in the model's replies.
-    DecisionExtractionFailed,
-    /// The model's decision is not a valid one.
-    ValidationFailed,
-    /// A call was allowed, changed or denied.
-    Verdict,
-    /// A call passed every check and started.
-    ToolCallStarted,
-    /// A running call reported a partial result.
-    ToolCallPartial,
-    /// A call ran and ended, with or without an error.
-    ToolCallCompleted,
-    /// The result of a call is ready in the form that the model receives.
-    ToolCallResult,
-    /// A call was refused before it ran.
-    ToolCallRejected,
-    /// Knowledge was read.
-    KnowledgeUsed,
-    /// A step ended.
-    StepFinished,
-    /// A session ended.
-    SessionFinished,
-    /// A piece of an answer arrived.
-    Delta,
-    /// A warning for the operator.
-    Warning,
-}
-
-impl AgentEvent {
-    /// Returns the kind of the event.
-    #[must_use]
-    pub fn name(&self) -> EventName {
-        match self {
-            Self::Record(record) => event_name(record),
-            Self::Delta { .. } => EventName::Delta,
-            Self::Warning { .. } => EventName::Warning,
-        }
-    }
-}
-
-fn event_name(record: &Record) -> EventName {
+/// Returns whether a record tells a person who watches a stream of calls something: a call that started, one that
+/// ended (it failed unless its status is `ok`), or one that was refused.
+///
+/// Refusals because a tool does not exist or is not allowed are left out: only the model gets that error.
+#[must_use]
+pub fn is_streamed(record: &Record) -> bool {
+    let silent = [ErrorKind::UnknownTool, ErrorKind::NotAllowed].map(ErrorKind::as_str);
     match record.kind {
-        RecordKind::SessionStarted => EventName::SessionStarted,
-        RecordKind::UserMessage => EventName::UserMessage,
-        RecordKind::ModelAsked => EventName::InferenceRequestStarted,
-        RecordKind::ModelAnswered => EventName::InferenceResponseReceived,
-        RecordKind::ModelFailed => EventName::InferenceFailed,
-        RecordKind::DecisionFailed if record.status.as_deref() == Some(DecisionFault::Validation.as_str()) => {
-            EventName::ValidationFailed
-        }
-        RecordKind::DecisionFailed => EventName::DecisionExtractionFailed,
-        RecordKind::Verdict => EventName::Verdict,
-        RecordKind::ToolStarted => EventName::ToolCallStarted,
-        RecordKind::ToolPartial => EventName::ToolCallPartial,
-        RecordKind::ToolFinished => EventName::ToolCallCompleted,
-        RecordKind::ToolResult => EventName::ToolCallResult,
-        RecordKind::ToolRejected => EventName::ToolCallRejected,
-        RecordKind::KnowledgeUsed => EventName::KnowledgeUsed,
-        RecordKind::StepFinished => EventName::StepFinished,
-        RecordKind::SessionFinished => EventName::SessionFinished,
+        RecordKind::ToolStarted | RecordKind::ToolFinished => true,
+        RecordKind::ToolRejected => !silent.contains(&record.status.as_deref().unwrap_or_default()),
+        _ => false,
     }
 }
 
@@ -112,7 +49,7 @@ type Callback = Box<dyn Fn(&AgentEvent) + Send + Sync>;
 
 /// A receiver of events, and the events that it receives.
 enum Subscriber {
-    Callback { only: Option<EventName>, callback: Callback },
+    Callback(Callback),
     Channel { sender: mpsc::Sender<Arc<AgentEvent>>, lost: Arc<AtomicU64> },
 }
 
@@ -141,12 +78,15 @@ impl Tap {
 
     /// Calls `callback` with every event, inside the loop. It must not block, panic or subscribe to this tap.
     pub fn wiretap(&self, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
-        self.add(Subscriber::Callback { only: None, callback: Box::new(callback) });
+        self.add(Subscriber::Callback(Box::new(callback)));
     }
 
-    /// Like [`Tap::wiretap`], with events of this name only.
-    pub fn on_event(&self, name: EventName, callback: impl Fn(&AgentEvent) + Send + Sync + 'static) {
-        self.add(Subscriber::Callback { only: Some(name), callback: Box::new(callback) });
+    /// Like [`Tap::wiretap`], with records of this kind only.
+    pub fn on_record(&self, kind: RecordKind, callback: impl Fn(&Record) + Send + Sync + 'static) {
+        self.wiretap(move |event| match event {
+            AgentEvent::Record(record) if record.kind == kind => callback(record),
+            _ => {}
+        });
     }
 
     /// Subscribes to every event, through a channel with room for `capacity` (at least 1) of them.
@@ -176,11 +116,7 @@ impl Tap {
         let mut has_closed = false;
         for subscriber in self.subscribers.read().unwrap_or_else(PoisonError::into_inner).iter() {
             match subscriber {
-                Subscriber::Callback { only, callback } => {
-                    if only.is_none_or(|name| name == event.name()) {
-                        callback(&event);
-                    }
-                }
+                Subscriber::Callback(callback) => callback(&event),
                 Subscriber::Channel { sender, lost } => match sender.try_send(Arc::clone(&event)) {
                     Ok(()) => {}
                     Err(mpsc::error::TrySendError::Full(_)) => {

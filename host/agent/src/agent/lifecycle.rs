@@ -10,7 +10,7 @@ use super::builder::new_session_id;
 use super::outcome::ResetError;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
-use crate::transcript::Ending;
+use crate::session::transcript::Ending;
 
 impl Agent {
     /// Returns the tools that the model may call now.

@@ -12,7 +12,7 @@ mod writing_time;
 
 pub use crate::clock::{Clock, SystemClock};
 pub use builder::{BuildError, LoopBuilder};
-pub use events::{AgentEvent, EventName, Subscription, Tap};
+pub use events::{AgentEvent, Subscription, Tap, is_streamed};
 pub use outcome::{Outcome, ResetError, RunError};
 pub use run::{Agent, Iteration};
 pub use wait::CancelHandle;

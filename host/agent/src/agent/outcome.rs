@@ -6,7 +6,7 @@ use fumehood_core::record::RecordError;
 
 use super::builder::BuildError;
 use crate::session::StepError;
-use crate::transcript::{Ending, Run};
+use crate::session::transcript::{Ending, Run};
 
 /// The outcome of a run.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::execution::ToolExecution;
-use crate::transcript::{Ending, Run, Step, StepKind};
+use crate::session::transcript::{Ending, Run, Step, StepKind};
 
 /// Returns the size of a message in bytes: its text, and the names and arguments of its calls.
 fn message_bytes(message: &Message) -> usize {

@@ -19,13 +19,13 @@ use super::outcome::{Outcome, RunError};
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::wait::{AnswerSink, CancelHandle, WaitOutcome, wait_for_wall_time, wait_for_writing_time, wait_until};
 use super::writing_time::{TimedSink, WritingTime};
-use crate::approver::{Answer, Approver, Question};
-use crate::budget::{BudgetKind, TenantFuel};
 use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
+use crate::pipeline::approver::{Answer, Approver, Question};
+use crate::session::budget::{BudgetKind, TenantFuel};
+use crate::session::transcript::Step;
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
-use crate::transcript::Step;
 
 /// A conversation: a model, a driver, an executor, and a session that continues from message to message.
 pub struct Agent {

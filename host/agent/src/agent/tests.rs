@@ -10,13 +10,14 @@ use fumehood_core::record::{Durability, NullRecorder, Record, RecordError, Recor
 use fumehood_core::time::Timestamp;
 use tokio::time::Instant;
 
-use super::{Agent, AgentEvent, BuildError, EventName, LoopBuilder, RunError, Tap};
-use crate::budget::{BudgetKind, TenantFuel};
+use super::{Agent, AgentEvent, BuildError, LoopBuilder, RunError, Tap};
+use crate::drivers::driver::DecisionFault;
 use crate::execution::Status;
 use crate::executor::{BatchOutcome, Scope, ToolExecutor};
+use crate::session::budget::{BudgetKind, TenantFuel};
 use crate::session::tests::world::{Plain, call, calls, execution, session, spec};
+use crate::session::transcript::Ending;
 use crate::session::{SessionConfig, replay};
-use crate::transcript::Ending;
 
 mod time;
 
@@ -160,25 +161,33 @@ fn makes_records_for_a_recorder_or_a_subscriber() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wiretap_sees_every_event_and_on_event_only_its_own() {
+async fn a_wiretap_sees_every_event_and_on_record_only_its_own() {
     let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
     let mut agent = agent(script(SOON, vec![Response::text("VALIDATION:")]), &tools, &memory).build().unwrap();
     let (all, some) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let (into, into_some) = (all.clone(), some.clone());
-    agent.tap().wiretap(move |event| into.lock().unwrap().push(event.name()));
-    let name = ValidationFailed;
-    agent.tap().on_event(name, move |event| into_some.lock().unwrap().push(event.name()));
+    agent.tap().wiretap(move |event| into.lock().unwrap().push(name(event)));
+    agent.tap().on_record(RecordKind::DecisionFailed, move |record| into_some.lock().unwrap().push(record.clone()));
     let mut slow = agent.tap().subscribe(2);
     agent.run("one").await.unwrap();
-    use EventName::*;
-    let started = [SessionStarted, UserMessage, InferenceRequestStarted, Delta];
-    let expected = [&started[..], &[InferenceResponseReceived, ValidationFailed, StepFinished]].concat();
+    let started = ["session_started", "user_message", "model_asked", "delta"];
+    let expected = [&started[..], &["model_answered", "decision_failed", "step_finished"]].concat();
     assert_eq!(*all.lock().unwrap(), expected);
-    assert_eq!(*some.lock().unwrap(), [ValidationFailed]);
+    let failed = some.lock().unwrap();
+    assert_eq!((failed.len(), failed[0].kind), (1, RecordKind::DecisionFailed));
+    assert_eq!(failed[0].status.as_deref(), Some(DecisionFault::Validation.as_str()));
     // A slow subscriber loses the events that do not fit, and can read their number.
-    assert_eq!(slow.try_next().map(|event| event.name()), Some(SessionStarted));
-    assert_eq!((slow.try_next().map(|event| event.name()), slow.lost_events()), (Some(UserMessage), 5));
+    assert_eq!(slow.try_next().map(|event| name(&event)), Some("session_started"));
+    assert_eq!((slow.try_next().map(|event| name(&event)), slow.lost_events()), (Some("user_message"), 5));
     assert_eq!(slow.try_next(), None);
+}
+
+fn name(event: &AgentEvent) -> &'static str {
+    match event {
+        AgentEvent::Record(record) => record.kind.as_str(),
+        AgentEvent::Delta { .. } => "delta",
+        AgentEvent::Warning { .. } => "warning",
+    }
 }
 
 #[tokio::test]
@@ -191,8 +200,8 @@ async fn what_the_executor_records_through_the_tap_is_an_event() {
         let record = factory.create(kind, None, Timestamp(0), serde_json::Value::Null);
         tap.record(record, Durability::Queued).await.unwrap();
     }
-    for name in [EventName::ToolCallStarted, EventName::ToolCallCompleted] {
-        assert_eq!(events.next().await.unwrap().name(), name);
+    for kind in ["tool_started", "tool_finished"] {
+        assert_eq!(name(&events.next().await.unwrap()), kind);
     }
     assert_eq!(memory.kinds(), ["tool_started", "tool_finished"]);
 }
@@ -218,11 +227,13 @@ async fn a_warning_says_that_tools_were_left_out() {
     let mut agent = agent(model, &tools, &memory).build().unwrap();
     let warnings = Arc::new(Mutex::new(Vec::new()));
     let into = warnings.clone();
-    agent.tap().on_event(EventName::Warning, move |event| into.lock().unwrap().push(event.clone()));
+    agent.tap().wiretap(move |event| {
+        if let AgentEvent::Warning { message, .. } = event {
+            into.lock().unwrap().push(message.clone());
+        }
+    });
     assert_eq!(agent.run("one").await.unwrap().text(), "done");
-    assert!(
-        matches!(&warnings.lock().unwrap()[..], [AgentEvent::Warning { message, .. }] if message.contains("no tools"))
-    );
+    assert!(matches!(&warnings.lock().unwrap()[..], [message] if message.contains("no tools")));
 }
 
 #[tokio::test(start_paused = true)]

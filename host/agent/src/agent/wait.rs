@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::events::{AgentEvent, Tap};
 use super::writing_time::WritingTime;
-use crate::budget::BudgetKind;
+use crate::session::budget::BudgetKind;
 
 /// A handle that cancels the current run or, if there is none, the next one. Clones share their state.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
-//! Memory of an agent: notes that it writes, and summaries of the calls that it made.
+//! Memory of an agent: notes that it writes, summaries of the calls that it made, and texts that it reads on demand.
 
 mod episodes;
+pub mod knowledge;
 mod notes;
 mod tools;
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::chat::Usage;
 
+use super::allowlist::EffectiveAllowlist;
 use super::config::PipelineConfig;
-use crate::allowlist::EffectiveAllowlist;
 use crate::executor::Scope;
 
 /// A batch of calls within one scope.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 
+use super::allowlist::{Allowlists, DefaultAllowlist};
+use super::approver::Approver;
 use super::config::{IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
 use super::executor::Pipeline;
-use crate::allowlist::{Allowlists, DefaultAllowlist};
-use crate::approver::Approver;
+use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
+use super::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::clock::{Clock, SystemClock};
-use crate::guardrail::{Judge, JudgePolicy, Rule, Rules};
-use crate::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::memory::{self, Episodes};
 use crate::registry::{BuiltIns, Policy, ToolRegistry};
 

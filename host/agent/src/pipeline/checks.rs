@@ -11,13 +11,13 @@ use fumehood_core::tool::{InvalidCall, Stop, ValidatedCall};
 use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, not_allowed, printable_name, schema_mismatch, unauthorized, unknown_tool};
+use super::approver::{Answer, Question};
 use super::dispatch::Dispatch;
-use crate::approver::{Answer, Question};
+use super::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::Status;
-use crate::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
+use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::registry::{Policy, RegisteredTool};
-use crate::retry::{Fault, Remedy, escalate};
 
 /// A call that passed every check and may run.
 pub(super) struct AuthorizedCall {

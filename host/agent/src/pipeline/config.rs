@@ -11,12 +11,12 @@ use fumehood_core::call::result::CallResult;
 use fumehood_core::record::{Durability, Recorder};
 use serde_json::Value;
 
-use crate::allowlist::Allowlists;
-use crate::approver::Approver;
+use super::allowlist::Allowlists;
+use super::approver::Approver;
+use super::guardrail::{Judge, JudgePolicy, Rules};
+use super::hook::{AfterHooks, BeforeHooks};
 use crate::clock::Clock;
 use crate::executor::Scope;
-use crate::guardrail::{Judge, JudgePolicy, Rules};
-use crate::hook::{AfterHooks, BeforeHooks};
 use crate::memory::Episodes;
 use crate::registry::{Policy, RegisteredTool, ToolRegistry};
 use crate::truncate::DEFAULT_RESULT_BYTES;

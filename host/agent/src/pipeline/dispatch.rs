@@ -7,6 +7,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
+use fumehood_core::persistence::Persistence;
 use fumehood_core::record::RecordKind;
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::Stop;
@@ -20,9 +21,8 @@ use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
-use crate::persistence::Persistence;
 use crate::registry::Purpose;
-use crate::retry::{Fault, Remedy, escalate};
+use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::truncate::{truncate_result, truncate_text};
 
 /// Maximum bytes of the arguments of a refused call that are recorded.

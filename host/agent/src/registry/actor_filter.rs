@@ -10,7 +10,7 @@ use fumehood_core::call::result::CallResult;
 use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use tokio::sync::watch;
 
-use crate::identity::{ActorArguments, IdentityError};
+use super::identity::{ActorArguments, IdentityError};
 
 /// The tools of a provider, except those with an argument that the operator forbids. Tools that are withheld stay,
 /// because a model sees none of their arguments.

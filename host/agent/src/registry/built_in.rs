@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::identity::{ActorArguments, IdentityError};
 use super::policy::Policy;
-use crate::identity::{ActorArguments, IdentityError};
 
 /// The purpose of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 mod actor_filter;
 mod built_in;
 mod built_ins;
+pub mod identity;
 mod policy;
+pub mod retry;
 mod tool_registry;
 
 pub use actor_filter::ActorFilter;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::persistence::Persistence;
-use crate::retry::{Fault, Recovery, Remedy};
+use fumehood_core::persistence::Persistence;
+
+use super::retry::{Fault, Recovery, Remedy};
 
 /// Settings for the calls of a tool.
 ///
@@ -52,7 +53,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retry::RetryPolicy;
+    use crate::registry::retry::RetryPolicy;
 
     #[test]
     fn the_tool_goes_before_the_agent_and_the_agent_before_the_default() {

@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use fumehood_core::chat::{Response, ToolIntent};
 use fumehood_core::time::Timestamp;
 
+use super::breaker::CIRCUIT_OPEN_MESSAGE;
+use super::budget::BudgetKind;
 use super::config::OnRepetition;
 use super::input::Action;
 use super::machine::{Session, StepEnd, Waiting};
 use super::synthetic::{self, Reason};
-use crate::breaker::CIRCUIT_OPEN_MESSAGE;
-use crate::budget::BudgetKind;
+use super::transcript::{Ending, PhaseKind, StepKind};
 use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
-use crate::transcript::{Ending, PhaseKind, StepKind};
 
 /// A reply with calls that have not ended.
 pub(super) struct Pending {

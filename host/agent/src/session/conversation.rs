@@ -11,9 +11,9 @@ use std::time::Duration;
 use fumehood_core::chat::Message;
 use fumehood_core::time::Timestamp;
 
-use crate::driver::Driver;
+use super::transcript::{Ending, Run, Step, StepKind, Transcript};
+use crate::drivers::driver::Driver;
 use crate::execution::{Status, ToolExecution};
-use crate::transcript::{Ending, Run, Step, StepKind, Transcript};
 
 /// Builds the messages at the start of a run: the system prompt, the earlier runs, and the user message of this one.
 pub(super) fn build_conversation(

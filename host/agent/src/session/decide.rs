@@ -6,8 +6,8 @@ use fumehood_core::time::Timestamp;
 use super::input::Action;
 use super::machine::{Session, StepEnd};
 use super::synthetic;
-use crate::driver::{Decision, DecisionError, DecisionFault};
-use crate::transcript::{Ending, StepKind};
+use super::transcript::{Ending, StepKind};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault};
 
 impl Session {
     pub(super) fn handle_response(&mut self, final_answer: bool, response: Response, now: Timestamp) -> Action {

@@ -7,9 +7,9 @@ use fumehood_core::chat::{ModelError, Request, Response, ToolIntent, ToolSpec};
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::budget::BudgetKind;
+use super::budget::BudgetKind;
+use super::transcript::Ending;
 use crate::executor::BatchOutcome;
-use crate::transcript::Ending;
 
 /// An input of a session: an event that just happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]

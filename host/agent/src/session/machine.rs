@@ -8,15 +8,15 @@ use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolChoice, Too
 use fumehood_core::time::Timestamp;
 
 use super::batch::Pending;
+use super::breaker::Breaker;
+use super::budget::{BudgetKind, BudgetUsage};
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
 use super::input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 use super::repetition::RepetitionCounter;
-use crate::breaker::Breaker;
-use crate::budget::{BudgetKind, BudgetUsage};
-use crate::driver::{Driver, ToolRuntime};
+use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
+use crate::drivers::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
-use crate::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 
 /// A session without I/O: a state machine with one driver and one transcript, which always waits for one kind of input.
 pub struct Session {

@@ -2,6 +2,8 @@
 //! always give the same actions.
 
 mod batch;
+pub mod breaker;
+pub mod budget;
 mod config;
 mod conversation;
 mod decide;
@@ -9,6 +11,7 @@ mod input;
 mod machine;
 mod repetition;
 mod synthetic;
+pub mod transcript;
 
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};

@@ -5,8 +5,8 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::time::Timestamp;
 
-use crate::budget::BudgetKind;
-use crate::driver::DecisionError;
+use super::budget::BudgetKind;
+use crate::drivers::driver::DecisionError;
 use crate::execution::{Status, ToolExecution};
 
 /// The result of a call beyond the limit on calls for one user message.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use reqwest::Url;
 
-use crate::http::Token;
+use crate::transport::Token;
 
 /// The endpoint of a server.
 #[derive(Debug, Clone)]
@@ -44,17 +44,6 @@ pub struct LaunchWrapper {
     pub program: PathBuf,
     /// The arguments before the command line.
     pub arguments: Vec<String>,
-}
-
-impl Endpoint {
-    /// Returns the program or the URL, to be displayed.
-    #[must_use]
-    pub fn display_name(&self) -> String {
-        match self {
-            Self::Process(launch) => launch.program.display().to_string(),
-            Self::Http { url, .. } => url.clone(),
-        }
-    }
 }
 
 /// Errors returned by [`check_address`]. The URL is not repeated: it may contain a password.

@@ -19,8 +19,8 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use super::event_limit::EventLimit;
-use crate::bounds::{self, BoundsError};
-use crate::line_transport::parse_id;
+use crate::transport::bounds::{self, BoundsError};
+use crate::transport::line_transport::parse_id;
 
 /// Maximum size of the body of an error response, in bytes.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;

@@ -9,9 +9,8 @@ use fumehood_core::tool::ToolProvider;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use tokio::sync::watch;
 
-use super::catalogue::Catalogue;
-use super::catalogue::Naming;
-use crate::library::Library;
+use super::library::Library;
+use super::tools::{Catalogue, Naming};
 
 /// The identity and the limits of a server.
 #[derive(Debug, Clone)]

@@ -1,18 +1,22 @@
 //! The MCP server: one set of tools for any number of clients.
 
-mod call_tool_result;
-mod catalogue;
-mod instructions;
+mod http;
+mod library;
 mod logging;
 mod mcp_server;
 mod notifications;
+mod prompts;
 mod resources;
 mod sanitizer;
 mod session;
 mod standard_streams;
 mod stdio;
+mod template;
+mod tools;
 
-pub use catalogue::Naming;
+pub use self::http::{Access, HttpError, HttpListener, HttpOptions, Principal};
+pub use library::{Entry, Library, LibraryError, Prompt, Source};
 pub use mcp_server::{Server, ServerOptions};
-pub(crate) use session::Session;
 pub use stdio::StdioError;
+pub use template::Parameter;
+pub use tools::Naming;

@@ -1,20 +1,17 @@
-//! The methods of resources and prompts, served from the library.
+//! The methods of resources, served from the library.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use fumehood_core::text::sanitize::printable;
 use rmcp::model::{
-    ContentBlock, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResult, ListPromptsResult,
-    ListResourcesResult, PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource,
-    ResourceContents, Role,
+    ErrorCode, ErrorData, ListResourcesResult, PaginatedRequestParams, ReadResourceResult, Resource, ResourceContents,
 };
 use serde_json::json;
 
-use super::call_tool_result;
+use super::library::{Entry, Library};
 use super::sanitizer::Sanitizer;
-use crate::library::{self, Entry, Library, PromptError};
-use crate::template::Parameter;
+use super::tools::call_tool_result;
 
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "after:";
@@ -30,17 +27,6 @@ pub(crate) fn list_resources(
     let (entries, next_cursor) = paginate(library.entries(), request, size)?;
     let listed = entries.into_iter().map(to_resource).collect();
     Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(listed) })
-}
-
-/// Returns a page of `prompts/list`.
-pub(crate) fn list_prompts(
-    library: &Library,
-    request: Option<PaginatedRequestParams>,
-    size: usize,
-) -> Result<ListPromptsResult, ErrorData> {
-    let (prompts, next_cursor) = paginate(library.prompts(), request, size)?;
-    let listed = prompts.into_iter().map(to_prompt).collect();
-    Ok(ListPromptsResult { next_cursor, ..ListPromptsResult::with_all_items(listed) })
 }
 
 /// Reads the current contents of an entry, for `resources/read`.
@@ -61,46 +47,9 @@ pub(crate) async fn read_resource(library: &Library, uri: &str) -> Result<ReadRe
     Ok(result)
 }
 
-/// Renders a prompt with its arguments, for `prompts/get`. The entries that it refers to come before its text.
-pub(crate) async fn get_prompt(
-    library: &Library,
-    request: GetPromptRequestParams,
-) -> Result<GetPromptResult, ErrorData> {
-    let arguments = request.arguments.unwrap_or_default();
-    let (before, text) = library.render_prompt(&request.name, &arguments).await.map_err(|error| match error {
-        PromptError::Unknown => {
-            let message = format!(
-                "there is no prompt {}; `prompts/list` says which there are",
-                truncate_printable(&request.name)
-            );
-            ErrorData::invalid_params(message, None)
-        }
-        PromptError::Arguments(error) => ErrorData::invalid_params(printable(&error.to_string()).into_owned(), None),
-        PromptError::Unreadable(why) => unreadable_error(why),
-    })?;
-    let mut sanitizer = Sanitizer::default();
-    let attached = |(entry, bytes)| PromptMessage::new(Role::User, attachment(entry, bytes, &mut sanitizer));
-    let mut messages: Vec<PromptMessage> = before.into_iter().map(attached).collect();
-    messages.push(PromptMessage::new_text(Role::User, sanitizer.text(text.replace("\r\n", "\n"))));
-    let mut result = GetPromptResult::new(messages);
-    result.description = library.prompts().get(&request.name).and_then(|prompt| prompt.description.clone());
-    sanitizer.report(&mut result.meta);
-    Ok(result)
-}
-
-fn attachment(entry: &Entry, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> ContentBlock {
-    match call_tool_result::decode_text(&entry.mime_type, bytes, sanitizer) {
-        Ok(text) => {
-            let contents = ResourceContents::text(text, entry.uri.clone());
-            ContentBlock::resource(contents.with_mime_type(entry.mime_type.clone()))
-        }
-        Err(bytes) => call_tool_result::blob_block(&entry.mime_type, bytes, entry.uri.clone(), sanitizer),
-    }
-}
-
 /// Returns at most `size` values from the cursor on, and the cursor of the next page, which names the last key before
 /// it.
-fn paginate<T>(
+pub(super) fn paginate<T>(
     items: &BTreeMap<String, T>,
     request: Option<PaginatedRequestParams>,
     size: usize,
@@ -126,21 +75,10 @@ fn to_resource(entry: &Entry) -> Resource {
     resource
 }
 
-fn to_prompt(from: &library::Prompt) -> Prompt {
-    let argument = |it: &Parameter| {
-        PromptArgument::new(it.name.clone()).with_description(it.description.clone()).with_required(it.required)
-    };
-    let arguments: Vec<PromptArgument> = from.parameters.iter().map(argument).collect();
-    let arguments = (!arguments.is_empty()).then_some(arguments);
-    let mut prompt = Prompt::new(from.name.clone(), from.description.clone(), arguments);
-    prompt.title.clone_from(&from.title);
-    prompt
-}
-
-fn unreadable_error(why: String) -> ErrorData {
+pub(super) fn unreadable_error(why: String) -> ErrorData {
     ErrorData::new(ErrorCode::INTERNAL_ERROR, printable(&why).into_owned(), None)
 }
 
-fn truncate_printable(text: &str) -> String {
+pub(super) fn truncate_printable(text: &str) -> String {
     printable(text).chars().take(MAX_QUOTED_CHARS).collect()
 }

@@ -20,13 +20,14 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::call_tool_result;
+use super::library::Library;
 use super::logging;
 use super::mcp_server::Server;
 use super::notifications::{Notifier, Outbox};
+use super::prompts;
 use super::resources;
-use crate::library::Library;
-use crate::raw_arguments::RawArguments;
+use super::tools::call_tool_result;
+use crate::transport::raw_arguments::RawArguments;
 
 /// Maximum length of an unknown name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 130;
@@ -248,7 +249,7 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        resources::list_prompts(self.library_with_prompts("prompts/list")?, request, self.server.options().page)
+        prompts::list_prompts(self.library_with_prompts("prompts/list")?, request, self.server.options().page)
     }
 
     async fn get_prompt(
@@ -256,7 +257,7 @@ impl ServerHandler for Session {
         request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Ok(resources::get_prompt(self.library_with_prompts("prompts/get")?, request).await?.into())
+        Ok(prompts::get_prompt(self.library_with_prompts("prompts/get")?, request).await?.into())
     }
 }
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::mcp_server::Server;
 use super::session::Session;
 use super::standard_streams::standard_streams;
-use crate::line_transport::LineTransport;
+use crate::transport::line_transport::LineTransport;
 
 /// Errors of serving over streams.
 #[derive(Debug, thiserror::Error)]

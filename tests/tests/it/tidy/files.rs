@@ -14,8 +14,8 @@ const UNSAFE: &[&str] = &["host/runtime/src/cache/map.rs"];
 /// Files that may use the raw text of tools, servers and models: for digests, schemas, redaction and parsing, or for
 /// JSON that programs read.
 const RAW: &[&str] = &[
-    "host/agent/src/native/inline.rs",
-    "host/agent/src/react/decision.rs",
+    "host/agent/src/drivers/native/inline.rs",
+    "host/agent/src/drivers/react/decision.rs",
     "host/cli/src/commands/mcp/client.rs",
     "host/core/src/policy/approval.rs",
     "host/core/src/call/content.rs",

@@ -10,9 +10,9 @@ use fumehood_core::record::RecordKind;
 use tokio::time::Instant;
 
 use super::{Memory, SOON, Tools, agent, script};
-use crate::budget::BudgetKind;
+use crate::session::budget::BudgetKind;
 use crate::session::tests::world::calls;
-use crate::transcript::Ending;
+use crate::session::transcript::Ending;
 
 #[tokio::test(start_paused = true)]
 async fn a_runaway_stream_is_cut_and_a_slow_tool_is_not() {

@@ -6,8 +6,8 @@ use fumehood_core::chat::{Message, Response, Role};
 
 use super::world::{NOW, Plain, answers, call, calls, go_on, outcome, run, says, session, spec};
 use crate::execution::Status;
+use crate::session::transcript::{Ending, PhaseKind, StepKind};
 use crate::session::{Action, Input, Prompt, RecordedInput, Session, SessionConfig, StepError, replay};
-use crate::transcript::{Ending, PhaseKind, StepKind};
 
 fn texts(action: &Action) -> Vec<String> {
     let Action::AskModel(request) = action else { panic!("{action:?}") };

@@ -6,11 +6,11 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::chat::{ModelError, ModelFailure, Response, ToolChoice};
 
 use super::world::{NOW, answers, call, calls, execution, go_on, run, says, session};
-use crate::driver::DecisionFault;
+use crate::drivers::driver::DecisionFault;
 use crate::execution::Status;
 use crate::executor::{BatchEnd, BatchOutcome};
+use crate::session::transcript::{Ending, StepKind};
 use crate::session::{Action, Input, SessionConfig};
-use crate::transcript::{Ending, StepKind};
 
 fn fails(failure: ModelFailure, status: Option<u16>, message: &str) -> Input {
     let error = ModelError { status, ..ModelError::new(failure, message) };

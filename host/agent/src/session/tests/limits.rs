@@ -6,11 +6,11 @@ use std::time::Duration;
 use fumehood_core::chat::{Response, ToolChoice, Usage};
 
 use super::world::{NOW, Plain, answers, call, calls, go_on, outcome, run, says, session};
-use crate::budget::{Budget, BudgetKind};
 use crate::execution::Status;
 use crate::executor::BatchOutcome;
+use crate::session::budget::{Budget, BudgetKind};
+use crate::session::transcript::Ending;
 use crate::session::{Action, BUDGET_EXHAUSTED, Input, OnRepetition, Repetition, Session, SessionConfig};
-use crate::transcript::Ending;
 
 fn with(budget: Budget) -> Session {
     session(SessionConfig { budget, ..SessionConfig::default() })

@@ -6,9 +6,9 @@ use fumehood_core::chat::{ModelError, ModelFailure, Response, ToolIntent, Usage}
 use proptest::prelude::*;
 
 use super::world::{NOW, execution, says, session};
-use crate::budget::{Budget, BudgetKind};
 use crate::execution::Status;
 use crate::executor::{BatchEnd, BatchOutcome};
+use crate::session::budget::{Budget, BudgetKind};
 use crate::session::{Action, Input, SessionConfig};
 
 fn any_call() -> impl Strategy<Value = ToolIntent> {

@@ -9,7 +9,7 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::{Message, Reply, Request, Response, ToolIntent, ToolSpec};
 use fumehood_core::time::Timestamp;
 
-use crate::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::{Status, ToolExecution};
 use crate::executor::BatchOutcome;
 use crate::session::{Action, Input, Session, SessionConfig};

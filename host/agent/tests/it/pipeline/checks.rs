@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use fumehood_agent::agent::is_streamed;
 use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist, EnvelopeKey, Skill};
 use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::ToolExecutor as _;
 use fumehood_agent::memory::Episodes;
 use fumehood_agent::persistence::Persistence;
-use fumehood_agent::pipeline::{PipelineBuilder, PipelineError, StreamEvent};
+use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns, Policy};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
@@ -98,7 +99,7 @@ async fn nothing_is_coerced_and_nothing_undeclared_passes() {
     let rejected = stage.recorder.of_kind(RecordKind::ToolRejected);
     assert_eq!(rejected[0].body["arguments"], json!({"a": "1", "b": 2}));
     assert_eq!(rejected[0].body["status"], "rejected_schema");
-    assert_eq!(StreamEvent::from_record(&rejected[0]), Some(StreamEvent::ToolFailed));
+    assert!(is_streamed(&rejected[0]));
     assert!(stage.recorder.of_kind(RecordKind::ToolStarted).is_empty());
 }
 
@@ -217,16 +218,17 @@ async fn refusals_that_nobody_else_needs_to_know_are_not_streamed() {
     let stage = skilled();
     stage.call("echo", "{}").await;
     stage.call("nope", "{}").await;
-    assert!(
-        stage
-            .recorder
-            .of_kind(RecordKind::ToolRejected)
-            .iter()
-            .all(|record| StreamEvent::from_record(record).is_none())
-    );
+    let refused = stage.recorder.of_kind(RecordKind::ToolRejected);
+    assert_eq!(refused.len(), 2);
+    assert!(!refused.iter().any(is_streamed));
     stage.call("add", ADD).await;
-    let told: Vec<_> = stage.recorder.0.lock().unwrap().iter().filter_map(StreamEvent::from_record).collect();
-    assert_eq!(told, [StreamEvent::ToolStarted, StreamEvent::ToolFinished]);
+    let records = stage.recorder.0.lock().unwrap();
+    let streamed: Vec<_> = records.iter().filter(|record| is_streamed(record)).collect();
+    assert_eq!(
+        streamed.iter().map(|record| record.kind).collect::<Vec<_>>(),
+        [RecordKind::ToolStarted, RecordKind::ToolFinished]
+    );
+    assert_eq!(streamed[1].status.as_deref(), Some("ok"));
 }
 
 #[test]

@@ -1,0 +1,205 @@
+//! The driver of the batch protocol.
+
+use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
+
+use super::conversation::rebuild;
+use super::delta_filter::DeltaFilter;
+use super::event::{Event, merge_pieces};
+use super::parser::{Parser, ParserLimits};
+use super::prompt::system_prompt;
+use super::report::{ToolReport, render_results};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::execution::ToolExecution;
+use crate::names::resolve;
+
+/// The message to a model that made results up.
+const MADE_UP_RESULTS_MESSAGE: &str = "\
+    Error: The reply has <results>, and no <execute> to go with them. Only the system writes <results>. \
+    To call tools, write <execute> with a JSON array of calls; to answer, write plain text.";
+
+/// The message to a model whose reply is empty.
+const EMPTY_REPLY_MESSAGE: &str = "\
+    Error: The reply has neither an answer nor calls. To answer, write plain text outside all tags; \
+    to call tools, write <execute> with a JSON array of calls.";
+
+/// The driver of the batch protocol. Tools and results are text, so model and provider need no support for tools.
+///
+/// The defaults are:
+///
+/// - The limits are those of [`ParserLimits::default`].
+/// - A reply that cannot be read is retried at most twice in a row.
+#[derive(Debug, Clone)]
+pub struct BatchDriver {
+    limits: ParserLimits,
+    max_retries: u32,
+    /// The number of consecutive replies that were no decision.
+    failed_replies: u32,
+    tools: Vec<ToolSpec>,
+    prompt: String,
+}
+
+impl Default for BatchDriver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl BatchDriver {
+    /// Creates a driver with the defaults that [`BatchDriver`] lists.
+    #[must_use]
+    pub fn new() -> Self {
+        let (tools, prompt) = (Vec::new(), system_prompt(&[]));
+        Self { limits: ParserLimits::default(), max_retries: 2, failed_replies: 0, tools, prompt }
+    }
+
+    /// Sets the limits on a reply.
+    #[must_use]
+    pub fn limits(mut self, limits: ParserLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the maximum number of retries in a row after a reply that cannot be read. The default is 2; 0 disables
+    /// retries.
+    #[must_use]
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.max_retries = retries;
+        self
+    }
+
+    /// Returns the calls, with full names in place of names that are the last part of one.
+    fn calls(&self, parsed: &ParsedReply<'_>) -> Vec<ToolIntent> {
+        let mut calls = parsed.calls();
+        for call in &mut calls {
+            if let Some(tool) = resolve(&call.name, &self.tools) {
+                call.name.clone_from(&tool.name);
+            }
+        }
+        calls
+    }
+
+    fn retry_or_fail(&mut self, reply: &str, error: String) -> Decision {
+        if self.failed_replies >= self.max_retries {
+            self.failed_replies = 0;
+            return Decision::Failed(DecisionError { fault: DecisionFault::Extraction, message: error });
+        }
+        self.failed_replies = self.failed_replies.saturating_add(1);
+        // Some providers reject messages without text.
+        let message = (!reply.trim().is_empty()).then(|| Message::assistant(reply));
+        Decision::Again { messages: message.into_iter().chain([Message::user(error)]).collect() }
+    }
+}
+
+/// A parsed reply.
+struct ParsedReply<'a> {
+    events: Vec<Event>,
+    /// The reply up to the end of its calls.
+    consumed: &'a str,
+    is_closed: bool,
+}
+
+impl<'a> ParsedReply<'a> {
+    fn parse(reply: &'a str, limits: ParserLimits) -> Self {
+        let mut parser = Parser::new(limits);
+        let mut events = parser.push(reply);
+        events.extend(parser.finish());
+        let consumed = reply.get(..parser.consumed_bytes()).unwrap_or(reply);
+        Self { events: merge_pieces(events), consumed, is_closed: parser.is_closed() }
+    }
+
+    fn has_batch(&self) -> bool {
+        self.events.contains(&Event::Execute)
+    }
+
+    /// Returns the text for the user.
+    fn text(&self) -> String {
+        let text: String = self
+            .events
+            .iter()
+            .filter_map(|e| if let Event::Respond(t) = e { Some(t.as_str()) } else { None })
+            .collect();
+        text.trim().to_owned()
+    }
+
+    fn calls(&self) -> Vec<ToolIntent> {
+        self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call.clone()) } else { None }).collect()
+    }
+
+    /// Returns the reply for the history: without any text after the calls, and with an unclosed block closed, so that
+    /// the model does not repeat its own mistakes.
+    fn to_history(&self) -> String {
+        if self.has_batch() && !self.is_closed { rebuild(&self.events) } else { self.consumed.to_owned() }
+    }
+}
+
+impl Driver for BatchDriver {
+    fn bind(&mut self, runtime: ToolRuntime) {
+        self.prompt = system_prompt(&runtime.tools);
+        self.tools = runtime.tools;
+        self.failed_replies = 0;
+    }
+
+    /// Builds a request of the prompt, the conversation and the trace. It has no native tools.
+    fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
+        let system = Message::system(self.prompt.as_str());
+        let messages: Vec<_> = [&system].into_iter().chain(conversation).chain(trace).cloned().collect();
+        // Only the trace changes from step to step.
+        Request { cached_messages: conversation.len().saturating_add(1), messages, ..Request::default() }
+    }
+
+    /// Passes the text outside tags as text, and thoughts as thoughts.
+    fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
+        Box::new(DeltaFilter::new(sink, self.limits))
+    }
+
+    /// Reads the decision of a reply. Unknown tools and wrong arguments are left to the executor, which rejects each
+    /// call by itself.
+    fn decide(&mut self, response: &Response) -> Decision {
+        let reply = response.reply.text();
+        let parsed = ParsedReply::parse(reply, self.limits);
+        if parsed.has_batch() {
+            self.failed_replies = 0;
+            return Decision::Call { text: parsed.text(), calls: self.calls(&parsed), refused: Vec::new() };
+        }
+        if let Some(error) = parsed.events.iter().find_map(|e| if let Event::Malformed(m) = e { Some(m) } else { None })
+        {
+            return self.retry_or_fail(reply, error.clone());
+        }
+        if parsed.events.iter().any(|event| matches!(event, Event::Results(_))) {
+            return self.retry_or_fail(reply, MADE_UP_RESULTS_MESSAGE.to_owned());
+        }
+        let text = parsed.text();
+        if text.is_empty() {
+            return self.retry_or_fail(reply, EMPTY_REPLY_MESSAGE.to_owned());
+        }
+        self.failed_replies = 0;
+        Decision::Answer(text)
+    }
+
+    /// Returns the reply as it belongs in the history, and the results as a message of the user. The messages of a
+    /// single execution carry its id.
+    fn trace(&self, response: &Response, executions: &[ToolExecution]) -> Vec<Message> {
+        let parsed = ParsedReply::parse(response.reply.text(), self.limits);
+        let mut messages = vec![Message::assistant(parsed.to_history())];
+        if parsed.has_batch() || !executions.is_empty() {
+            messages.push(Message::user(format_results(executions)));
+        }
+        if let [only] = executions {
+            messages.iter_mut().for_each(|message| message.tool_execution_id = Some(only.id.clone()));
+        }
+        messages
+    }
+
+    fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
+        let reply = rebuild(&[Event::Call(execution.call.clone()), Event::Execute]);
+        let pair = [Message::assistant(reply), Message::user(format_results(std::slice::from_ref(execution)))];
+        pair.map(|message| Message { tool_execution_id: Some(execution.id.clone()), ..message }).into()
+    }
+}
+
+fn format_results(executions: &[ToolExecution]) -> String {
+    render_results(&executions.iter().map(ToolReport::from_execution).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! Drivers: the protocols between the loop and a model, behind one port.
+//!
+//! [`native`] is for models that call tools through their provider's own interface, [`react`] for any model that can
+//! write JSON, [`batch`] for models that call many tools at once in text, and [`scripted`] for tests.
+
+pub mod batch;
+pub mod driver;
+mod examples;
+pub mod native;
+pub mod react;
+pub mod recover;
+pub mod render;
+pub mod scripted;

@@ -1,0 +1,230 @@
+//! Conversion of a [`CallResult`] into the `tools/call` result of the protocol.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use fumehood_core::call::content::{Content, JsonText};
+use fumehood_core::call::result::{CallError, CallResult};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
+use serde_json::Value;
+
+use crate::server::sanitizer::Sanitizer;
+
+/// Key in `_meta` under which a failed result carries the whole [`CallError`], for programs.
+const ERROR_META_KEY: &str = "fumehood/error";
+/// MIME type of content whose own type is absent or malformed.
+const FALLBACK_MIME_TYPE: &str = "application/octet-stream";
+
+/// Converts the result of a call. `structured` is true if the client expects structured content, because the tool has
+/// an output schema.
+pub(crate) fn into_call_tool_result(result: CallResult, structured: bool) -> CallToolResult {
+    let CallResult { id, outcome, metadata, .. } = result;
+    let mut sanitizer = Sanitizer::default();
+    let mut answer = match outcome {
+        Ok(parts) => success_result(parts, &id, structured, &mut sanitizer),
+        Err(error) => error_result(&error),
+    };
+    sanitizer.at_least(metadata.sanitized);
+    sanitizer.report(&mut answer.meta);
+    answer
+}
+
+fn success_result(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sanitizer) -> CallToolResult {
+    let mut value = None;
+    let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
+        Content::Json { value: text } => {
+            let (text, read) = format_json(&text, structured && value.is_none(), sanitizer);
+            value = value.take().or(read);
+            ContentBlock::text(text)
+        }
+        other => content_block(other, call, at, sanitizer),
+    });
+    let mut answer = CallToolResult::success(blocks.collect());
+    answer.structured_content = value;
+    answer
+}
+
+/// Builds an error result with what a model needs to repair the call: the kind, the message, the hint. All of it is
+/// printable text already.
+fn error_result(error: &CallError) -> CallToolResult {
+    let mut text = format!("{}: {}", error.kind, error.message);
+    if let Some(hint) = &error.hint {
+        text.push_str(&format!("\n{hint}"));
+    }
+    if let Some(after) = error.retry_after {
+        text.push_str(&format!("\nIt is worth another try after {} ms.", after.as_millis()));
+    }
+    let mut answer = CallToolResult::error(vec![ContentBlock::text(text)]);
+    if let Ok(value) = serde_json::to_value(error) {
+        let mut meta = MetaObject::new();
+        meta.0.insert(ERROR_META_KEY.to_owned(), value);
+        answer.meta = Some(meta);
+    }
+    answer
+}
+
+/// Returns JSON of a tool as text, and as a value if `structured` is true. If nothing in it is hidden, the text is the
+/// tool's own.
+fn format_json(value: &JsonText, structured: bool, sanitizer: &mut Sanitizer) -> (String, Option<Value>) {
+    let is_plain = value.hidden_chars() == 0;
+    if is_plain && !structured {
+        return (value.to_sanitized().into_owned(), None);
+    }
+    // It was parsed once, so it parses again.
+    let Ok(read) = value.read::<Value>() else { return (value.to_sanitized().into_owned(), None) };
+    let clean = sanitizer.value(read);
+    sanitizer.at_least(value.hidden_chars());
+    let text = if is_plain { value.to_sanitized().into_owned() } else { clean.to_string() };
+    (text, structured.then_some(clean))
+}
+
+fn content_block(part: Content, call: &str, at: usize, sanitizer: &mut Sanitizer) -> ContentBlock {
+    match part {
+        Content::Text { text } => ContentBlock::text(sanitizer.untrusted(&text)),
+        Content::Json { value } => ContentBlock::text(format_json(&value, false, sanitizer).0),
+        Content::Blob { mime_type, data } => {
+            let mime_type = sanitizer.untrusted(&mime_type);
+            blob_block(&mime_type, data, format!("fumehood://{call}/{at}"), sanitizer)
+        }
+        Content::Link { uri, title, mime_type } => {
+            let title = title.map(|title| sanitizer.untrusted(&title));
+            let uri = sanitizer.uri(&uri);
+            let mut link = Resource::new(uri.clone(), title.clone().unwrap_or(uri));
+            link.title = title;
+            link.mime_type = mime_type.map(|mime| valid_mime_type(&sanitizer.untrusted(&mime)).to_owned());
+            ContentBlock::ResourceLink(link)
+        }
+    }
+}
+
+/// Returns bytes as the content type that clients expect for their MIME type: image, audio or embedded resource.
+pub(crate) fn blob_block(mime_type: &str, data: Vec<u8>, uri: String, sanitizer: &mut Sanitizer) -> ContentBlock {
+    let mime = valid_mime_type(mime_type);
+    match mime.split_once('/').map_or("", |(kind, _)| kind) {
+        "image" => ContentBlock::image(encode_base64(&data), mime),
+        "audio" => ContentBlock::audio(encode_base64(&data), mime),
+        "text" => match String::from_utf8(data) {
+            Ok(text) => embedded_resource(ResourceContents::text(sanitizer.text(text), uri), mime),
+            Err(bytes) => embedded_resource(ResourceContents::blob(encode_base64(bytes.as_bytes()), uri), mime),
+        },
+        _ => embedded_resource(ResourceContents::blob(encode_base64(&data), uri), mime),
+    }
+}
+
+/// Decodes bytes as UTF-8, with line feeds as line ends. Returns the bytes if the MIME type is that of an image, audio
+/// or video, or if they are not UTF-8.
+pub(crate) fn decode_text(mime_type: &str, bytes: Vec<u8>, sanitizer: &mut Sanitizer) -> Result<String, Vec<u8>> {
+    if ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind)) {
+        return Err(bytes);
+    }
+    String::from_utf8(bytes)
+        .map(|text| sanitizer.text(text.replace("\r\n", "\n")))
+        .map_err(std::string::FromUtf8Error::into_bytes)
+}
+
+/// Encodes bytes in base64 with padding, as the protocol carries them (RFC 4648, section 4).
+pub(crate) fn encode_base64(data: &[u8]) -> String {
+    BASE64_STANDARD.encode(data)
+}
+
+fn embedded_resource(contents: ResourceContents, mime: &str) -> ContentBlock {
+    ContentBlock::resource(contents.with_mime_type(mime))
+}
+
+/// Returns the text if it has the form of a MIME type, such as `image/png` or `text/plain; charset=utf-8`, and
+/// [`FALLBACK_MIME_TYPE`] otherwise.
+fn valid_mime_type(mime_type: &str) -> &str {
+    let token =
+        |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c));
+    let (essence, rest) = mime_type.split_once(';').unwrap_or((mime_type, ""));
+    let plain = rest.bytes().all(|c| c.is_ascii_graphic() || c == b' ');
+    match essence.trim_end().split_once('/') {
+        Some((kind, subtype)) if token(kind) && token(subtype) && plain => mime_type,
+        _ => FALLBACK_MIME_TYPE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fumehood_core::call::error_kind::ErrorKind;
+    use fumehood_core::call::result::Metadata;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(outcome: Result<Vec<Content>, CallError>, structured: bool, expected: Value) {
+        let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: Metadata::default() };
+        let mut found = serde_json::to_value(into_call_tool_result(result, structured)).unwrap();
+        found.as_object_mut().unwrap().remove("resultType");
+        assert_eq!(found, expected);
+    }
+
+    fn part(part: Content, expected: Value) {
+        check(Ok(vec![part]), false, json!({"content": [expected], "isError": false}));
+    }
+
+    #[test]
+    fn converts_every_kind_of_content() {
+        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
+        part(Content::text("hi"), json!({"type": "text", "text": "hi"}));
+        part(blob("image/png", &[0]), json!({"type": "image", "data": "AA==", "mimeType": "image/png"}));
+        part(blob("audio/wav", &[0]), json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"}));
+        let bytes = json!({"uri": "fumehood://1/0", "mimeType": "application/octet-stream", "blob": "AA=="});
+        part(blob("application/octet-stream", &[0]), json!({"type": "resource", "resource": bytes}));
+        part(blob("no type\n", &[0]), json!({"type": "resource", "resource": bytes}));
+        let text = json!({"uri": "fumehood://1/0", "mimeType": "text/csv", "text": "a,b"});
+        part(blob("text/csv", b"a,b"), json!({"type": "resource", "resource": text}));
+        let link = Content::Link { uri: "https://example.com/".into(), title: None, mime_type: None };
+        let plain = json!({"type": "resource_link", "uri": "https://example.com/", "name": "https://example.com/"});
+        part(link, plain);
+    }
+
+    #[test]
+    fn escapes_and_counts_hidden_characters() {
+        let hidden = |part: Content, structured: bool, count: u64, block: Value, structure: Option<Value>| {
+            let mut expected = json!({"content": [block], "isError": false, "_meta": {"fumehood/sanitized": count}});
+            if let Some(structure) = structure {
+                expected["structuredContent"] = structure;
+            }
+            check(Ok(vec![part]), structured, expected);
+        };
+        let text = |text: &str| json!({"type": "text", "text": text});
+        hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text("a\\u{1b}[2Jb\\u{2800}"), None);
+        let json = |text: &str| Content::json(text.to_owned()).unwrap();
+        let value = "{\"a\u{202e}\": \"\\u001b[1m\", \"b\": 2.50}";
+        let clean = json!({"a\\u{202e}": "\\u{1b}[1m", "b": 2.5});
+        hidden(json(value), true, 2, text(&clean.to_string()), Some(clean.clone()));
+        hidden(json(value), false, 2, text(&clean.to_string()), None);
+        let evil = || "e\u{e0041}".into();
+        let link = Content::Link { uri: "a:\u{200b}".into(), title: Some(evil()), mime_type: Some(evil()) };
+        let mime = "application/octet-stream";
+        let block = json!({"type": "resource_link", "uri": "a:%E2%80%8B", "name": "e\\u{e0041}", "title": "e\\u{e0041}",
+            "mimeType": mime});
+        hidden(link, false, 3, block, None);
+        let bytes = |mime: &str, key: &str, data: &str| json!({"type": "resource", "resource": {"uri": "fumehood://1/0", "mimeType": mime, key: data}});
+        let blob = |mime: &str, data: &[u8]| Content::Blob { mime_type: mime.into(), data: data.to_vec() };
+        hidden(blob("image/\u{1b}", &[0]), false, 1, bytes(mime, "blob", "AA=="), None);
+        hidden(blob("text/csv", "a\u{3164}".as_bytes()), false, 1, bytes("text/csv", "text", "a\\u{3164}"), None);
+    }
+
+    #[test]
+    fn structures_json_if_an_output_schema_was_listed() {
+        let value = || Ok(vec![Content::json(r#"{"a": 1}"#.to_owned()).unwrap()]);
+        let text = json!([{"type": "text", "text": "{\"a\": 1}"}]);
+        check(value(), false, json!({"content": text, "isError": false}));
+        check(value(), true, json!({"content": text, "isError": false, "structuredContent": {"a": 1}}));
+    }
+
+    #[test]
+    fn failures_include_hint_and_retry() {
+        let mut error = CallError::new(ErrorKind::Unavailable, "busy").with_hint("try again");
+        error.retry_after = Some(Duration::from_millis(50));
+        let text = "unavailable: busy\ntry again\nIt is worth another try after 50 ms.";
+        let meta = json!({"kind": "unavailable", "message": "busy", "hint": "try again", "retry_after_ms": 50.0});
+        let expected = json!({
+            "content": [{"type": "text", "text": text}], "isError": true, "_meta": {"fumehood/error": meta}
+        });
+        check(Err(error), true, expected);
+    }
+}

@@ -1,0 +1,8 @@
+//! The methods of tools: `tools/list` from a catalogue, and the results of `tools/call`.
+
+pub(super) mod call_tool_result;
+mod catalogue;
+mod instructions;
+
+pub(super) use catalogue::Catalogue;
+pub use catalogue::Naming;
