@@ -35,6 +35,7 @@ mod powers;
 mod real_model;
 mod supply_chain;
 mod surroundings;
+mod telemetry;
 mod tidy;
 mod untrusted_text;
 mod workspace_features;

@@ -13,9 +13,6 @@ use super::keywords::{ASSERTIONS, REFERENCES};
 use super::source::Source;
 use super::{Gate, GateLimits, bounds, keywords, preparation};
 
-/// Maximum number of members that a document gets room for before it is read.
-const MAX_EXPECTED_MEMBERS: usize = 64;
-
 /// Compiles `schema`. With `arguments`, the root must be an object and is closed.
 pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) -> Result<Gate, SchemaError> {
     bounds::check(schema, &limits)?;
@@ -44,9 +41,7 @@ pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) 
         // The meta-schema accepted it, and the location is lost because references have been renamed.
         SchemaError::Malformed { pointer: String::new(), given: format_value(schema) }
     })?;
-    let declared = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
-    let expected_members = declared.min(MAX_EXPECTED_MEMBERS);
-    Ok(Gate { validator, graph, patterns, costs, limits, expected_members })
+    Ok(Gate { validator, graph, patterns, costs, limits })
 }
 
 /// Checks the schema, as written, against the meta-schema.

@@ -142,9 +142,6 @@ pub struct Gate {
     patterns: Patterns,
     costs: Costs,
     limits: GateLimits,
-    /// Expected number of members of a document: that of the properties that the schema declares at its root, within
-    /// limits.
-    expected_members: usize,
 }
 
 impl Gate {
@@ -186,14 +183,13 @@ impl Gate {
     /// Like [`Gate::parse`]. Also returns whether the text is what [`to_compact_text`](super::json::to_compact_text) writes
     /// for the value; if unsure, false.
     pub(crate) fn parse_text(&self, text: &str) -> Result<(Value, bool), Violations> {
-        let members = self.expected_members;
-        let document = match strict::read(text, self.caps(), members) {
+        let document = match strict::read(text, self.caps()) {
             Some(document) => document,
             None => {
                 let locator = Locator::new(&self.graph, &self.patterns);
                 let unexplained = || Violations::one(json_hints::explain_strictness(text));
                 trace::explain_text(text, self.caps(), self.limits.violations, locator)?;
-                strict::read(text, self.relaxed_caps(), members).ok_or_else(unexplained)?
+                strict::read(text, self.relaxed_caps()).ok_or_else(unexplained)?
             }
         };
         self.validate(&document.value, document.extent)?;

@@ -41,18 +41,18 @@ pub(super) struct Document {
     pub(super) is_compact: bool,
 }
 
-/// Shortest member of an object with its comma, in bytes: `"":1,`.
-const MIN_MEMBER_BYTES: usize = 5;
+/// Maximum number of members that the outermost object gets room for in advance.
+const MAX_EXPECTED_MEMBERS: usize = 64;
 
-/// Parses a text. Returns `None` if it violates any rule. `members` is the expected number of members of the outermost
-/// object.
-pub(super) fn read(text: &str, caps: Caps, members: usize) -> Option<Document> {
+/// Parses a text. Returns `None` if it violates any rule.
+pub(super) fn read(text: &str, caps: Caps) -> Option<Document> {
     if text.len() > caps.text {
         return None;
     }
     let tally = Tally::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let members = members.min(text.len() / MIN_MEMBER_BYTES);
+    // As many members as there are commas: arguments are an object of plain values, and growing its table takes longer.
+    let members = memchr::memchr_iter(b',', text.as_bytes()).take(MAX_EXPECTED_MEMBERS).count() + 1;
     let value = StrictVisitor { caps, tally: &tally, depth: 0, members }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     // Integers are always exact; most documents have no other numbers and are not scanned a second time.
@@ -268,4 +268,41 @@ fn measure_into(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) ->
     };
     // Each value takes at least a byte and each string its own size: a lower bound of the document as text.
     fits && extent.text.saturating_add(extent.values) <= caps.text as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::schema::json::to_compact_text;
+
+    const CAPS: Caps = Caps { text: 1 << 16, string: 1 << 12, depth: 32, exact: true };
+
+    fn is_compact(text: &str) -> bool {
+        read(text, CAPS).unwrap().is_compact
+    }
+
+    #[test]
+    fn recognizes_compact_text() {
+        for text in
+            ["{}", "[]", r#"{"a":[1,-20,true,false,null,"\u{e9}"],"b":{"":0}}"#, "18446744073709551615", r#""""#]
+        {
+            assert!(is_compact(text), "{text}");
+        }
+        for text in [" {}", "[ ]", r#"{"a": 1}"#, r#"["\/"]"#, r#""\u0041""#, "1.5", "1e2", "-0", "[1,2]\n"] {
+            assert!(!is_compact(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn compact_text_is_what_the_host_would_write(
+            text in r#"[\[{]?("[a\\\\/n]{0,3}"|-?[0-9]{1,3}|true|null|[ ,:]|\[\]|\{"a": ?1\}){0,6}[\]}]?"#
+        ) {
+            if let Some(document) = read(&text, CAPS) && document.is_compact {
+                prop_assert_eq!(to_compact_text(&document.value), text);
+            }
+        }
+    }
 }
