@@ -285,9 +285,7 @@ mod tests {
 
     #[test]
     fn recognizes_compact_text() {
-        for text in
-            ["{}", "[]", r#"{"a":[1,-20,true,false,null,"\u{e9}"],"b":{"":0}}"#, "18446744073709551615", r#""""#]
-        {
+        for text in ["{}", "[]", r#"{"a":[1,-20,true,false,null,"é"],"b":{"":0}}"#, "18446744073709551615", r#""""#] {
             assert!(is_compact(text), "{text}");
         }
         for text in [" {}", "[ ]", r#"{"a": 1}"#, r#"["\/"]"#, r#""\u0041""#, "1.5", "1e2", "-0", "[1,2]\n"] {
