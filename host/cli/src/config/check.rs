@@ -12,7 +12,7 @@ use super::file::Config;
 use super::limits::{LimitsSection, MAX_MEMORY_BYTES};
 use super::powers::PowerFault;
 use super::secret::ValueSource;
-use super::server;
+use super::{registry, server};
 use super::text::TextSource;
 use super::tool::{ToolSection, fold_name};
 
@@ -29,6 +29,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_tools(&mut faults, config);
     check_unique_names(&mut faults, config);
     server::check(&mut faults, config);
+    registry::check(&mut faults, config);
     check_skills(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);

@@ -22,6 +22,7 @@ const STAR: &[(&str, &[&str])] = &[
             "fumehood-mcp",
             "fumehood-model",
             "fumehood-platform",
+            "fumehood-registry",
             "fumehood-runtime",
             "fumehood-storage",
         ],
