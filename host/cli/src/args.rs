@@ -20,8 +20,8 @@ use crate::render::FailureForm;
 
 pub(crate) use author::{Build, New, Test};
 pub(crate) use limits::{LimitArguments, name_limit_option};
-pub(crate) use operator::{Add, Store, Update};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
+pub(crate) use operator::{Add, Store, Update};
 pub(crate) use serve::{Http, Serve, ServeMcp};
 
 /// Name of the hidden command by which this program is its own compiler.
@@ -44,12 +44,12 @@ Node with ComponentizeJS, or a C compiler. FUMEHOOD_GUEST_RUSTC, FUMEHOOD_COMPON
 WASI_SDK_PATH name others than those that are found.";
 
 const ADD: &str = "\
-Nothing is downloaded that [registry] of the configuration refuses: by default, what no trusted key has signed. What is got is
-kept in a store, verified again whenever it is loaded, and needs no network any more.";
+Nothing is downloaded that [registry] of the configuration refuses: by default, what no trusted key
+has signed. What is got is kept in a store, verified again whenever it is loaded, and needs no network.";
 
 const AUDIT: &str = "\
-Exits with 3 if a component in use is revoked, or refused by [registry] for another reason. With --offline, registries are not
-asked for updates.";
+Exits with 3 if a component in use is revoked, or refused by [registry] for another reason. With
+--offline, registries are not asked for updates.";
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -47,7 +47,8 @@ pub(crate) fn policy(config: &Config) -> Result<Policy> {
     let section = &config.registry;
     let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[registry]: {error}"));
     let pattern = |text: &String| text.parse::<Pattern>().map_err(|error| wrong(&error));
-    let mut policy = Policy::new().signatures(section.signatures.into()).trusted_keys(keys(config, &section.trusted_keys)?);
+    let mut policy =
+        Policy::new().signatures(section.signatures.into()).trusted_keys(keys(config, &section.trusted_keys)?);
     for (names, trusted) in &section.trusted {
         policy = policy.trusted(pattern(names)?, keys(config, trusted)?);
     }
@@ -173,10 +174,7 @@ pub(crate) fn is_pinned(reference: &Reference) -> bool {
 }
 
 /// Verifies what is in the store, many components on several threads: each costs a signature and some reads.
-fn verify_stored(
-    source: &RegistrySource,
-    references: &[Reference],
-) -> Vec<Result<StoredComponent, FetchError>> {
+fn verify_stored(source: &RegistrySource, references: &[Reference]) -> Vec<Result<StoredComponent, FetchError>> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if references.len() < MIN_PARALLEL || threads < 2 {
         return references.iter().map(|reference| source.stored(reference)).collect();

@@ -192,9 +192,7 @@ impl Load {
             (None, Source::Path(path)) => Namespace::parse(&name_of_file(path)),
             (None, Source::Bytes(_)) => Namespace::parse(""),
             #[cfg(feature = "registry")]
-            (None, Source::Reference(reference, _)) => {
-                Namespace::parse(&default_component_name(reference))
-            }
+            (None, Source::Reference(reference, _)) => Namespace::parse(&default_component_name(reference)),
         };
         name.map_err(|reason| LoadError::Name { reason })
     }

@@ -24,7 +24,9 @@ pub enum LoadError {
     #[error("{0} is not a regular file; give the path of a component")]
     NotAFile(PathBuf),
     /// The bytes of the file have another digest than expected.
-    #[error("{path} was changed: its digest is {found}, and {expected} was expected; remove it, and get the component again")]
+    #[error(
+        "{path} was changed: its digest is {found}, and {expected} was expected; remove it, and get the component again"
+    )]
     Digest {
         /// The file.
         path: PathBuf,

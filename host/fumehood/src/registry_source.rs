@@ -154,7 +154,9 @@ pub fn default_component_name(reference: &Reference) -> String {
     let last = match reference {
         // Repositories may have dots, which are no file extensions.
         Reference::Oci(oci) => oci.repository().rsplit('/').next().unwrap_or_default().replace('.', "-"),
-        Reference::Url(url) => url.url().path_segments().and_then(|mut parts| parts.next_back()).unwrap_or("").to_owned(),
+        Reference::Url(url) => {
+            url.url().path_segments().and_then(|mut parts| parts.next_back()).unwrap_or("").to_owned()
+        }
         other => other.to_string(),
     };
     name_of_file(Path::new(&last))

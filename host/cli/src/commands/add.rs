@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::{Load, Namespace};
-use fumehood_registry::reference::{OciReference, Reference};
+use fumehood_registry::reference::{OciReference, Reference, ReferenceError};
 use fumehood_registry::signature::PublicKey;
 
 use super::approve;
@@ -39,7 +39,9 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
     }
     let changed = change.config()?;
     let Some(section) = changed.tools.get(name.as_str()) else {
-        return Err(UsageError(format!("`{name}` cannot be added to the configuration; write the lines yourself")).into());
+        return Err(
+            UsageError(format!("`{name}` cannot be added to the configuration; write the lines yourself")).into()
+        );
     };
     let stored = match &place {
         Reference::File(_) => None,
@@ -76,7 +78,18 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
 }
 
 fn parse_place(typed: &str) -> Result<Reference> {
-    Ok(typed.parse().map_err(|error: fumehood_registry::reference::ReferenceError| UsageError(error.to_string()))?)
+    let place: Reference = typed.parse().map_err(|error: ReferenceError| UsageError(error.to_string()))?;
+    match &place {
+        // A registry is never meant without saying so.
+        Reference::File(file) if !file.exists() => {
+            let message = format!(
+                "there is no file {}; expected oci://HOST/NAME:TAG, https://…#sha256=DIGEST, or a `.wasm` file",
+                file.display()
+            );
+            Err(UsageError(message).into())
+        }
+        _ => Ok(place),
+    }
 }
 
 /// Returns the name that was typed, or else that of the component, if the configuration does not have it yet.

@@ -139,7 +139,8 @@ async fn choose_candidates(
     version: Version,
 ) -> Result<Vec<Candidate>> {
     if approve.names.is_empty() {
-        let components = configured::all(config, lock, version).await?.into_iter().map(|it| Candidate::Component(Box::new(it)));
+        let components =
+            configured::all(config, lock, version).await?.into_iter().map(|it| Candidate::Component(Box::new(it)));
         let servers = servers::all(config)?.into_iter().map(|server| Candidate::Server(Box::new(server)));
         let candidates: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
         if candidates.is_empty() {

@@ -137,7 +137,9 @@ async fn row(
     {
         row.update = match client.resolve(oci).await {
             Ok(resolved) if resolved.reference.to_string() == row.place => None,
-            Ok(resolved) => Some(format!("{oci} is {} now; `fumehood update {name}` shows what changed", resolved.manifest)),
+            Ok(resolved) => {
+                Some(format!("{oci} is {} now; `fumehood update {name}` shows what changed", resolved.manifest))
+            }
             Err(error) => Some(format!("not known: {error}")),
         };
     }

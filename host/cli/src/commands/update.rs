@@ -27,14 +27,8 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
         render::note(&format!("{} has no component with a tag", config.origin.display()));
         return Ok(Exit::Ok);
     }
-    let review = args::Approve {
-        names,
-        yes: update.yes,
-        full: update.full,
-        check: update.dry_run,
-        revoke: false,
-        prune: false,
-    };
+    let review =
+        args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, revoke: false, prune: false };
     approve::review(arguments, &review, &config, Version::New).await
 }
 
@@ -51,5 +45,6 @@ fn check_name(config: &Config, name: &str) -> Result<String> {
         Ok(Place::Reference(_)) => "its reference has a digest; write another one into the configuration",
         _ => "it is a file; put a newer one in its place",
     };
-    Err(UsageError(format!("`{name}` cannot be updated: {reason}, and approve it with `fumehood approve {name}`")).into())
+    Err(UsageError(format!("`{name}` cannot be updated: {reason}, and approve it with `fumehood approve {name}`"))
+        .into())
 }

@@ -12,9 +12,9 @@ use super::file::Config;
 use super::limits::{LimitsSection, MAX_MEMORY_BYTES};
 use super::powers::PowerFault;
 use super::secret::ValueSource;
-use super::{registry, server};
 use super::text::TextSource;
 use super::tool::{ToolSection, fold_name};
+use super::{registry, server};
 
 /// Returns everything that is wrong with a configuration whose values are each well-formed.
 pub(crate) fn check(config: &Config) -> Vec<KeyFault> {

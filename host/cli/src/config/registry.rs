@@ -183,7 +183,10 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
             add(&["indexes", name], format!("the index `{name}` needs either `url` or `file`"));
         }
         if index.keys.is_empty() {
-            add(&["indexes", name, "keys"], format!("no key may sign the index `{name}`; add the key of its publisher"));
+            add(
+                &["indexes", name, "keys"],
+                format!("no key may sign the index `{name}`; add the key of its publisher"),
+            );
         }
     }
 }

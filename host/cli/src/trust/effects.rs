@@ -138,7 +138,9 @@ fn registry_effects(registry: &RegistrySection) -> Vec<String> {
     }
     lines.extend(registry.trusted_keys.iter().map(|it| format!("components that are signed with the key {}", key(it))));
     for (names, keys) in &registry.trusted {
-        lines.extend(keys.iter().map(|it| format!("components {} that are signed with the key {}", quote(names), key(it))));
+        lines.extend(
+            keys.iter().map(|it| format!("components {} that are signed with the key {}", quote(names), key(it))),
+        );
     }
     for (registry, mirrors) in &registry.mirrors {
         lines.push(format!("components of {} from {}", quote(registry), quote(&mirrors.join(", "))));

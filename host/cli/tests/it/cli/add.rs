@@ -1,8 +1,13 @@
 //! `fumehood add`: what comes from a registry is verified, shown, and pinned.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood::Lock;
+use fumehood::{Load, Lock, RegistrySource};
+use fumehood_registry::client::RegistryClient;
+use fumehood_registry::policy::Policy;
+use fumehood_registry::reference::OciReference;
+use fumehood_registry::store::Store;
 use fumehood_tests::contract::Described;
 
 use super::published::{KEY, OTHER_KEY, Registry, store_files, trusting_bench};
@@ -104,6 +109,12 @@ fn refuses_what_no_trusted_key_signed() {
     refuse("foreign", &["is signed with a key that is not trusted for it"]);
     assert_refused(&bench, &["add", &registry.reference("none"), "--yes"], 6, &["does not exist"]);
     assert_refused(&bench, &["--offline", "add", &registry.reference("none"), "--yes"], 6, &["is not in the store"]);
+    assert_refused(
+        &bench,
+        &["add", "ghcr.io/acme/greeter:1", "--yes"],
+        2,
+        &["there is no file", "oci://HOST/NAME:TAG"],
+    );
     assert_refused(&bench, &["add", "oci://here", "--yes"], 2, &["names no registry; expected oci://HOST"]);
     assert_refused(&bench, &["add", "https://example.com/a.wasm", "--yes"], 2, &["pins no bytes"]);
     // The policy may be weaker, and says so.
@@ -191,6 +202,31 @@ fn refuses_what_was_tampered_with_here() {
 }
 
 #[test]
+fn embedders_load_by_reference() {
+    let Some(registry) = Registry::start() else { return };
+    registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    let folder = tempfile::tempdir().unwrap();
+    let store = || Store::open(folder.path().join("store")).unwrap();
+    let policy = || Policy::new().trusted_keys([KEY.public().clone()]);
+    let reference: OciReference = registry.reference("1.0").parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let host = fumehood::Host::builder().build().unwrap();
+        let offline = Arc::new(RegistrySource::new(store(), policy()));
+        let missing = host.load(Load::reference(reference.clone(), offline.clone())).await.unwrap_err();
+        assert!(matches!(missing, fumehood::LoadError::Fetch { .. }), "{missing}");
+        let online = RegistrySource::new(store(), policy()).client(RegistryClient::builder().build().unwrap());
+        host.load(Load::reference(reference.clone(), Arc::new(online))).await.unwrap();
+        let called = host.call(fumehood::Call::new("greeter__read", serde_json::json!({}))).await;
+        assert_eq!(called.text().as_deref(), Some("hello"));
+        host.reload(Load::reference(reference.clone(), offline).named("greeter")).await.unwrap();
+        let nobody = Arc::new(RegistrySource::new(store(), Policy::new()));
+        let refused = host.reload(Load::reference(reference, nobody)).await.unwrap_err();
+        assert!(std::error::Error::source(&refused).unwrap().to_string().contains("no key is trusted"), "{refused}");
+    });
+}
+
+#[test]
 fn adds_a_file_below_the_configuration() {
     let bench = Workbench::new();
     bench.example("calculator");
@@ -224,7 +260,12 @@ fn a_killed_add_leaves_nothing_half_written() {
     let (mut completed, mut approved) = (0, 0);
     for kill in 0..KILLS {
         reset();
-        let mut running = bench.command(&arguments).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut running = bench
+            .command(&arguments)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
         // Beyond the end, since the next run may take longer than the first.
         std::thread::sleep(whole * kill / KILLS * 5 / 4 + Duration::from_micros(u64::from(kill % 7) * 300));
         let _ = running.kill();

@@ -47,8 +47,7 @@ impl Registry {
         );
         let path = folder.path().join("config.yml");
         std::fs::write(&path, configuration).unwrap();
-        let started =
-            Command::new(PROGRAM).arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let started = Command::new(PROGRAM).arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let Ok(program) = started else {
             println!("SKIPPED: {PROGRAM} is not installed");
             return None;
