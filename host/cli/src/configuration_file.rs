@@ -175,17 +175,17 @@ mod tests {
         );
         check(
             Some("# Ours.\n[tools.notes] # by hand\ncomponent = 'notes.wasm'\n\n[log]\noff = true # for now\n"),
-            expect![[r#"
-            # Ours.
-            [tools.notes] # by hand
-            component = 'notes.wasm'
+            expect![[r##"
+                # Ours.
+                [tools.notes] # by hand
+                component = 'notes.wasm'
 
-            [log]
-            off = true # for now
+                [tools.greeter]
+                reference = "oci://ghcr.io/acme/greeter:1.0"
 
-            [tools.greeter]
-            reference = "oci://ghcr.io/acme/greeter:1.0"
-        "#]],
+                [log]
+                off = true # for now
+            "##]],
         );
         check(
             Some("tools = { notes = { component = 'notes.wasm' } }\n"),

@@ -42,6 +42,7 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
 }
 
+/// Returns the default folder for compiled code.
 pub(crate) fn default_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
 }
