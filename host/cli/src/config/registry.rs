@@ -20,10 +20,10 @@ use super::tool::{ApprovalRule, ToolSection};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SignatureRule {
-    /// What no trusted key signed is refused.
+    /// Components that no trusted key signed are refused.
     #[default]
     Required,
-    /// It is used, and the reason is shown.
+    /// They are used, and the reason is shown.
     Warn,
     /// Signatures are not looked at.
     Off,
