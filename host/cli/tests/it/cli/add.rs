@@ -202,6 +202,22 @@ fn refuses_what_was_tampered_with_here() {
 }
 
 #[test]
+fn a_model_and_a_client_are_given_components_by_reference() {
+    let Some(registry) = Registry::start() else { return };
+    registry.publish("1.0", &[Described::new("read")], Some(&KEY));
+    let bench = trusting_bench();
+    bench.put("script.jsonl", "{\"calls\": [{\"name\": \"hello__read\", \"arguments\": {}}]}\n{\"text\": \"Done.\"}\n");
+    let reference = registry.reference("1.0");
+    let tool = format!("hello={reference}");
+    let ran = assert_ok(bench.run(&["run", "Greet.", "--tool", &tool, "--script", "script.jsonl"]));
+    assert!(ran.stdout.contains("Done.") && ran.stderr.contains("✓ hello__read"), "{ran:?}");
+    // Its input ends at once.
+    let served = assert_ok(bench.run(&["--offline", "serve", "mcp", &reference]));
+    assert!(served.stderr.contains("serving 1 tools"), "{served:?}");
+    assert_refused(&Workbench::new(), &["call", &reference, "read"], 3, &["no key is trusted for"]);
+}
+
+#[test]
 fn embedders_load_by_reference() {
     let Some(registry) = Registry::start() else { return };
     registry.publish("1.0", &[Described::new("read")], Some(&KEY));

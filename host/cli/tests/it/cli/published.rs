@@ -68,16 +68,8 @@ impl Registry {
 
     /// Publishes a component under [`Self::reference`] that describes these tools and answers `hello`.
     pub(crate) fn publish(&self, tag: &str, tools: &[Described], key: Option<&SigningKey>) -> Published {
-        self.publish_to(&self.reference(tag), tools, key)
-    }
-
-    pub(crate) fn publish_as(&self, name: &str, tools: &[Described], key: Option<&SigningKey>) -> Published {
-        self.publish_to(&format!("oci://{}/acme/{name}:1", self.host), tools, key)
-    }
-
-    fn publish_to(&self, reference: &str, tools: &[Described], key: Option<&SigningKey>) -> Published {
         let component = fumehood_tests::answering(tools, Answer::Text(b"hello")).unwrap();
-        let reference = reference.parse().unwrap();
+        let reference = self.reference(tag).parse().unwrap();
         let publication = Publication::new(reference, component, BTreeMap::new()).unwrap();
         let provenance = Provenance {
             source: Some("https://example.com/acme/greeter".into()),
