@@ -4,6 +4,7 @@ mod author;
 mod limits;
 pub(crate) mod log;
 mod mcp;
+mod operator;
 pub(crate) mod parse;
 pub(crate) mod run;
 mod serve;
@@ -20,6 +21,7 @@ use crate::render::FailureForm;
 pub(crate) use author::{Build, New, Test};
 pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
+pub(crate) use operator::{Add, Store, Update};
 pub(crate) use serve::{Http, Serve, ServeMcp};
 
 /// Name of the hidden command by which this program is its own compiler.
@@ -41,6 +43,14 @@ Languages have their own tools, which have to be installed: cargo with the targe
 Node with ComponentizeJS, or a C compiler. FUMEHOOD_GUEST_RUSTC, FUMEHOOD_COMPONENTIZE_PY, FUMEHOOD_NODE, FUMEHOOD_ZIG and
 WASI_SDK_PATH name others than those that are found.";
 
+const ADD: &str = "\
+Nothing is downloaded that [registry] of the configuration refuses: by default, what no trusted key
+has signed. What is got is kept in a store, verified again whenever it is loaded, and needs no network.";
+
+const AUDIT: &str = "\
+Exits with 3 if a component in use is revoked, or refused by [registry] for another reason. With
+--offline, registries are not asked for updates.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
@@ -52,7 +62,7 @@ Exit codes:
   6    the component could not be loaded
   7    the host itself failed
   8    the model gave no answer, or none that could be used
-  9    verification of the event log failed
+  9    verification of the event log or of the store failed
   10   the event log could not be verified
   130  interrupted";
 
@@ -96,6 +106,10 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "FILE", env = "FUMEHOOD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Ask no registry: use what is in the store
+    #[arg(long, global = true)]
+    pub(crate) offline: bool,
+
     /// Use ./fumehood.toml in this run even if it is not trusted, for automation that checked it out itself
     // No variable: one that stays set would switch the question off everywhere.
     #[arg(long, global = true)]
@@ -135,8 +149,19 @@ pub(crate) enum Command {
     Chat(run::Chat),
     /// Read the event log: list, show, follow, export, verify, head
     Log(log::Log),
+    /// Get a component, look at it, and add it to the configuration
+    #[command(after_help = ADD)]
+    Add(Add),
     /// Review configured components and servers, and approve them
     Approve(Approve),
+    /// Look for newer versions of components, and approve them
+    Update(Update),
+    /// Look after the store of components: list, verify, prune
+    #[command(subcommand)]
+    Store(Store),
+    /// List every component in use: signer, age, unused grants, updates, revocations
+    #[command(after_help = AUDIT)]
+    Audit,
     /// Review a configuration, and trust it
     Trust(Trust),
     /// Check the configuration, or print its schema
@@ -232,7 +257,7 @@ pub(crate) enum Configuration {
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// Component, a `.wasm` file
+    /// Component: a `.wasm` file, or a reference such as `oci://HOST/NAME:TAG`
     pub(crate) component: PathBuf,
 
     /// Show every line of every text
@@ -260,7 +285,7 @@ pub(crate) struct EmbedDocs {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Call {
-    /// Component: a `.wasm` file, or a name of the configuration
+    /// Component: a `.wasm` file, a name of the configuration, or a reference such as `oci://HOST/NAME:TAG`
     pub(crate) component: PathBuf,
 
     /// Tool, as `inspect` shows it; without one, the tools are listed

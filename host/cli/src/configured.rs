@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::Approval;
-use fumehood::{Digest, Limits, Load, Lock, Namespace, WitDocs};
+use fumehood::{Digest, Limits, Load, Lock, Namespace, StoredComponent, WitDocs};
+use fumehood_registry::reference::{OciReference, Reference};
 
 use crate::config::Config;
 use crate::config::powers::PowerFault;
+use crate::config::registry::Place;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
+use crate::published;
 
 /// Maximum number of components in one folder.
 const MAX_COMPONENTS_IN_FOLDER: usize = 1_000;
@@ -22,6 +25,8 @@ pub(crate) struct ConfiguredComponent {
     pub(crate) name: Namespace,
     /// The file that contains it.
     pub(crate) file: PathBuf,
+    /// Its file name or reference, for messages.
+    pub(crate) label: String,
     /// The options for loading it: powers, limits and approval.
     pub(crate) load: Load,
     /// The limits of its calls.
@@ -47,6 +52,17 @@ impl LoadSettings {
     pub(crate) fn powerless(limits: Limits) -> Self {
         Self { section: None, limits, docs: None, approved: None }
     }
+}
+
+/// The version of a component that a tag stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// The one that the lock pins, or else the one that was pulled last.
+    Pinned,
+    /// The one that the lock pins, or else the one that the registry has now.
+    PinnedOrNew,
+    /// The one that the registry has now.
+    New,
 }
 
 /// Opens the lock of a configuration, which has the approvals.
@@ -93,9 +109,17 @@ pub(crate) fn stale_names(config: &Config, lock: &Lock) -> Result<BTreeSet<Names
 ///
 /// # Errors
 /// If something that it needs, such as the value of a secret, is not available.
-pub(crate) fn find(config: &Config, lock: &Lock, name: &str) -> Result<Option<ConfiguredComponent>> {
+pub(crate) async fn find(
+    config: &Config,
+    lock: &Lock,
+    name: &str,
+    version: Version,
+) -> Result<Option<ConfiguredComponent>> {
     match config.tools.get(name) {
-        Some(section) => from_section(config, lock, name, section).map(Some),
+        Some(section) => {
+            let mut stored = get_published(config, lock, &[(name, section)], version).await?;
+            from_section(config, lock, name, section, stored.pop().flatten()).map(Some)
+        }
         None => {
             let component = components_in_folders(config)?.into_iter().find(|(found, _)| found.as_str() == name);
             Ok(component.map(|(name, file)| from_folder(config, lock, name, file)))
@@ -107,10 +131,12 @@ pub(crate) fn find(config: &Config, lock: &Lock, name: &str) -> Result<Option<Co
 ///
 /// # Errors
 /// Like [`find`], or if a folder cannot be read.
-pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {
+pub(crate) async fn all(config: &Config, lock: &Lock, version: Version) -> Result<Vec<ConfiguredComponent>> {
+    let sections: Vec<(&str, &ToolSection)> = config.tools.iter().map(|(name, it)| (name.as_str(), it)).collect();
+    let stored = get_published(config, lock, &sections, version).await?;
     let mut all = Vec::new();
-    for (name, section) in &config.tools {
-        all.push(from_section(config, lock, name, section)?);
+    for ((name, section), stored) in sections.into_iter().zip(stored) {
+        all.push(from_section(config, lock, name, section, stored)?);
     }
     for (name, file) in components_in_folders(config)? {
         if !config.tools.contains_key(name.as_str()) {
@@ -121,9 +147,74 @@ pub(crate) fn all(config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponen
     Ok(all)
 }
 
-fn from_section(config: &Config, lock: &Lock, name: &str, section: &ToolSection) -> Result<ConfiguredComponent> {
+/// Gets the components of those sections that have a reference.
+async fn get_published(
+    config: &Config,
+    lock: &Lock,
+    sections: &[(&str, &ToolSection)],
+    version: Version,
+) -> Result<Vec<Option<StoredComponent>>> {
+    let (mut places, mut pinned) = (Vec::new(), Vec::new());
+    for (name, section) in sections {
+        let Ok(Place::Reference(reference)) = section.place() else {
+            places.push(None);
+            continue;
+        };
+        let in_lock = if version == Version::New { None } else { pinned_reference(lock, name, &reference) };
+        let is_known = published::is_pinned(&reference) || in_lock.is_some() || version == Version::Pinned;
+        if is_known {
+            pinned.push(in_lock.unwrap_or_else(|| reference.clone()));
+        }
+        places.push(Some((reference, is_known)));
+    }
+    let mut pinned = published::get_pinned(config, &pinned).await?.into_iter();
+    let mut components = Vec::new();
+    for place in places {
+        components.push(match place {
+            None => None,
+            Some((_, true)) => pinned.next(),
+            Some((reference, false)) => Some(published::get_typed(config, &reference).await?),
+        });
+    }
+    Ok(components)
+}
+
+/// Returns the reference that the lock pins for a component, if it is of the same name and tag.
+pub(crate) fn pinned_reference(lock: &Lock, name: &str, reference: &Reference) -> Option<Reference> {
+    let Reference::Oci(wanted) = reference else { return None };
+    let approval = lock.get(&Namespace::parse(name).ok()?)?;
+    let pinned: OciReference = approval.manifest().origin.as_ref()?.reference.parse().ok()?;
+    let is_same = pinned.name() == wanted.name() && pinned.tag() == wanted.tag();
+    (is_same && wanted.digest().is_none()).then_some(Reference::Oci(pinned))
+}
+
+/// Returns the name of a file for the screen.
+pub(crate) fn file_name(file: &Path) -> String {
+    let name = file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned());
+    fumehood::sanitize::printable(&name).into_owned()
+}
+
+/// Prepares the component of a section; `stored` is that of its reference.
+///
+/// # Errors
+/// If something that it needs, such as the value of a secret, is not available.
+pub(crate) fn from_section(
+    config: &Config,
+    lock: &Lock,
+    name: &str,
+    section: &ToolSection,
+    stored: Option<StoredComponent>,
+) -> Result<ConfiguredComponent> {
     let name = Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?;
-    let file = config.path(&section.component);
+    let (load, file, label) = match (&stored, &section.component) {
+        (Some(stored), _) => (Load::stored(stored), stored.path.clone(), stored.reference.to_string()),
+        (None, Some(file)) => {
+            let file = config.path(file);
+            (Load::path(&file), file.clone(), file_name(&file))
+        }
+        // A section without either was rejected when the file was read.
+        (None, None) => return Err(UsageError(format!("[tools.{name}] has no `component`")).into()),
+    };
     let values = |source: &crate::config::secret::ValueSource| source.value(config.folder());
     let grant = section.powers().grant(&config.absolute_folder(), &values).map_err(|faults| {
         let line = |PowerFault { key, entry, message }: &PowerFault| {
@@ -135,7 +226,7 @@ fn from_section(config: &Config, lock: &Lock, name: &str, section: &ToolSection)
     })?;
     let limits = section.limits.over(config.limits.over(Limits::default()));
     let is_pinned = section.approval == ApprovalRule::Required;
-    let mut load = Load::path(&file).named(name.as_str()).limits(limits).grant(grant);
+    let mut load = load.named(name.as_str()).limits(limits).grant(grant);
     if is_pinned {
         load = load.approval_below(config.absolute_folder(), lock.get(&name).cloned());
     }
@@ -156,7 +247,7 @@ fn from_section(config: &Config, lock: &Lock, name: &str, section: &ToolSection)
     }
     let approved = lock.get(&name).map(Approval::pin);
     let terms = LoadSettings { section: Some(section.clone()), limits, docs, approved };
-    Ok(ConfiguredComponent { name, file, load, limits, is_pinned, terms })
+    Ok(ConfiguredComponent { name, file, label, load, limits, is_pinned, terms })
 }
 
 fn from_folder(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> ConfiguredComponent {
@@ -166,11 +257,15 @@ fn from_folder(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> 
         .limits(limits)
         .approval_below(config.absolute_folder(), lock.get(&name).cloned());
     let terms = LoadSettings { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
-    ConfiguredComponent { name, file, load, limits, is_pinned: true, terms }
+    let label = file_name(&file);
+    ConfiguredComponent { name, file, label, load, limits, is_pinned: true, terms }
 }
 
 /// Returns the `.wasm` files of the folders in `tools_in`, each with its name.
-fn components_in_folders(config: &Config) -> Result<Vec<(Namespace, PathBuf)>> {
+///
+/// # Errors
+/// If a folder cannot be read, or two files have one name.
+pub(crate) fn components_in_folders(config: &Config) -> Result<Vec<(Namespace, PathBuf)>> {
     let mut found: Vec<(Namespace, PathBuf)> = Vec::new();
     for folder in &config.tools_in {
         for file in components_in(&config.path(folder))? {

@@ -9,8 +9,10 @@ use fumehood_author::build::BuildError;
 use fumehood_author::cases::{CaseError, RunError};
 use fumehood_author::project::ProjectError;
 use fumehood_author::scaffold::ScaffoldError;
+use fumehood_registry::fetch::FetchError;
 
 use crate::config::ConfigError;
+use crate::registry::RegistrySetupError;
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +145,11 @@ pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         None if error.is::<ComponentLoadError>() => Exit::NotLoaded,
         None if error.is::<UsageError>() || error.is::<ModelSetupError>() => Exit::Usage,
         None if error.is::<UntrustedConfigError>() => Exit::Refused,
+        None if let Some(error) = error.downcast_ref::<FetchError>() => match error {
+            FetchError::Policy(_) => Exit::Refused,
+            _ => Exit::NotLoaded,
+        },
+        None if error.is::<RegistrySetupError>() => Exit::Usage,
         None if let Some(exit) = from_author_error(error) => exit,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AgentError::Tool(_))) => Exit::NotLoaded,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use etcetera::BaseStrategy as _;
 use fumehood::key_value::DiskStore;
 use fumehood::permission::files::FileRole;
 use fumehood::{
-    CacheReport, CodeCache, Compiler, Component, ComponentError, Digest, Host, HostBuilder, Load, LoadError,
+    CacheReport, CodeCache, Compiler, Component, ComponentError, Host, HostBuilder, Load, LoadError, Namespace,
+    StoredComponent,
 };
 use futures_util::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,11 +17,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::args::{Arguments, COMPILE_COMPONENT};
 use crate::config::secret::ValueSource;
 use crate::config::{Config, resolve};
+pub(crate) use crate::configured::file_name;
 use crate::configured::lock_file_beside;
 use crate::exit::{ComponentLoadError, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
-use crate::{flags, render};
+use crate::user_folders::{default_cache, default_store, state_folder};
+use crate::{flags, published, render};
 
 /// Time without a result after which a spinner is shown.
 const SPINNER_DELAY: Duration = Duration::from_millis(300);
@@ -78,7 +80,9 @@ pub(crate) fn with_typed_secrets(builder: HostBuilder, powers: &PowerArguments) 
 
 /// Keeps the components of the command line from all tools, before any of them is loaded.
 pub(crate) fn with_components(builder: HostBuilder, files: &[PathBuf]) -> HostBuilder {
-    files.iter().fold(builder, |builder, file| builder.protect(file, FileRole::Component))
+    // The store of components is kept from all tools as a whole.
+    let files = files.iter().filter(|file| !published::is_reference(split_name(file).1));
+    files.fold(builder, |builder, file| builder.protect(file, FileRole::Component))
 }
 
 /// Keeps the file of a secret from all tools.
@@ -109,7 +113,7 @@ fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
         builder = builder.protect(config.path(file), FileRole::Policy);
     }
     for tool in config.tools.values() {
-        let files = [&tool.component].into_iter().chain(&tool.wit);
+        let files = tool.component.iter().chain(&tool.wit);
         builder = files.fold(builder, |builder, file| builder.protect(config.path(file), FileRole::Component));
     }
     for server in servers {
@@ -147,39 +151,6 @@ pub(crate) fn with_store(builder: HostBuilder, file: &Path) -> Result<HostBuilde
     Ok(builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)))
 }
 
-/// Returns the file in which a component of the command line keeps keys and values: one for each path, because two
-/// components of one name are unrelated.
-///
-/// # Errors
-/// If there is no home folder.
-pub(crate) fn store_of(component: &Path) -> Result<PathBuf, UsageError> {
-    let missing =
-        "there is no home folder to keep the store of the component in; name a file with `--key-value-store FILE`";
-    let place = component.canonicalize().unwrap_or_else(|_| component.to_owned());
-    store_file(&place).ok_or_else(|| UsageError(missing.to_owned()))
-}
-
-/// Returns the store of the configuration or the component at this path.
-fn store_file(place: &Path) -> Option<PathBuf> {
-    let digest = Digest::of(place.as_os_str().as_encoded_bytes()).hex();
-    let name = format!("{}.db", digest.get(..16).unwrap_or(&digest));
-    Some(state_folder()?.join("key-value").join(name))
-}
-
-/// Returns the default store of a configuration: one for each, so that a tool never finds what a tool of the same name
-/// in another configuration kept.
-fn default_store(config: &Config) -> Result<PathBuf> {
-    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
-    let missing = "there is no home folder to keep the stores of tools in; set `key_value_store`";
-    Ok(store_file(&origin).ok_or_else(|| UsageError(missing.to_owned()))?)
-}
-
-/// Returns the folder of the command's own state, which must be neither lost nor edited.
-pub(crate) fn state_folder() -> Option<PathBuf> {
-    let strategy = etcetera::choose_base_strategy().ok()?;
-    Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
-}
-
 fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {
     if arguments.no_cache {
         return None;
@@ -187,17 +158,48 @@ fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {
     arguments.cache_dir.clone().or_else(default_cache)
 }
 
-fn default_cache() -> Option<PathBuf> {
-    Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
+/// A component that the command line names, with or without a name of its own.
+pub(crate) struct TypedComponent {
+    /// The load, without powers.
+    pub(crate) load: Load,
+    /// The name: the typed one, or that of the file or repository if it makes a valid name.
+    pub(crate) name: String,
+    /// The file name or the reference, for messages.
+    pub(crate) label: String,
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// The component in the store, if a reference was typed.
+    pub(crate) stored: Option<StoredComponent>,
 }
 
-/// Prepares to load the component in this file. Returns its name too: that of the file, if it makes a valid name.
-pub(crate) fn prepare_load(path: &Path, allow_slow_compile: bool) -> (Load, String) {
-    let load = Load::path(path);
+/// Prepares to load a component that the command line names: a file, a reference, or `NAME=REFERENCE`. A reference is got first.
+///
+/// # Errors
+/// If the reference is malformed, the component cannot be had, or the policy of the configuration refuses it.
+pub(crate) async fn typed_component(config: &Config, typed: &Path, allow_slow_compile: bool) -> Result<TypedComponent> {
+    let (own_name, typed) = split_name(typed);
+    let (load, label, file, stored) = match published::typed_reference(typed)? {
+        None => (Load::path(typed), file_name(typed), typed.to_owned(), None),
+        Some(reference) => {
+            let stored = published::get_typed(config, &reference).await?;
+            (Load::stored(&stored), reference.to_string(), stored.path.clone(), Some(stored))
+        }
+    };
+    let load = own_name.into_iter().fold(load, |load, name| load.named(name));
     let load = if allow_slow_compile { load.allow_slow_compile() } else { load };
-    match load.name() {
+    let (load, name) = match load.name() {
         Ok(name) => (load, name.to_string()),
         Err(_) => (load.named(DEFAULT_NAME), DEFAULT_NAME.to_owned()),
+    };
+    Ok(TypedComponent { load, name, label, file, stored })
+}
+
+/// Splits `NAME=REFERENCE`. A path may contain such a character, so that only references can have a name.
+fn split_name(typed: &Path) -> (Option<&str>, &Path) {
+    let parts = typed.to_str().and_then(|text| text.split_once('='));
+    match parts.filter(|(name, rest)| Namespace::parse(name).is_ok() && published::is_reference(Path::new(rest))) {
+        Some((name, rest)) => (Some(name), Path::new(rest)),
+        None => (None, typed),
     }
 }
 
@@ -296,10 +298,4 @@ async fn with_spinner<T>(what: &str, loading: impl Future<Output = T>) -> T {
             loaded
         }
     }
-}
-
-/// Returns the name of a file for the screen.
-pub(crate) fn file_name(path: &Path) -> String {
-    let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
-    fumehood::sanitize::printable(&name).into_owned()
 }

@@ -7,6 +7,7 @@ mod agent;
 mod args;
 mod commands;
 mod config;
+mod configuration_file;
 mod configured;
 mod exit;
 mod flags;
@@ -16,13 +17,16 @@ mod isolation;
 mod log_file;
 mod moment;
 mod power_arguments;
+mod published;
 mod question;
 mod recording;
+mod registry;
 mod render;
 mod servers;
 mod signals;
 mod source;
 mod trust;
+mod user_folders;
 
 use std::process::ExitCode;
 
@@ -65,6 +69,10 @@ pub fn main() -> ExitCode {
             Command::Run(run) => commands::run::run(&arguments, run).await,
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
             Command::Log(log) => commands::log::run(&arguments, log).await,
+            Command::Add(add) => commands::add::run(&arguments, add).await,
+            Command::Update(update) => commands::update::run(&arguments, update).await,
+            Command::Store(store) => commands::store::run(&arguments, store),
+            Command::Audit => commands::audit::run(&arguments).await,
             Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
             Command::Trust(trust) => commands::trust::run(&arguments, trust),
             Command::Config(configuration) => commands::config::run(&arguments, configuration),

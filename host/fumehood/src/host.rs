@@ -21,7 +21,8 @@ use tracing::Instrument as _;
 
 use crate::approval_check::Pinning;
 use crate::events::{Bus, EventStream};
-use crate::load::{self, IsolationPolicy, Load, LoadError};
+use crate::load::{self, IsolationPolicy, Load};
+use crate::load_error::LoadError;
 use crate::loaded_component::LoadedComponent;
 
 /// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
@@ -142,6 +143,8 @@ impl Host {
 
     async fn prepare_named(&self, name: Namespace, load: Load, place: Place) -> Result<Component, LoadError> {
         self.check_free(&name, place)?;
+        #[cfg(feature = "registry")]
+        let load = load.fetched().await?;
         let limits = load.own_limits().unwrap_or(self.inner.limits);
         limits.check(self.inner.sandbox.memory_ceiling())?;
         let mut options = load.options(&name, limits);
@@ -178,8 +181,8 @@ impl Host {
                 sandbox.protect(file, FileRole::Component);
             }
             let wanted = load.isolation_wanted();
-            let bytes = load.read(&name)?;
-            let isolation = policy.choose(wanted, &pinning, &bytes);
+            let (bytes, digest) = load.read(&name)?;
+            let isolation = policy.choose(wanted, &pinning, &digest);
             Ok((bytes, isolation))
         };
         self.inner.sandbox.off_thread(read).await.ok_or(LoadError::Host)?

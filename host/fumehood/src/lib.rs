@@ -47,6 +47,7 @@
 //! |---|---|
 //! | `agent` | the agent loop ([`Host::agent`]) and the providers of models |
 //! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
+//! | `registry` | components of OCI registries, verified and kept in a local store (`Load::reference`); not among the defaults |
 //! | `storage` | the event log and the key-value store on disk |
 //! | `tls` | requests of tools to `https` addresses; without it, a grant of those is refused when a component is loaded |
 //!
@@ -83,11 +84,14 @@ mod events;
 mod host;
 mod keyring;
 mod load;
+mod load_error;
 mod loaded_component;
 mod lock;
 #[cfg(all(feature = "agent", feature = "mcp"))]
 mod mcp_tools;
 mod recorded_host;
+#[cfg(feature = "registry")]
+mod registry_source;
 mod secret_source;
 #[cfg(feature = "agent")]
 mod stored_notes;
@@ -130,6 +134,8 @@ pub use fumehood_core::tool::{InvalidCall, ProviderKind, Stop, Tool, ToolProvide
 pub use fumehood_mcp as mcp;
 #[cfg(feature = "agent")]
 pub use fumehood_model as model;
+#[cfg(feature = "registry")]
+pub use fumehood_registry as registry;
 #[cfg(feature = "tls")]
 pub use fumehood_runtime::TrustError;
 pub use fumehood_runtime::{
@@ -141,12 +147,15 @@ pub use fumehood_runtime::{
 #[cfg(feature = "storage")]
 pub use fumehood_storage::event_log;
 pub use host::Host;
-pub use load::{IsolationPolicy, Load, LoadError};
+pub use load::{IsolationPolicy, Load};
+pub use load_error::LoadError;
 pub use loaded_component::LoadedComponent;
 pub use lock::{Lock, LockError};
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use mcp_tools::McpTools;
 pub use recorded_host::RecordedHost;
+#[cfg(feature = "registry")]
+pub use registry_source::{RegistrySource, StoredComponent, default_component_name};
 pub use secret_source::{SecretSource, SecretSourceError};
 #[cfg(feature = "agent")]
 pub use stored_notes::StoredNotes;

@@ -4,17 +4,21 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fumehood_core::call::limits::{LimitError, Limits};
-use fumehood_core::policy::approval::Approval;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::digest::Digest;
+use fumehood_core::policy::approval::{Approval, Origin};
 use fumehood_core::policy::permission::Grant;
-use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::{DefinitionLimits, ToolDefinition};
-use fumehood_core::tool::name::{NameError, Namespace, ToolName};
+use fumehood_core::tool::name::Namespace;
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 
 use crate::approval_check::{ApprovalCheck, Pinning};
-use crate::loaded_component::LoadedComponent;
+use crate::load_error::LoadError;
+use crate::loaded_component::{LoadedComponent, name_of_file};
+#[cfg(feature = "registry")]
+use crate::registry_source::{RegistrySource, StoredComponent, default_component_name};
 use crate::wit_docs::WitDocs;
 
 /// A component to load, with its options.
@@ -29,64 +33,16 @@ pub struct Load {
     allow_slow_compile: bool,
     docs: Option<WitDocs>,
     isolation: Option<Isolation>,
+    digest: Option<Digest>,
+    origin: Option<Origin>,
 }
 
 #[derive(Debug, Clone)]
 enum Source {
     Path(PathBuf),
     Bytes(Vec<u8>),
-}
-
-/// Errors of [`Host::load`](crate::Host::load). Nothing of the component is kept.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// The file cannot be read.
-    #[error("cannot read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The path is that of a folder, a device or a pipe.
-    #[error("{0} is not a regular file; give the path of a component")]
-    NotAFile(PathBuf),
-    /// The component has no valid name.
-    #[error("the component needs a name: {reason}; name it yourself with `Load::named`")]
-    Name {
-        /// The error of the name that it would have.
-        reason: NameError,
-    },
-    /// Another component has the same name.
-    #[error("a component named `{0}` is loaded already; give this one another name, or unload that one first")]
-    NameTaken(Namespace),
-    /// The component is not valid, or cannot be compiled.
-    #[error("cannot load `{name}`")]
-    Component {
-        /// The name of the component.
-        name: Namespace,
-        /// The error of the component.
-        source: Box<ComponentError>,
-    },
-    /// A schema of one of its tools is not accepted.
-    #[error("cannot load `{name}`: the {which} schema of its tool `{tool}` is refused")]
-    Schema {
-        /// The name of the component.
-        name: Namespace,
-        /// The name of the tool.
-        tool: ToolName,
-        /// `input` or `output`.
-        which: &'static str,
-        /// The error of the schema.
-        source: Box<SchemaError>,
-    },
-    /// The host is shutting down, or panicked.
-    #[error("the host could not read the component or compile its schemas: it is shutting down, or it panicked")]
-    Host,
-    /// The limits are not valid.
-    #[error("the limits for the component cannot be kept")]
-    Limits(#[from] LimitError),
+    #[cfg(feature = "registry")]
+    Reference(Box<fumehood_registry::reference::Reference>, Arc<RegistrySource>),
 }
 
 impl Load {
@@ -100,6 +56,25 @@ impl Load {
         Self::new(Source::Bytes(bytes.into())).named(name)
     }
 
+    /// Creates a load of a component in a registry, or at a URL with a digest. Its name is the last part of its repository.
+    /// [`Host::load`](crate::Host::load) fetches it, which needs a runtime of tokio, and verifies it; what is in the store
+    /// already is verified again, without a network.
+    #[cfg(feature = "registry")]
+    pub fn reference(
+        reference: impl Into<fumehood_registry::reference::Reference>,
+        source: Arc<RegistrySource>,
+    ) -> Self {
+        Self::new(Source::Reference(Box::new(reference.into()), source))
+    }
+
+    /// Creates a load of a component that a [`RegistrySource`] has got.
+    #[cfg(feature = "registry")]
+    #[must_use]
+    pub fn stored(component: &StoredComponent) -> Self {
+        let load = Self::path(&component.path).named(default_component_name(&component.reference));
+        load.digest(component.digest).origin(component.origin())
+    }
+
     fn new(source: Source) -> Self {
         Self {
             source,
@@ -111,6 +86,8 @@ impl Load {
             allow_slow_compile: false,
             docs: None,
             isolation: None,
+            digest: None,
+            origin: None,
         }
     }
 
@@ -118,6 +95,20 @@ impl Load {
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// Refuses the component if its bytes have another digest.
+    #[must_use]
+    pub fn digest(mut self, digest: Digest) -> Self {
+        self.digest = Some(digest);
+        self
+    }
+
+    /// Sets the origin of the component, which an approval pins together with everything else.
+    #[must_use]
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
         self
     }
 
@@ -152,7 +143,7 @@ impl Load {
     /// ever runs.
     #[must_use]
     pub fn approval(mut self, approved: Option<Approval>) -> Self {
-        self.pinning = Pinning::On { approved: approved.map(Box::new), base: None };
+        self.pinning = Pinning::On { approved: approved.map(Box::new), base: None, origin: None };
         self
     }
 
@@ -160,7 +151,7 @@ impl Load {
     /// does not depend on the location of `base`.
     #[must_use]
     pub fn approval_below(mut self, base: impl Into<PathBuf>, approved: Option<Approval>) -> Self {
-        self.pinning = Pinning::On { approved: approved.map(Box::new), base: Some(base.into()) };
+        self.pinning = Pinning::On { approved: approved.map(Box::new), base: Some(base.into()), origin: None };
         self
     }
 
@@ -198,8 +189,10 @@ impl Load {
     pub fn name(&self) -> Result<Namespace, LoadError> {
         let name = match (&self.name, &self.source) {
             (Some(name), _) => Namespace::parse(name),
-            (None, Source::Path(path)) => Namespace::parse(&from_file_name(path)),
+            (None, Source::Path(path)) => Namespace::parse(&name_of_file(path)),
             (None, Source::Bytes(_)) => Namespace::parse(""),
+            #[cfg(feature = "registry")]
+            (None, Source::Reference(reference, _)) => Namespace::parse(&default_component_name(reference)),
         };
         name.map_err(|reason| LoadError::Name { reason })
     }
@@ -209,7 +202,18 @@ impl Load {
     }
 
     pub(crate) fn pinning(&self) -> (Pinning, Grant) {
-        (self.pinning.clone(), self.grant.clone())
+        (self.pinning.clone().with_origin(self.origin.clone()), self.grant.clone())
+    }
+
+    /// Fetches the component if it is in a registry.
+    #[cfg(feature = "registry")]
+    pub(crate) async fn fetched(self) -> Result<Self, LoadError> {
+        let Source::Reference(reference, source) = &self.source else { return Ok(self) };
+        let name = self.name()?;
+        let found = source.get(reference, &mut |_| {}).await;
+        let found = found.map_err(|source| LoadError::Fetch { name: name.clone(), source: Box::new(source) })?;
+        let (digest, origin) = (Some(found.digest), Some(found.origin()));
+        Ok(Self { source: Source::Path(found.path), name: Some(name.to_string()), digest, origin, ..self })
     }
 
     pub(crate) fn options(&self, name: &Namespace, describe: Limits) -> LoadOptions {
@@ -229,15 +233,28 @@ impl Load {
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::Path(path) => Some(path),
-            Source::Bytes(_) => None,
+            _ => None,
         }
     }
 
-    /// Reads the bytes. A file over [`MAX_COMPONENT_BYTES`] is not read at all.
-    pub(crate) fn read(self, name: &Namespace) -> Result<Vec<u8>, LoadError> {
+    /// Reads the bytes, and returns them with their digest. A file over [`MAX_COMPONENT_BYTES`] is not read at all.
+    pub(crate) fn read(self, name: &Namespace) -> Result<(Vec<u8>, Digest), LoadError> {
+        let (path, expected) = (self.file().map(Path::to_owned).unwrap_or_default(), self.digest);
+        let bytes = self.read_bytes(name)?;
+        let found = Digest::of(&bytes);
+        match expected.filter(|expected| *expected != found) {
+            Some(expected) => Err(LoadError::Digest { path, expected, found }),
+            None => Ok((bytes, found)),
+        }
+    }
+
+    fn read_bytes(self, name: &Namespace) -> Result<Vec<u8>, LoadError> {
         let path = match self.source {
             Source::Bytes(bytes) => return Ok(bytes),
             Source::Path(path) => path,
+            // A host fetches it before it reads.
+            #[cfg(feature = "registry")]
+            Source::Reference(..) => return Err(LoadError::Host),
         };
         let io = |source| LoadError::Read { path: path.clone(), source };
         let too_large =
@@ -291,23 +308,15 @@ pub enum IsolationPolicy {
 }
 
 impl IsolationPolicy {
-    /// Decides where a component of these bytes runs; `wanted` is the setting of its load.
-    pub(crate) fn choose(self, wanted: Option<Isolation>, pinning: &Pinning, bytes: &[u8]) -> Isolation {
+    /// Decides where a component with this digest runs; `wanted` is the setting of its load.
+    pub(crate) fn choose(self, wanted: Option<Isolation>, pinning: &Pinning, digest: &Digest) -> Isolation {
         match (self, wanted) {
             (Self::Everything, _) => Isolation::Process,
             (_, Some(wanted)) => wanted,
-            (Self::Unapproved, None) if !pinning.knows(bytes) => Isolation::Process,
+            (Self::Unapproved, None) if !pinning.knows(digest) => Isolation::Process,
             (Self::Unapproved | Self::Nothing, None) => Isolation::InProcess,
         }
     }
-}
-
-/// Derives a name from that of a file: `My Tools.wasm` becomes `my-tools`. Other characters than `a-z` and `0-9` become
-/// dashes.
-fn from_file_name(path: &Path) -> String {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let dashed: String = stem.chars().map(|c| if matches!(c, 'a'..='z' | '0'..='9') { c } else { '-' }).collect();
-    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// Creates the tools of a loaded component, and compiles their schemas.
@@ -356,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_component_is_called_after_its_file() {
-        let check = |path: &str, expected: &str| assert_eq!(from_file_name(Path::new(path)), expected);
+        let check = |path: &str, expected: &str| assert_eq!(name_of_file(Path::new(path)), expected);
         check("tools/calculator.wasm", "calculator");
         check("My Tools_v2.wasm", "my-tools-v2");
         check("a__b.wasm", "a-b");

@@ -1,6 +1,7 @@
 //! A component of a host: its tools, its limits, and what was approved of it.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
@@ -48,4 +49,12 @@ impl LoadedComponent {
     pub fn approval(&self) -> Option<&ApprovalCheck> {
         self.approval.as_ref()
     }
+}
+
+/// Derives a name from that of a file: `My Tools.wasm` becomes `my-tools`. Other characters than `a-z` and `0-9` become
+/// dashes.
+pub(crate) fn name_of_file(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let dashed: String = stem.chars().map(|c| if matches!(c, 'a'..='z' | '0'..='9') { c } else { '-' }).collect();
+    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }

@@ -62,6 +62,12 @@ pub enum FetchError {
     /// It is not in the store, and the network may not be used.
     #[error("{0} is not in the store; get it while the network may be used, without `--offline`")]
     NotStored(Box<OciReference>),
+    /// The component of a URL is not in the store, and the network may not be used.
+    #[error("{0} is not in the store; get it while the network may be used, without `--offline`")]
+    UrlNotStored(Box<UrlReference>),
+    /// The reference names a file.
+    #[error("{0} is a file and was never published; load it as a file")]
+    NotPublished(String),
     /// Its manifest in the store is none of a component.
     #[error("the manifest of {reference} in the store cannot be read: {reason}; remove it and add the component again")]
     Manifest {
@@ -147,14 +153,32 @@ pub async fn fetch_url(
     reference: &UrlReference,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<(Digest, PathBuf), FetchError> {
+    check_url(policy, reference)?;
+    client.download_url(reference, store, policy.max_component_bytes(), progress).await?;
+    Ok((*reference.digest(), store.blob_path(reference.digest())))
+}
+
+/// Gets the component of a URL from the store, without a network. Returns its size in bytes; whoever reads the file compares its
+/// digest.
+///
+/// # Errors
+/// If it is not there, or the policy refuses it.
+pub fn fetch_url_offline(store: &Store, policy: &Policy, reference: &UrlReference) -> Result<u64, FetchError> {
+    let name = check_url(policy, reference)?;
+    let bytes = store.blob_bytes(reference.digest())?;
+    let bytes = bytes.ok_or_else(|| FetchError::UrlNotStored(Box::new(reference.clone())))?;
+    policy.check_size(&name, bytes)?;
+    Ok(bytes)
+}
+
+/// Applies the rules about names and revoked digests to a URL. Returns its name: the address without scheme and query.
+fn check_url(policy: &Policy, reference: &UrlReference) -> Result<String, FetchError> {
     let url = reference.url();
-    // The name of a file at a URL is its address without scheme and query.
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let name = format!("{}{port}{}", url.host_str().unwrap_or_default(), url.path());
     policy.check_name(&name)?;
     policy.check_revoked(&name, &[*reference.digest()])?;
-    client.download_url(reference, store, policy.max_component_bytes(), progress).await?;
-    Ok((*reference.digest(), store.blob_path(reference.digest())))
+    Ok(name)
 }
 
 fn from_store(

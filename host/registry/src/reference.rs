@@ -281,6 +281,18 @@ impl fmt::Display for UrlReference {
     }
 }
 
+impl From<OciReference> for Reference {
+    fn from(reference: OciReference) -> Self {
+        Self::Oci(reference)
+    }
+}
+
+impl From<UrlReference> for Reference {
+    fn from(reference: UrlReference) -> Self {
+        Self::Url(reference)
+    }
+}
+
 impl From<&Path> for Reference {
     fn from(path: &Path) -> Self {
         Self::File(path.to_owned())

@@ -99,6 +99,7 @@ fn sandbox_alone_has_no_mcp_database_model_or_tls() {
     for (feature, adds) in [
         ("agent", &["genai", "reqwest", "ring", "rustls", "rustls-platform-verifier"][..]),
         ("mcp", &["reqwest", "ring", "rmcp", "rustls", "rustls-platform-verifier"]),
+        ("registry", &["reqwest", "ring", "rustls", "rustls-platform-verifier"]),
         ("storage", &["libsqlite3-sys", "rusqlite"]),
         ("tls", &["ring", "rustls", "rustls-platform-verifier"]),
     ] {

@@ -26,10 +26,11 @@ use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
 use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::source::parse_state;
 use crate::trust::ConfigSource;
-use crate::{configured, host, log_file, moment, render, servers};
+use crate::{configured, host, log_file, moment, render, servers, user_folders};
 
 /// A conversation with an agent, with everything that it needs.
 pub(crate) struct AgentSession {
@@ -197,7 +198,7 @@ async fn load(
     log: Option<&Path>,
 ) -> Result<Host> {
     let grant = powers(typed)?;
-    let configured = configured::all(config, &configured::open_lock(config)?)?;
+    let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let memory_ceiling = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);
@@ -205,7 +206,7 @@ async fn load(
     let builder = match (&typed.powers.key_value_store, typed.tool.as_slice()) {
         (Some(file), _) => own_store(builder, config, file)?,
         _ if !typed.powers.needs_store() || has_store(config) => builder,
-        (None, [only]) => host::with_store(builder, &host::store_of(only)?)?,
+        (None, [only]) => host::with_store(builder, &user_folders::store_of(only)?)?,
         (None, _) => {
             render::warning(
                 "keys and values of several components are kept in memory, and gone at the end; \
@@ -221,14 +222,14 @@ async fn load(
     let builder = files.fold(builder, HostBuilder::own_folder);
     let host = builder.limits(limits).memory_ceiling(memory_ceiling).build()?;
     for file in &typed.tool {
-        let (load, _) = host::prepare_load(file, typed.allow_slow_compile);
-        let load = load.grant(grant.clone());
+        let named = host::typed_component(config, file, typed.allow_slow_compile).await?;
+        let load = named.load.grant(grant.clone());
         let load = if typed.powers.strict_imports { load.strict_imports() } else { load };
-        host::load(&host, &host::file_name(file), load).await.map_err(host::with_option_hints)?;
+        host::load(&host, &named.label, load).await.map_err(host::with_option_hints)?;
     }
     for component in configured {
         let load = if typed.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
-        host::load(&host, &host::file_name(&component.file), load).await?;
+        host::load(&host, &component.label, load).await?;
     }
     Ok(host)
 }

@@ -52,7 +52,7 @@ pub(crate) enum DriverName {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArguments {
-    /// Component whose tools the model may call, a `.wasm` file, with the powers below; repeatable
+    /// Component whose tools the model may call, a `.wasm` file or `[NAME=]REFERENCE`, with the powers below; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) tool: Vec<PathBuf>,
 

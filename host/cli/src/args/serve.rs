@@ -18,7 +18,7 @@ pub(crate) enum Serve {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeMcp {
-    /// Components, `.wasm` files, served without any power besides those of the configuration
+    /// Components, `.wasm` files or references, served without any power besides those of the configuration
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
 

@@ -11,7 +11,7 @@ use super::revoke;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::limits::MAX_MEMORY_BYTES;
-use crate::configured::{self, ConfiguredComponent};
+use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
@@ -20,7 +20,7 @@ use crate::{host, question, render};
 
 /// Approval of one component, for `--json`.
 #[derive(Serialize)]
-struct ApprovalLine<'a> {
+pub(crate) struct ApprovalLine<'a> {
     name: &'a str,
     status: &'static str,
     pin: String,
@@ -70,9 +70,22 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
         return revoke::revoke_stale(arguments);
     }
     let config = ConfigSource::from_arguments(arguments).open()?;
-    let mut lock = configured::open_lock(&config)?;
-    let candidates = choose_candidates(&config, &lock, approve)?;
-    let host = host::builder_for(arguments, &config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
+    review(arguments, approve, &config, Version::PinnedOrNew).await
+}
+
+/// Shows components and servers, and approves them if the operator says so. A component with a tag is of this version.
+///
+/// # Errors
+/// If one of them cannot be looked at, or nobody can be asked.
+pub(crate) async fn review(
+    arguments: &Arguments,
+    approve: &args::Approve,
+    config: &Config,
+    version: Version,
+) -> Result<Exit> {
+    let mut lock = configured::open_lock(config)?;
+    let candidates = choose_candidates(config, &lock, approve, version).await?;
+    let host = host::builder_for(arguments, config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let (mut open, mut failed) = (Vec::new(), Vec::new());
     let several = candidates.len() > 1;
     for candidate in candidates {
@@ -83,7 +96,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
             open.push(candidate.name().to_string());
             continue;
         }
-        let (origin, check) = match inspect_candidate(&host, &config, &lock, &candidate).await {
+        let (origin, check) = match inspect_candidate(&host, config, &lock, &candidate).await {
             Ok(found) => found,
             // An error of one does not keep the others from being looked at.
             Err(error) if several => {
@@ -99,7 +112,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
     }
     host.shutdown(Duration::ZERO).await;
     if approve.names.is_empty() {
-        revoke::report_stale(arguments, &config, &lock)?;
+        revoke::report_stale(arguments, config, &lock)?;
     }
     if !failed.is_empty() {
         let message = "nothing was approved of them; see above, correct that, and approve again";
@@ -119,9 +132,15 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
 }
 
 /// Returns the named candidates, or all that need approval.
-fn choose_candidates(config: &Config, lock: &Lock, approve: &args::Approve) -> Result<Vec<Candidate>> {
+async fn choose_candidates(
+    config: &Config,
+    lock: &Lock,
+    approve: &args::Approve,
+    version: Version,
+) -> Result<Vec<Candidate>> {
     if approve.names.is_empty() {
-        let components = configured::all(config, lock)?.into_iter().map(|it| Candidate::Component(Box::new(it)));
+        let components =
+            configured::all(config, lock, version).await?.into_iter().map(|it| Candidate::Component(Box::new(it)));
         let servers = servers::all(config)?.into_iter().map(|server| Candidate::Server(Box::new(server)));
         let candidates: Vec<_> = components.chain(servers).filter(Candidate::is_pinned).collect();
         if candidates.is_empty() {
@@ -129,18 +148,26 @@ fn choose_candidates(config: &Config, lock: &Lock, approve: &args::Approve) -> R
         }
         return Ok(candidates);
     }
-    let find = |name: &String| match find_candidate(config, lock, name)? {
-        Some(candidate) if candidate.is_pinned() => Ok(candidate),
-        Some(_) => Err(UsageError(format!("`{name}` needs no approval: it has approval = \"off\"")).into()),
-        None => Err(unknown_component(config, name).into()),
-    };
-    approve.names.iter().map(find).collect()
+    let mut candidates = Vec::new();
+    for name in &approve.names {
+        match find_candidate(config, lock, name, version).await? {
+            Some(candidate) if candidate.is_pinned() => candidates.push(candidate),
+            Some(_) => {
+                return Err(UsageError(format!("`{name}` needs no approval: it has approval = \"off\"")).into());
+            }
+            None => return Err(unknown_component(config, name).into()),
+        }
+    }
+    Ok(candidates)
 }
 
-fn find_candidate(config: &Config, lock: &Lock, name: &str) -> Result<Option<Candidate>> {
+async fn find_candidate(config: &Config, lock: &Lock, name: &str, version: Version) -> Result<Option<Candidate>> {
     match servers::find(config, name)? {
         Some(server) => Ok(Some(Candidate::Server(Box::new(server)))),
-        None => Ok(configured::find(config, lock, name)?.map(|it| Candidate::Component(Box::new(it)))),
+        None => {
+            let component = configured::find(config, lock, name, version).await?;
+            Ok(component.map(|it| Candidate::Component(Box::new(it))))
+        }
     }
 }
 
@@ -166,11 +193,10 @@ async fn inspect_candidate(
 ) -> Result<(Origin, ApprovalCheck)> {
     match candidate {
         Candidate::Component(component) => {
-            let file = host::file_name(&component.file);
-            let loaded = host::load(host, &file, component.load.clone()).await?;
+            let loaded = host::load(host, &component.label, component.load.clone()).await?;
             let check =
                 approval_check(host, &component.name).context("the component was loaded without being compared")?;
-            Ok((Origin::File(file, loaded), check))
+            Ok((Origin::File(component.label.clone(), loaded), check))
         }
         Candidate::Server(server) => {
             let (name, remote) = (&server.name, server.remote(config)?);
@@ -245,7 +271,7 @@ fn decide(
     Ok(false)
 }
 
-fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {
+pub(crate) fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {
     let (changes, parts) = match check.standing() {
         fumehood::approval::ApprovalStatus::Changed(changes) => (changes.as_slice(), None),
         fumehood::approval::ApprovalStatus::NeverApproved => (&[][..], Some(check.parts())),
@@ -259,6 +285,6 @@ pub(crate) fn approval_check(host: &Host, name: &Namespace) -> Option<ApprovalCh
     host.component(name.as_str())?.approval().cloned()
 }
 
-fn can_ask(arguments: &Arguments) -> bool {
+pub(crate) fn can_ask(arguments: &Arguments) -> bool {
     !arguments.json && question::can_ask()
 }

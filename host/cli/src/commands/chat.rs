@@ -11,7 +11,7 @@ use crate::args::Arguments;
 use crate::args::run::Chat;
 use crate::exit::Exit;
 use crate::render::quotation::{Quotation, one_line};
-use crate::{host, render};
+use crate::{render, user_folders};
 
 /// Name of the file with the typed messages, in the user's state folder.
 const HISTORY_FILE: &str = "chat-history";
@@ -38,7 +38,7 @@ pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
 
 /// Returns the path of the history file; `None` if nothing is recorded.
 fn history_file(session: &AgentSession) -> Option<PathBuf> {
-    host::state_folder().filter(|_| session.is_recorded()).map(|folder| folder.join(HISTORY_FILE))
+    user_folders::state_folder().filter(|_| session.is_recorded()).map(|folder| folder.join(HISTORY_FILE))
 }
 
 /// Runs the conversation until its end. Returns the exit code of the last answer, so that a script can check it.

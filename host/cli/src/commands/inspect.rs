@@ -2,18 +2,28 @@
 
 use anyhow::Result;
 use fumehood::{Component, ToolDefinition};
+use fumehood_registry::policy::Trust;
 
 use crate::args::{self, Arguments};
+use crate::config::Config;
 use crate::exit::Exit;
-use crate::host;
 use crate::render::{self, Report};
+use crate::trust::ConfigSource;
+use crate::{host, published};
 
 pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Result<Exit> {
     let host = host::builder(arguments).build()?;
-    let (load, _) = host::prepare_load(&inspect.component, inspect.allow_slow_compile);
-    let file = host::file_name(&inspect.component);
-    let component = host::load(&host, &file, load).await?;
-    let report = report(file, &component);
+    // Files are looked at without a configuration; the policy for components of registries is in it.
+    let config = match published::is_reference(&inspect.component) {
+        true => ConfigSource::from_arguments(arguments).open()?,
+        false => Config::none(),
+    };
+    let typed = host::typed_component(&config, &inspect.component, inspect.allow_slow_compile).await?;
+    let component = host::load(&host, &typed.label, typed.load).await?;
+    if let Some(Trust::Verified(verified)) = typed.stored.and_then(|stored| stored.trust) {
+        render::note(&format!("{}: verified, signed by the key {}", typed.label, verified.key));
+    }
+    let report = report(typed.label, &component);
     if arguments.json {
         render::json(&report)?;
     } else {

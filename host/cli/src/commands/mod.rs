@@ -1,6 +1,8 @@
 //! The commands, one module for each.
 
+pub(crate) mod add;
 pub(crate) mod approve;
+pub(crate) mod audit;
 pub(crate) mod build;
 pub(crate) mod call;
 pub(crate) mod chat;
@@ -17,5 +19,7 @@ pub(crate) mod revoke;
 pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod serve;
+pub(crate) mod store;
 pub(crate) mod test;
 pub(crate) mod trust;
+pub(crate) mod update;

@@ -12,9 +12,9 @@ use super::file::Config;
 use super::limits::{LimitsSection, MAX_MEMORY_BYTES};
 use super::powers::PowerFault;
 use super::secret::ValueSource;
-use super::server;
 use super::text::TextSource;
 use super::tool::{ToolSection, fold_name};
+use super::{registry, server};
 
 /// Returns everything that is wrong with a configuration whose values are each well-formed.
 pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
@@ -29,6 +29,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_tools(&mut faults, config);
     check_unique_names(&mut faults, config);
     server::check(&mut faults, config);
+    registry::check(&mut faults, config);
     check_skills(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);

@@ -15,6 +15,7 @@ use super::limits::LimitsSection;
 use super::log::LogSection;
 use super::mcp::McpSection;
 use super::model::ModelSection;
+use super::registry::RegistrySection;
 use super::serve::ServeSection;
 use super::skill::{ChannelSection, KnowledgeSection, PromptSection, SkillSection};
 use super::tool::ToolSection;
@@ -27,6 +28,9 @@ pub(crate) struct Config {
     /// The file that this was read from.
     #[serde(skip)]
     pub(crate) origin: PathBuf,
+    /// True if registries must not be asked.
+    #[serde(skip)]
+    pub(crate) offline: bool,
     /// Folders of components: each `.wasm` file in them is a set of tools without any power.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools_in: Vec<PathBuf>,
@@ -42,6 +46,9 @@ pub(crate) struct Config {
     /// Components, and what their tools may do. The full name of a tool is NAME__TOOL.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tools: BTreeMap<String, ToolSection>,
+    /// Components of registries: which of them may be used, and the way to them.
+    #[serde(default)]
+    pub(crate) registry: RegistrySection,
     /// The model, and how to reach it.
     #[serde(default)]
     pub(crate) model: ModelSection,

@@ -22,7 +22,9 @@ pub(super) fn check(config: &Config) -> Vec<KeyFault> {
         faults.check_folder(&["tools_in", &index.to_string()], &config.path(folder));
     }
     for (name, tool) in &config.tools {
-        faults.check_component(&["tools", name, "component"], &config.path(&tool.component));
+        if let Some(file) = &tool.component {
+            faults.check_component(&["tools", name, "component"], &config.path(file));
+        }
         for (index, text) in tool.read.iter().enumerate() {
             faults.check_granted_folder(&["tools", name, "read", &index.to_string()], text);
         }
@@ -46,6 +48,7 @@ pub(super) fn check(config: &Config) -> Vec<KeyFault> {
         }
     }
     check_texts(&mut faults);
+    check_registry(&mut faults);
     faults.found
 }
 
@@ -70,6 +73,28 @@ fn check_texts(faults: &mut FileFaults<'_>) {
     text(&["guardrails", "judge", "policy"], judge.map(|judge| &judge.policy));
     if let Some(file) = &config.guardrails.ignore_file {
         faults.check_file(&["guardrails", "ignore_file"], "the ignore list", &config.path(file));
+    }
+}
+
+fn check_registry(faults: &mut FileFaults<'_>) {
+    let config = faults.config;
+    let registry = &config.registry;
+    for (index, file) in registry.tls_roots.iter().enumerate() {
+        faults.check_file(&["registry", "tls_roots", &index.to_string()], "the certificates", &config.path(file));
+    }
+    let mut check_keys = |path: &[&str], keys: &[TextSource]| {
+        for (index, key) in keys.iter().enumerate() {
+            if let TextSource::InFile(file) = key {
+                faults.check_file(&[path, &[&index.to_string()]].concat(), "the key", &config.path(&file.file));
+            }
+        }
+    };
+    check_keys(&["registry", "trusted_keys"], &registry.trusted_keys);
+    for (pattern, keys) in &registry.trusted {
+        check_keys(&["registry", "trusted", pattern], keys);
+    }
+    for (name, index) in &registry.indexes {
+        check_keys(&["registry", "indexes", name, "keys"], &index.keys);
     }
 }
 

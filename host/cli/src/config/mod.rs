@@ -23,6 +23,7 @@ mod open;
 mod position;
 pub(crate) mod powers;
 mod read;
+pub(crate) mod registry;
 pub(crate) mod secret;
 pub(crate) mod serve;
 mod server;

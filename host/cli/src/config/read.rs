@@ -119,7 +119,7 @@ mod tests {
         check(
             "[limit]\ndeadline = \"2s\"\n",
             expect![
-                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, http_in_flight, key_value_store, knowledge, limits, log, mcp, model, prompts, serve, skills, tools, tools_in"
+                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, http_in_flight, key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, tools, tools_in"
             ],
         );
         check(
@@ -132,7 +132,7 @@ mod tests {
             "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
             expect![[r#"
                 fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output, string
-                fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, result_bytes, scratch, secrets, state, strict_imports, wit, write"#]],
+                fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, state, strict_imports, wit, write"#]],
         );
         check(
             "[model]\nkey = { envv = \"KEY\" }\n",
@@ -145,7 +145,7 @@ mod tests {
             expect![[r#"
             fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
             fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. The source of the value.
-            fumehood.toml:1:9: [tools.a] has no `component`; add it. The `.wasm` file. The path is relative to this configuration.
+            fumehood.toml:1:9: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
             fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
         );
     }
@@ -162,12 +162,12 @@ mod tests {
         check(
             "[tools.a]\ncomponent = 5\nread = \"./docs:/docs\"\nwrite = [1, {}]\n",
             expect![[r#"
-            fumehood.toml:1:1: [tools.a] has no `component`; add it. The `.wasm` file. The path is relative to this configuration.
-            fumehood.toml:2:13: `tools.a.component` is a whole number; expected a text; write it in quotes: "5". The `.wasm` file. The path is relative to this configuration.
-            fumehood.toml:3:8: `tools.a.read` is a text; expected a list; write ["./docs:/docs"]. Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
-            fumehood.toml:4:10: `tools.a.write[0]` is a whole number; expected a text or a table.
-            fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine. The path is relative to this configuration.
-            fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. The path at which the tool finds it, such as "/out"."#]],
+                fumehood.toml:1:1: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
+                fumehood.toml:2:13: `tools.a.component` is a whole number; expected a text; write it in quotes: "5". The `.wasm` file. The path is relative to this configuration. Either this or `reference`.
+                fumehood.toml:3:8: `tools.a.read` is a text; expected a list; write ["./docs:/docs"]. Folders that it may read, as "HOST:GUEST", such as "./docs:/docs".
+                fumehood.toml:4:10: `tools.a.write[0]` is a whole number; expected a text or a table.
+                fumehood.toml:4:13: [tools.a.write[1]] has no `folder`; add it. The folder on this machine. The path is relative to this configuration.
+                fumehood.toml:4:13: [tools.a.write[1]] has no `guest`; add it. The path at which the tool finds it, such as "/out"."#]],
         );
         check(
             "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",

@@ -55,8 +55,13 @@ impl From<IsolationRule> for fumehood::Isolation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolSection {
-    /// The `.wasm` file. The path is relative to this configuration.
-    pub(crate) component: PathBuf,
+    /// The `.wasm` file. The path is relative to this configuration. Either this or `reference`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) component: Option<PathBuf>,
+    /// The component in a registry, "oci://HOST/NAME:TAG" or "oci://HOST/NAME@sha256:…", or at "https://…#sha256=…". The lock
+    /// pins which one a tag stands for; `fumehood update` moves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reference: Option<String>,
     /// Limits of one call. A limit that is left out is as in [limits].
     #[serde(default)]
     pub(crate) limits: LimitsSection,

@@ -1,7 +1,7 @@
 //! The screen of `fumehood approve`: everything that is pinned, or the changes since the approval, old beside new.
 
 use anyhow::Result;
-use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolManifest};
+use fumehood::approval::{self, ApprovalStatus, Change, Manifest, ToolManifest};
 use fumehood::limits::display_bytes;
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
@@ -105,6 +105,9 @@ fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) 
             quotation.write_fact("  digest     ", &component.digest().to_string())?;
             quotation.write_fact("  size       ", &display_bytes(component.size() as u64))?;
             quotation.write_fact("  contract   ", &describe_contract(&parts.contract))?;
+            if let Some(origin) = &parts.origin {
+                print_origin(quotation, origin)?;
+            }
             line("  imports")?;
             print_imports(component.imports())?;
         }
@@ -118,6 +121,20 @@ fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) 
         quotation.write_block(4, &format_grant(grant))?;
     }
     parts.tools.iter().try_for_each(|it| print_tool(quotation, it))
+}
+
+/// Prints the signer of a published component, and what the signer states.
+fn print_origin(quotation: &mut Quotation, origin: &approval::Origin) -> Result<()> {
+    let Some(signer) = &origin.signer else {
+        return write_host_text(2, "signature  not verified: nobody vouches for these bytes");
+    };
+    line(&format!("  signature  {} by the key", styled(GOOD, "verified")))?;
+    write_host_text(4, signer)?;
+    if origin.provenance.is_empty() {
+        return Ok(());
+    }
+    line("    which states")?;
+    origin.provenance.iter().try_for_each(|stated| quotation.write_block(6, stated))
 }
 
 fn describe_contract(version: &str) -> String {

@@ -4,6 +4,7 @@ use fumehood::sanitize::printable;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::config::registry::{RegistrySection, SignatureRule};
 use crate::config::secret::{SecretSection, ValueSource};
 use crate::config::text::TextSource;
 use crate::config::tool::{ApprovalRule, ToolSection};
@@ -19,7 +20,7 @@ const CONTINUATION_MARK: &str = "  |     ";
 /// An effect of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Effect {
-    /// Kind of the effect: `start`, `connect`, `model`, `grant` or `read`.
+    /// Kind of the effect: `start`, `connect`, `model`, `get`, `grant` or `read`.
     pub(crate) kind: &'static str,
     /// Description of the effect.
     pub(crate) what: String,
@@ -34,6 +35,9 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
         add_tool(config, name, tool, &mut effects);
     }
     let mut add = |kind, what: String| effects.push(Effect { kind, what });
+    for what in registry_effects(&config.registry) {
+        add("get", what);
+    }
     for folder in &config.tools_in {
         add("grant", format!("components of the folder {}, without powers", quote(&folder.to_string_lossy())));
     }
@@ -103,7 +107,8 @@ fn add_model(config: &Config, effects: &mut Vec<Effect>) {
 
 fn add_tool(config: &Config, name: &str, tool: &ToolSection, effects: &mut Vec<Effect>) {
     let mut add = |what: String| effects.push(Effect { kind: "grant", what: format!("tool {name}: {what}") });
-    let component = quote(&tool.component.to_string_lossy());
+    let file = tool.component.as_ref().map(|file| file.to_string_lossy());
+    let component = quote(file.as_deref().or(tool.reference.as_deref()).unwrap_or_default());
     match tool.approval {
         ApprovalRule::Required => add(format!("component {component}, once it is approved")),
         ApprovalRule::Off => add(format!("component {component}, without your approval")),
@@ -117,6 +122,34 @@ fn add_tool(config: &Config, name: &str, tool: &ToolSection, effects: &mut Vec<E
     for SecretSection { name, from, .. } in &tool.secrets {
         add(format!("secret {} from {}", quote(name), from.place()));
     }
+}
+
+/// Returns the settings of registries that decide what is trusted, and who is asked.
+fn registry_effects(registry: &RegistrySection) -> Vec<String> {
+    let key = |key: &TextSource| match key {
+        TextSource::Here(text) => quote(text),
+        TextSource::InFile(file) => format!("in the file {}", quote(&file.file.to_string_lossy())),
+    };
+    let mut lines = Vec::new();
+    match registry.signatures {
+        SignatureRule::Required => {}
+        SignatureRule::Warn => lines.push("components of registries that nobody has signed, with a warning".to_owned()),
+        SignatureRule::Off => lines.push("components of registries, whoever signed them".to_owned()),
+    }
+    lines.extend(registry.trusted_keys.iter().map(|it| format!("components that are signed with the key {}", key(it))));
+    for (names, keys) in &registry.trusted {
+        lines.extend(
+            keys.iter().map(|it| format!("components {} that are signed with the key {}", quote(names), key(it))),
+        );
+    }
+    for (registry, mirrors) in &registry.mirrors {
+        lines.push(format!("components of {} from {}", quote(registry), quote(&mirrors.join(", "))));
+    }
+    let roots = registry.tls_roots.iter().map(|file| quote(&file.to_string_lossy()));
+    lines.extend(roots.map(|file| format!("components from hosts that the certificates in {file} vouch for")));
+    lines.extend(registry.proxy.iter().map(|proxy| format!("components through the proxy {}", quote(proxy))));
+    lines.extend(registry.plain_http.iter().map(|host| format!("components of {} without encryption", quote(host))));
+    lines
 }
 
 /// Quotes a text as JSON, so that its end is unambiguous and it contains no line break.

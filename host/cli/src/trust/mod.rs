@@ -28,6 +28,7 @@ pub(crate) struct ConfigSource {
     /// True if it is trusted for this run, because it was named or by a flag.
     is_trusted: bool,
     may_ask: bool,
+    offline: bool,
 }
 
 impl ConfigSource {
@@ -38,6 +39,7 @@ impl ConfigSource {
             is_trusted: arguments.trust_config || named.as_deref().is_some_and(is_named_by_hand),
             named,
             may_ask: !arguments.json,
+            offline: arguments.offline,
         }
     }
 
@@ -62,16 +64,33 @@ impl ConfigSource {
     /// # Errors
     /// If the file was named and is missing, or if it cannot be read, is invalid, or is not trusted.
     pub(crate) fn open(&self) -> Result<Config> {
-        let Some((text, config)) = self.read()? else { return Ok(Config::none()) };
+        Ok(self.open_with_text()?.1)
+    }
+
+    /// Like [`Self::open`], with the text of the file, to change it.
+    ///
+    /// # Errors
+    /// Like [`Self::open`].
+    pub(crate) fn open_with_text(&self) -> Result<(Option<String>, Config)> {
+        match self.read()? {
+            Some((text, config)) => {
+                let config = self.check_trust(&text, config)?;
+                Ok((Some(text), config))
+            }
+            None => Ok((None, Config { offline: self.offline, ..Config::none() })),
+        }
+    }
+
+    fn check_trust(&self, text: &str, config: Config) -> Result<Config> {
         if self.is_trusted {
             return Ok(config);
         }
         let file = self.file();
         let store = TrustStore::for_current_user()?;
-        let status = store.status(&file, &text);
+        let status = store.status(&file, text);
         if status == TrustStatus::Trusted || (self.may_ask && ask_for_trust(&config, status)?) {
             if status != TrustStatus::Trusted {
-                store.trust(&file, &text)?;
+                store.trust(&file, text)?;
             }
             return Ok(config);
         }
@@ -98,7 +117,7 @@ impl ConfigSource {
         }
         // The file is read once, so that the text that is trusted is the text that is used.
         let text = text_of(&file)?;
-        let config = Config::parse(&file, &text)?;
+        let config = Config { offline: self.offline, ..Config::parse(&file, &text)? };
         Ok(Some((text, config)))
     }
 }

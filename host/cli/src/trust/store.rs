@@ -30,6 +30,9 @@ pub(crate) struct Record {
     pub(crate) file: String,
     /// Digest of its path and text.
     pub(crate) digest: Digest,
+    /// Digest with the text that takes the place of this one just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<Digest>,
 }
 
 /// The trust in a configuration.
@@ -49,7 +52,7 @@ impl TrustStore {
     /// # Errors
     /// If there is no home folder.
     pub(crate) fn for_current_user() -> Result<Self, UsageError> {
-        let folder = crate::host::state_folder().ok_or_else(|| {
+        let folder = crate::user_folders::state_folder().ok_or_else(|| {
             let message = "there is no home folder to remember trust in; name the configuration with `--config FILE`";
             UsageError(message.to_owned())
         })?;
@@ -60,7 +63,7 @@ impl TrustStore {
     pub(crate) fn status(&self, file: &Path, text: &str) -> TrustStatus {
         let location = location(file);
         match read_record(&self.path_of(&location)) {
-            Some(record) if record.digest == digest(&location, text) => TrustStatus::Trusted,
+            Some(record) if record.covers(&digest(&location, text)) => TrustStatus::Trusted,
             Some(_) => TrustStatus::Changed,
             None => TrustStatus::Unknown,
         }
@@ -71,9 +74,26 @@ impl TrustStore {
     /// # Errors
     /// If the record cannot be written.
     pub(crate) fn trust(&self, file: &Path, text: &str) -> anyhow::Result<()> {
+        self.write(file, text, None)
+    }
+
+    /// Trusts the text of a file, and the one that is about to replace it: a process that is killed in between leaves a file that
+    /// is trusted.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub(crate) fn trust_change(&self, file: &Path, text: &str, next: &str) -> anyhow::Result<()> {
+        self.write(file, text, Some(next))
+    }
+
+    fn write(&self, file: &Path, text: &str, next: Option<&str>) -> anyhow::Result<()> {
         let location = location(file);
-        let record =
-            Record { version: RECORD_VERSION, file: location.display().to_string(), digest: digest(&location, text) };
+        let record = Record {
+            version: RECORD_VERSION,
+            file: location.display().to_string(),
+            digest: digest(&location, text),
+            next: next.map(|next| digest(&location, next)),
+        };
         private::create_folders(&self.folder)?;
         let mut new = tempfile::NamedTempFile::new_in(&self.folder)?;
         new.write_all(&serde_json::to_vec(&record)?)?;
@@ -119,6 +139,12 @@ fn location(file: &Path) -> PathBuf {
     match (absolute.parent().and_then(|folder| folder.canonicalize().ok()), absolute.file_name()) {
         (Some(folder), Some(name)) => folder.join(name),
         _ => absolute,
+    }
+}
+
+impl Record {
+    fn covers(&self, digest: &Digest) -> bool {
+        self.digest == *digest || self.next.as_ref() == Some(digest)
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::digest::Digest;
 use crate::schema::json;
-use crate::text::untrusted::{Untrusted, expose_raw};
+use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
 use crate::tool::definition::{Annotations, ToolDefinition};
 
 /// Domain separation: the prefix of the hashed text, so that the hash has no other meaning.
@@ -31,8 +31,30 @@ pub struct Manifest {
     pub contract: String,
     /// The grants, one line each, sorted as text.
     pub grants: Vec<String>,
+    /// The origin of a component that was published; `None` for one in a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// The definitions of the tools, sorted by name.
     pub tools: Vec<ToolManifest>,
+}
+
+/// The origin of a published component, as it is pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The reference, with the digest that identifies the component there.
+    pub reference: PrintableText,
+    /// The size of the component, in bytes.
+    pub bytes: u64,
+    /// The key that signed it; `None` if no signature was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<PrintableText>,
+    /// The provenance that the signer states, one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<PrintableText>,
+    /// The names of its imports, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imports: Vec<PrintableText>,
 }
 
 /// The definition of one tool, as it is pinned.
@@ -123,7 +145,13 @@ impl Manifest {
         grants.sort();
         let mut tools: Vec<ToolManifest> = tools.iter().map(ToolManifest::from_definition).collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { component, contract: contract.into(), grants, tools }
+        Self { component, contract: contract.into(), grants, origin: None, tools }
+    }
+
+    /// Sets the origin of the component.
+    #[must_use]
+    pub fn with_origin(self, origin: Option<Origin>) -> Self {
+        Self { origin, ..self }
     }
 
     /// Computes the hash over the whole manifest.
@@ -151,6 +179,7 @@ impl Manifest {
         let contract = |parts: &Self| Some(parts.contract.as_str().into());
         push_change(&mut changes, "component".to_owned(), digest(self), digest(new));
         push_change(&mut changes, "contract".to_owned(), contract(self), contract(new));
+        push_origin_changes(&mut changes, self.origin.as_ref(), new.origin.as_ref());
         let name = |tool: &ToolManifest| Some(tool.name.as_str().into());
         for old in &self.tools {
             match new.tools.iter().find(|tool| tool.name == old.name) {
@@ -206,6 +235,26 @@ impl ToolManifest {
         compare("output schema", self.output_schema.clone(), new.output_schema.clone());
         compare("annotations", annotations(self), annotations(new));
     }
+}
+
+fn push_origin_changes(changes: &mut Vec<Change>, old: Option<&Origin>, new: Option<&Origin>) {
+    type Part = fn(&Origin) -> Option<String>;
+    let parts: [(&str, Part); 5] = [
+        ("reference", |origin| Some(origin.reference.to_string())),
+        ("size", |origin| Some(format!("{} bytes", origin.bytes))),
+        ("signer", |origin| origin.signer.as_ref().map(ToString::to_string)),
+        ("provenance", |origin| join_lines(&origin.provenance)),
+        ("imports", |origin| join_lines(&origin.imports)),
+    ];
+    for (what, part) in parts {
+        let text = |origin: Option<&Origin>| origin.and_then(part).map(Untrusted::from);
+        push_change(changes, what.to_owned(), text(old), text(new));
+    }
+}
+
+/// Returns lines as one text; `None` if there are none.
+fn join_lines(lines: &[PrintableText]) -> Option<String> {
+    (!lines.is_empty()).then(|| lines.iter().map(PrintableText::as_str).collect::<Vec<_>>().join("\n"))
 }
 
 fn declared_annotations(annotations: &Annotations) -> BTreeMap<String, bool> {
@@ -462,6 +511,27 @@ mod tests {
             input schema of `mul`: nothing -> {"properties":{"a":{"type":"integer"}},"type":"object"}
             annotations of `mul`: nothing -> read_only = true"#]],
         );
+    }
+
+    #[test]
+    fn reports_another_origin() {
+        let origin = |version: &str, signer: Option<&str>| Origin {
+            reference: format!("oci://example.com/acme/add:{version}").into(),
+            bytes: 1000,
+            signer: signer.map(PrintableText::from),
+            provenance: Vec::new(),
+            imports: vec!["wasi:io/streams".into()],
+        };
+        let published = |origin| manifest(&[tool("add")]).with_origin(Some(origin));
+        let old = published(origin("1.0", Some("sha256:11")));
+        let approved = Approval::new(old.clone());
+        assert_eq!(ApprovalStatus::compare(&old, Some(&approved)), ApprovalStatus::Approved);
+        let unsigned = ApprovalStatus::compare(&published(origin("1.0", None)), Some(&approved));
+        assert_eq!(unsigned.to_string(), "changed since it was approved: signer");
+        let moved = ApprovalStatus::compare(&published(origin("2.0", Some("sha256:22"))), Some(&approved));
+        assert_eq!(moved.to_string(), "changed since it was approved: reference, signer");
+        let text = serde_json::to_string(&old).unwrap();
+        assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), old);
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub struct Pruned {
     pub files: u64,
     /// Their size, in bytes.
     pub bytes: u64,
+    /// True while files are only counted.
+    is_dry_run: bool,
 }
 
 impl Store {
@@ -174,6 +176,19 @@ impl Store {
         self.folder.join(BLOBS).join(digest.hex())
     }
 
+    /// Returns the size of a blob in bytes, or `None` if there is none. Its bytes are not looked at.
+    ///
+    /// # Errors
+    /// If the file is open to others.
+    pub fn blob_bytes(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        let path = self.blob_path(digest);
+        match private_file::open(&path).and_then(|file| file.metadata()) {
+            Ok(metadata) => Ok(Some(metadata.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(store_error(&path, source)),
+        }
+    }
+
     /// Returns whether a blob of this size is there. Its bytes are not looked at.
     #[must_use]
     pub fn has_blob(&self, digest: &Digest, bytes: u64) -> bool {
@@ -240,18 +255,33 @@ impl Store {
         Ok(errors)
     }
 
-    /// Removes every component whose manifest is not in `keep`, and blobs that belong to none. Blobs that were stored in the
-    /// last hour stay, because another process may be about to write their record.
+    /// Removes every component whose manifest is not in `keep`, and blobs that belong to none and are not in `keep` themselves.
+    /// Blobs that were stored in the last hour stay, because another process may be about to write their record.
     ///
     /// # Errors
     /// If a folder cannot be read, or a file cannot be removed.
     pub fn prune(&self, keep: &BTreeSet<Digest>) -> Result<Pruned, StoreError> {
-        self.prune_older_than(keep, MIN_ORPHAN_AGE)
+        self.prune_older_than(keep, MIN_ORPHAN_AGE, Pruned::default())
     }
 
-    fn prune_older_than(&self, keep: &BTreeSet<Digest>, min_age: Duration) -> Result<Pruned, StoreError> {
-        let mut pruned = Pruned::default();
-        let (mut used, mut dropped) = (BTreeSet::new(), BTreeSet::new());
+    /// Returns what [`Self::prune`] would remove, without removing it.
+    ///
+    /// # Errors
+    /// If a folder cannot be read.
+    pub fn prunable(&self, keep: &BTreeSet<Digest>) -> Result<Pruned, StoreError> {
+        let mut pruned =
+            self.prune_older_than(keep, MIN_ORPHAN_AGE, Pruned { is_dry_run: true, ..Pruned::default() })?;
+        pruned.is_dry_run = false;
+        Ok(pruned)
+    }
+
+    fn prune_older_than(
+        &self,
+        keep: &BTreeSet<Digest>,
+        min_age: Duration,
+        mut pruned: Pruned,
+    ) -> Result<Pruned, StoreError> {
+        let (mut used, mut dropped) = (keep.clone(), BTreeSet::new());
         for path in self.files(RECORDS)? {
             // A record that cannot be read says nothing about the blobs that it needs.
             let Some(record) = read_record(&path)? else { continue };
@@ -299,7 +329,8 @@ impl Store {
 impl Pruned {
     fn remove(&mut self, path: &Path) -> Result<(), StoreError> {
         let bytes = path.metadata().map_or(0, |metadata| metadata.len());
-        match std::fs::remove_file(path) {
+        let removed = if self.is_dry_run { Ok(()) } else { std::fs::remove_file(path) };
+        match removed {
             Ok(()) => {
                 self.files += 1;
                 self.bytes += bytes;

@@ -17,11 +17,11 @@ use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::limits::MAX_MEMORY_BYTES;
-use crate::configured::{self, ConfiguredComponent};
+use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{self, Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{flags, host, render, source};
+use crate::{flags, host, published, render, source, user_folders};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // Errors of the command line are reported before any file is read.
@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
     // tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;
-    let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, &config)?;
+    let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, &config).await?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
     let limits = call.limits.over(default_limits, MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
     let roomy = at_least_default(&limits);
@@ -103,7 +103,9 @@ fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
 /// Opens the configuration if the component is one of it or if the configuration was named. For a component file, the
 /// one in the working folder is not read: only a named one decides where calls are recorded.
 fn configuration(arguments: &Arguments, call: &args::Call) -> Result<Config> {
-    match configured_name(call).is_some() || arguments.config.is_some() {
+    // The policy for components of registries is there.
+    let is_published = published::is_reference(&call.component);
+    match configured_name(call).is_some() || is_published || arguments.config.is_some() {
         true => ConfigSource::from_arguments(arguments).open(),
         false => Ok(Config::none()),
     }
@@ -127,13 +129,13 @@ struct Target {
 }
 
 /// Returns the component file with the powers that were typed, or a configured component with its own powers.
-fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<Target> {
+async fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<Target> {
     if let Some(name) = configured_name(call) {
-        return target_from_configuration(arguments, call, config, name);
+        return target_from_configuration(arguments, call, config, name).await;
     }
     let grant = call.powers.grant()?;
-    let (load, name) = host::prepare_load(&call.component, call.allow_slow_compile);
-    let load = load.grant(grant);
+    let typed = host::typed_component(config, &call.component, call.allow_slow_compile).await?;
+    let load = typed.load.grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
     let builder = host::with_typed_secrets(host::builder(arguments), &call.powers);
     let builder = match &call.powers.key_value_store {
@@ -141,12 +143,12 @@ fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> R
         None if call.powers.needs_store() => host::with_store(builder, &default_store(arguments, call)?)?,
         None => builder,
     };
-    Ok(Target { builder, load, name, file: host::file_name(&call.component), default_limits: Limits::default() })
+    Ok(Target { builder, load, name: typed.name, file: typed.label, default_limits: Limits::default() })
 }
 
 /// Returns the default file for the component's keys and values. Its first use is reported.
 fn default_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
-    let file = host::store_of(&call.component)?;
+    let file = user_folders::store_of(&call.component)?;
     if !arguments.json && !file.exists() {
         render::note(&format!(
             "keys and values are kept in {}; `--key-value-store FILE` names another file",
@@ -156,9 +158,15 @@ fn default_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
     Ok(file)
 }
 
-fn target_from_configuration(arguments: &Arguments, call: &args::Call, config: &Config, name: &str) -> Result<Target> {
+async fn target_from_configuration(
+    arguments: &Arguments,
+    call: &args::Call,
+    config: &Config,
+    name: &str,
+) -> Result<Target> {
     let lock = configured::open_lock(config)?;
-    let Some(ConfiguredComponent { name, file, load, limits, .. }) = configured::find(config, &lock, name)? else {
+    let found = configured::find(config, &lock, name, Version::Pinned).await?;
+    let Some(ConfiguredComponent { name, label, load, limits, .. }) = found else {
         return Err(
             UsageError(format!("there is no file {name}, and {}", approve::unknown_component(config, name))).into()
         );
@@ -171,7 +179,7 @@ fn target_from_configuration(arguments: &Arguments, call: &args::Call, config: &
     }
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
     let builder = host::builder_for(arguments, config)?;
-    Ok(Target { builder, load, name: name.to_string(), file: host::file_name(&file), default_limits: limits })
+    Ok(Target { builder, load, name: name.to_string(), file: label, default_limits: limits })
 }
 
 /// Raises limits to at least the defaults, for a component that describes its tools before the call. Otherwise a small

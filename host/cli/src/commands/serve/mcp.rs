@@ -13,7 +13,7 @@ use super::served_components::{ServeRequest, ServedComponents};
 use super::{settings, watch};
 use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
-use crate::configured::{self, ConfiguredComponent, LoadSettings};
+use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
@@ -72,7 +72,7 @@ async fn load_components(
     (source, config): (ConfigSource, &Config),
     recording: Option<&Recording>,
 ) -> Result<(Host, ServedComponents)> {
-    let configured = configured::all(config, &configured::open_lock(config)?)?;
+    let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
     if configured.is_empty() && serve.components.is_empty() && !may_appear && !has_texts {
@@ -93,7 +93,10 @@ async fn load_components(
     let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));
     let host =
         builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
-    let typed = serve.components.iter().map(|path| component_from_file(path, limits)).collect::<Result<_>>()?;
+    let mut typed = Vec::new();
+    for component in &serve.components {
+        typed.push(typed_component(config, component, limits).await?);
+    }
     let request = ServeRequest {
         source: source.without_asking(),
         config: config.clone(),
@@ -107,13 +110,14 @@ async fn load_components(
 }
 
 /// Prepares a component of the command line.
-fn component_from_file(path: &Path, limits: Limits) -> Result<ConfiguredComponent> {
-    let (load, _) = host::prepare_load(path, false);
-    let name = load.name()?;
+async fn typed_component(config: &Config, typed: &Path, limits: Limits) -> Result<ConfiguredComponent> {
+    let typed = host::typed_component(config, typed, false).await?;
+    let name = typed.load.name()?;
     Ok(ConfiguredComponent {
         name,
-        file: path.to_owned(),
-        load,
+        file: typed.file,
+        label: typed.label,
+        load: typed.load,
         limits,
         is_pinned: false,
         terms: LoadSettings::powerless(limits),

@@ -9,7 +9,7 @@ pub(crate) use fumehood_platform::files::FileStamp;
 
 use crate::commands::approve;
 use crate::config::Config;
-use crate::configured::{self, ConfiguredComponent, LoadSettings};
+use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::UsageError;
 use crate::recording::PersistRules;
 use crate::trust::ConfigSource;
@@ -81,7 +81,7 @@ impl ServedComponents {
         for component in served.wanted.clone() {
             let stamp = FileStamp::read(&component.file);
             let load = served.load_request(&component);
-            host::load(&served.host, &host::file_name(&component.file), load).await?;
+            host::load(&served.host, &component.label, load).await?;
             let ConfiguredComponent { name, terms, .. } = component;
             served.warn_if_unapproved(&name);
             served
@@ -94,7 +94,7 @@ impl ServedComponents {
     /// Reloads components that have changed since the last time, and unloads those that are no longer wanted. Each
     /// error is reported once on standard error.
     pub(crate) async fn refresh(&mut self) {
-        self.reread_if_changed();
+        self.reread_if_changed().await;
         let wanted: BTreeSet<&Namespace> = self.wanted.iter().map(|component| &component.name).collect();
         let gone: Vec<Namespace> = self.components.keys().filter(|name| !wanted.contains(name)).cloned().collect();
         for name in gone {
@@ -135,24 +135,24 @@ impl ServedComponents {
             .collect()
     }
 
-    fn reread_if_changed(&mut self) {
+    async fn reread_if_changed(&mut self) {
         let sources = self.stamp_sources();
         if sources == self.source_stamps {
             return;
         }
         self.source_stamps = sources;
-        if let Err(error) = self.reread() {
+        if let Err(error) = self.reread().await {
             render::warning(&format!("{error:#}; what is served stays as it was"));
         }
     }
 
-    fn reread(&mut self) -> Result<()> {
+    async fn reread(&mut self) -> Result<()> {
         let config = self.source.open()?;
         if !config.origin.exists() {
             return Err(UsageError(format!("{} is gone", config.origin.display())).into());
         }
         let lock = configured::open_lock(&config)?;
-        let wanted = self.wanted_components(&config, &lock)?;
+        let wanted = self.wanted_components(&config, &lock).await?;
         let at_start = |config: &Config| {
             let Config { serve, key_value_store, knowledge, prompts, .. } = config;
             (serve.clone(), key_value_store.clone(), knowledge.clone(), prompts.clone())
@@ -170,9 +170,10 @@ impl ServedComponents {
         Ok(())
     }
 
-    fn wanted_components(&self, config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {
+    async fn wanted_components(&self, config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {
         let mut wanted: Vec<ConfiguredComponent> = Vec::new();
-        for component in self.typed.iter().cloned().chain(configured::all(config, lock)?) {
+        let configured = configured::all(config, lock, Version::Pinned).await?;
+        for component in self.typed.iter().cloned().chain(configured) {
             if let Some(other) = wanted.iter().find(|other| other.name == component.name) {
                 let (name, one, two) = (&component.name, other.file.display(), component.file.display());
                 return Err(UsageError(format!("{one} and {two} would both be called `{name}`; rename one")).into());
@@ -191,7 +192,7 @@ impl ServedComponents {
     /// Reloads a component. If that fails, the loaded one stays in place, unless it has powers or an approval that were
     /// revoked.
     async fn reload_component(&mut self, component: ConfiguredComponent) {
-        let (stamp, file) = (FileStamp::read(&component.file), host::file_name(&component.file));
+        let (stamp, file) = (FileStamp::read(&component.file), component.label.clone());
         let loaded = self.reload(&component, &file).await;
         let ConfiguredComponent { name, terms, .. } = component;
         let before = self.components.remove(&name).and_then(|served| served.active_settings);

@@ -2,6 +2,8 @@
 
 // Clippy allows panics in helper functions only under `cfg(test)`.
 #[cfg(test)]
+mod add;
+#[cfg(test)]
 mod approve;
 #[cfg(test)]
 mod approve_screen;
@@ -64,6 +66,8 @@ mod powers;
 #[cfg(test)]
 mod providers;
 #[cfg(test)]
+mod published;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod refusals;
@@ -92,11 +96,15 @@ mod service;
 #[cfg(test)]
 mod session;
 #[cfg(test)]
+mod store;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod trust;
+#[cfg(test)]
+mod update;
 #[cfg(test)]
 mod watch;
 #[cfg(test)]

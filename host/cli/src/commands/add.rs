@@ -1,0 +1,139 @@
+//! `fumehood add`: gets a component, shows it, and adds it to the configuration and the lock.
+//!
+//! What is written is written in this order: the store, the lock, the configuration. Each is replaced as a whole. A process that
+//! is killed in between leaves an approval of a name that the configuration does not have, which has no effect.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use fumehood::{Load, Namespace};
+use fumehood_registry::reference::{OciReference, Reference, ReferenceError};
+use fumehood_registry::signature::PublicKey;
+
+use super::approve;
+use crate::args::{self, Arguments};
+use crate::config::Config;
+use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::config::tool::fold_name;
+use crate::configuration_file::ConfigurationChange;
+use crate::configured;
+use crate::exit::{Exit, UsageError};
+use crate::render::Origin;
+use crate::trust::ConfigSource;
+use crate::{host, published, question, render, source};
+
+pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> {
+    let place = parse_place(&add.reference)?;
+    let source = ConfigSource::from_arguments(arguments);
+    let (text, config) = source.open_with_text()?;
+    let name = choose_name(add, &place, &config)?;
+    let mut change = ConfigurationChange::new(text, config.clone())?;
+    match &place {
+        Reference::File(file) => change.add_tool(name.as_str(), "component", &written_path(&config, file)?)?,
+        reference => change.add_tool(name.as_str(), "reference", &reference.to_string())?,
+    }
+    if let Some(file) = &add.key {
+        let key = read_key(file)?;
+        change.trust_key(&name_in_registry(&place)?.name(), &String::from(key))?;
+    }
+    let changed = change.config()?;
+    let Some(section) = changed.tools.get(name.as_str()) else {
+        return Err(
+            UsageError(format!("`{name}` cannot be added to the configuration; write the lines yourself")).into()
+        );
+    };
+    let stored = match &place {
+        Reference::File(_) => None,
+        reference => Some(published::get_typed(&changed, reference).await?),
+    };
+    let mut lock = configured::open_lock(&changed)?;
+    let component = configured::from_section(&changed, &lock, name.as_str(), section, stored)?;
+    let host = host::builder_for(arguments, &changed)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
+    let load = if add.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
+    let loaded = host::load(&host, &component.label, load).await?;
+    let check = approve::approval_check(&host, &name).context("the component was loaded without being compared")?;
+    host.shutdown(Duration::ZERO).await;
+    if !arguments.json {
+        render::approval(name.as_str(), &Origin::File(component.label, loaded), &check, add.full)?;
+    }
+    let is_wanted = add.yes || (approve::can_ask(arguments) && question::ask(&format!("Add and approve `{name}`?"))?);
+    if arguments.json {
+        let status = if is_wanted { "approved" } else { "needs_approval" };
+        render::json(&approve::approval_line(name.as_str(), status, &check))?;
+    }
+    if !is_wanted {
+        if approve::can_ask(arguments) {
+            return Ok(Exit::Refused);
+        }
+        let message = "nobody can be asked here, so nothing was written; look at it, and add it with `--yes`";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    lock.approve(name.clone(), check.parts().clone());
+    lock.save()?;
+    change.write()?;
+    let origin = changed.origin.display();
+    render::note(&format!("added `{name}` to {origin}, and approved it in {}", lock.path().display()));
+    Ok(Exit::Ok)
+}
+
+fn parse_place(typed: &str) -> Result<Reference> {
+    let place: Reference = typed.parse().map_err(|error: ReferenceError| UsageError(error.to_string()))?;
+    match &place {
+        // A registry is never meant without saying so.
+        Reference::File(file) if !file.exists() => {
+            let message = format!(
+                "there is no file {}; expected oci://HOST/NAME:TAG, https://…#sha256=DIGEST, or a `.wasm` file",
+                file.display()
+            );
+            Err(UsageError(message).into())
+        }
+        _ => Ok(place),
+    }
+}
+
+/// Returns the name that was typed, or else that of the component, if the configuration does not have it yet.
+fn choose_name(add: &args::Add, place: &Reference, config: &Config) -> Result<Namespace> {
+    let name = match (&add.name, place) {
+        (Some(name), _) => Namespace::parse(name).map_err(|error| UsageError(error.to_string()))?,
+        (None, Reference::File(file)) => Load::path(file).name()?,
+        (None, reference) => Namespace::parse(&fumehood::default_component_name(reference))
+            .map_err(|error| UsageError(format!("{reference}: {error}; name it with `--name NAME`")))?,
+    };
+    let names = config.tools.keys().chain(config.mcp.servers.keys());
+    if let Some(taken) = names.into_iter().find(|taken| fold_name(taken) == fold_name(name.as_str())) {
+        let origin = config.origin.display();
+        let message = format!(
+            "{origin} has `{taken}` already; give this one another name with `--name NAME`, or look for a newer version with \
+             `fumehood update {taken}`"
+        );
+        return Err(UsageError(message).into());
+    }
+    Ok(name)
+}
+
+/// Returns the path of a component as the configuration names it: relative to its folder where that is possible.
+fn written_path(config: &Config, file: &Path) -> Result<String> {
+    let unusable = || UsageError(format!("{} cannot be named in a configuration; move the file", file.display()));
+    let absolute = std::path::absolute(file).map_err(|_| unusable())?;
+    let written = match (file.is_relative(), absolute.strip_prefix(config.absolute_folder())) {
+        (true, Ok(below)) => below.to_owned(),
+        _ => absolute,
+    };
+    Ok(written.to_str().ok_or_else(unusable)?.to_owned())
+}
+
+fn read_key(file: &Path) -> Result<PublicKey> {
+    let text = source::read_file(file, "`--key`")?;
+    Ok(text.parse().map_err(|error| UsageError(format!("`--key`: {}: {error}", file.display())))?)
+}
+
+fn name_in_registry(place: &Reference) -> Result<&OciReference> {
+    match place {
+        Reference::Oci(oci) => Ok(oci),
+        other => {
+            let message = format!("`--key` is about components of registries, and {other} is none; leave it out");
+            Err(UsageError(message).into())
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! `fumehood update`: resolves tags anew, and shows what changed, old beside new. What the lock pins stays until the change is
+//! approved.
+
+use anyhow::Result;
+use fumehood_registry::reference::Reference;
+
+use super::approve;
+use crate::args::{self, Arguments};
+use crate::config::Config;
+use crate::config::registry::Place;
+use crate::configured::Version;
+use crate::exit::{Exit, UsageError};
+use crate::render;
+use crate::trust::ConfigSource;
+
+pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<Exit> {
+    let config = ConfigSource::from_arguments(arguments).open()?;
+    if config.offline {
+        let message = "registries have to be asked for newer versions; leave `--offline` out";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    let names = match update.names.as_slice() {
+        [] => with_tags(&config),
+        names => names.iter().map(|name| check_name(&config, name)).collect::<Result<_>>()?,
+    };
+    if names.is_empty() {
+        render::note(&format!("{} has no component with a tag", config.origin.display()));
+        return Ok(Exit::Ok);
+    }
+    let review =
+        args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, revoke: false, prune: false };
+    approve::review(arguments, &review, &config, Version::New).await
+}
+
+/// Returns the names of components whose reference is a tag.
+fn with_tags(config: &Config) -> Vec<String> {
+    config.tools.keys().filter(|name| check_name(config, name).is_ok()).cloned().collect()
+}
+
+/// Checks that a component has a tag, which may move.
+fn check_name(config: &Config, name: &str) -> Result<String> {
+    let Some(section) = config.tools.get(name) else { return Err(approve::unknown_component(config, name).into()) };
+    let reason = match section.place() {
+        Ok(Place::Reference(Reference::Oci(oci))) if oci.digest().is_none() => return Ok(name.to_owned()),
+        Ok(Place::Reference(_)) => "its reference has a digest; write another one into the configuration",
+        _ => "it is a file; put a newer one in its place",
+    };
+    Err(UsageError(format!("`{name}` cannot be updated: {reason}, and approve it with `fumehood approve {name}`"))
+        .into())
+}

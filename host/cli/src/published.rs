@@ -1,0 +1,195 @@
+//! Components of registries for the command line: the source that a configuration describes, and getting from it.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use fumehood::{RegistrySource, StoredComponent};
+use fumehood_registry::client::Progress;
+use fumehood_registry::fetch::FetchError;
+use fumehood_registry::policy::{Pattern, Policy, Trust};
+use fumehood_registry::reference::Reference;
+use fumehood_registry::signature::PublicKey;
+use fumehood_registry::store::Store;
+
+use crate::config::Config;
+use crate::config::registry::parse_reference;
+use crate::config::text::TextSource;
+use crate::exit::UsageError;
+use crate::registry::{RegistrySettings, registry_client, transfer_bar};
+use crate::{render, source, user_folders};
+
+/// Beginnings of references, which no path of a component has.
+const SCHEMES: [&str; 3] = ["oci://", "https://", "http://"];
+/// Number of components from which on several threads verify them.
+const MIN_PARALLEL: usize = 4;
+
+/// Returns the reference that was typed in place of a file; `None` if it is a path.
+///
+/// # Errors
+/// If it is a malformed reference.
+pub(crate) fn typed_reference(typed: &Path) -> Result<Option<Reference>> {
+    match typed.to_str().filter(|_| is_reference(typed)) {
+        Some(text) => Ok(Some(parse_reference(text).map_err(|error| UsageError(error.to_string()))?)),
+        None => Ok(None),
+    }
+}
+
+/// Returns whether this is a reference and no path.
+pub(crate) fn is_reference(typed: &Path) -> bool {
+    typed.to_str().is_some_and(|text| SCHEMES.iter().any(|scheme| text.starts_with(scheme)))
+}
+
+/// Returns the policy of a configuration.
+///
+/// # Errors
+/// If a key or a digest cannot be read.
+pub(crate) fn policy(config: &Config) -> Result<Policy> {
+    let section = &config.registry;
+    let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[registry]: {error}"));
+    let pattern = |text: &String| text.parse::<Pattern>().map_err(|error| wrong(&error));
+    let mut policy =
+        Policy::new().signatures(section.signatures.into()).trusted_keys(keys(config, &section.trusted_keys)?);
+    for (names, trusted) in &section.trusted {
+        policy = policy.trusted(pattern(names)?, keys(config, trusted)?);
+    }
+    if let Some(allow) = &section.allow {
+        policy = policy.allow(allow.iter().map(pattern).collect::<Result<Vec<_>, _>>()?);
+    }
+    if let Some(bytes) = section.max_bytes {
+        policy = policy.max_bytes(bytes.0 as u64);
+    }
+    if let Some(age) = section.min_age {
+        policy = policy.min_age(age.0);
+    }
+    let revoked = section.revoked.iter().map(|digest| digest.parse().map_err(|error| wrong(&error)));
+    Ok(policy.revoked(revoked.collect::<Result<Vec<_>, UsageError>>()?))
+}
+
+/// Reads public keys of a configuration.
+///
+/// # Errors
+/// If one cannot be read.
+pub(crate) fn keys(config: &Config, sources: &[TextSource]) -> Result<Vec<PublicKey>> {
+    let read = |key: &TextSource| {
+        let text = source::read_text(config, key)?;
+        Ok(text.parse().map_err(|error| UsageError(format!("[registry]: {error}")))?)
+    };
+    sources.iter().map(read).collect()
+}
+
+/// Returns the settings of the way to registries that a configuration has.
+pub(crate) fn settings(config: &Config) -> RegistrySettings {
+    let section = &config.registry;
+    RegistrySettings {
+        plain_http: section.plain_http.clone(),
+        https: section.https.clone(),
+        tls_roots: section.tls_roots.iter().map(|file| config.path(file)).collect(),
+        mirrors: section.mirrors.clone(),
+        redirect_hosts: section.redirect_hosts.clone(),
+        proxy: section.proxy.clone(),
+    }
+}
+
+/// Returns the source of components that uses no network.
+///
+/// # Errors
+/// If the store cannot be opened, or a key cannot be read.
+pub(crate) fn stored_source(config: &Config) -> Result<RegistrySource> {
+    Ok(RegistrySource::new(Store::open(user_folders::component_store()?)?, policy(config)?))
+}
+
+/// Returns the source of components, with a client unless the network is forbidden.
+///
+/// # Errors
+/// Like [`stored_source`], or if the client cannot be set up.
+pub(crate) fn source(config: &Config) -> Result<RegistrySource> {
+    let source = stored_source(config)?;
+    if config.offline {
+        return Ok(source);
+    }
+    Ok(source.client(registry_client(&settings(config))?))
+}
+
+/// Gets a component, with a progress bar on a terminal. Warns if the policy accepts it without a signature.
+///
+/// # Errors
+/// If it cannot be had, or the policy refuses it.
+pub(crate) async fn get(source: &RegistrySource, reference: &Reference) -> Result<StoredComponent> {
+    let bar = transfer_bar(&format!("getting {reference}"));
+    let mut show = |progress: Progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.received);
+    };
+    let found = source.get(reference, &mut show).await;
+    bar.finish_and_clear();
+    let found = found.with_context(|| format!("cannot get {reference}"))?;
+    warn_if_unverified(&found);
+    Ok(found)
+}
+
+/// Gets the component of a reference on the command line: from the store if it is pinned and there.
+///
+/// # Errors
+/// Like [`get`].
+pub(crate) async fn get_typed(config: &Config, reference: &Reference) -> Result<StoredComponent> {
+    get(&source(config)?, reference).await
+}
+
+/// Gets components whose references are pinned: from the store, verified again, or else from their registries.
+///
+/// # Errors
+/// If one cannot be had.
+pub(crate) async fn get_pinned(config: &Config, references: &[Reference]) -> Result<Vec<StoredComponent>> {
+    if references.is_empty() {
+        return Ok(Vec::new());
+    }
+    let stored = stored_source(config)?;
+    let mut online = None;
+    let mut components = Vec::with_capacity(references.len());
+    for (reference, found) in references.iter().zip(verify_stored(&stored, references)) {
+        let is_missing = matches!(found, Err(FetchError::NotStored(_) | FetchError::UrlNotStored(_)));
+        if is_missing && !config.offline && is_pinned(reference) {
+            let online = match &mut online {
+                Some(online) => online,
+                none => none.insert(source(config)?),
+            };
+            components.push(get(online, reference).await?);
+            continue;
+        }
+        let found = found.with_context(|| match is_pinned(reference) {
+            true => format!("cannot use {reference}"),
+            false => format!(
+                "the lock pins no version of {reference}; `fumehood approve` gets the one of today, shows it and pins it"
+            ),
+        })?;
+        warn_if_unverified(&found);
+        components.push(found);
+    }
+    Ok(components)
+}
+
+/// Returns whether a reference says which bytes it means.
+pub(crate) fn is_pinned(reference: &Reference) -> bool {
+    !matches!(reference, Reference::Oci(oci) if oci.digest().is_none())
+}
+
+/// Verifies what is in the store, many components on several threads: each costs a signature and some reads.
+fn verify_stored(source: &RegistrySource, references: &[Reference]) -> Vec<Result<StoredComponent, FetchError>> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if references.len() < MIN_PARALLEL || threads < 2 {
+        return references.iter().map(|reference| source.stored(reference)).collect();
+    }
+    std::thread::scope(|scope| {
+        let pieces = references.chunks(references.len().div_ceil(threads));
+        let verify = |piece: &[Reference]| piece.iter().map(|reference| source.stored(reference)).collect::<Vec<_>>();
+        let started: Vec<_> = pieces.map(|piece| (piece, scope.spawn(move || verify(piece)))).collect();
+        // A thread that cannot be joined has panicked; its part is verified here again.
+        started.into_iter().flat_map(|(piece, thread)| thread.join().unwrap_or_else(|_| verify(piece))).collect()
+    })
+}
+
+fn warn_if_unverified(component: &StoredComponent) {
+    if let Some(Trust::Unverified(reason)) = &component.trust {
+        render::warning(&format!("{reason}; it is used because [registry] has signatures = \"warn\""));
+    }
+}

@@ -1,0 +1,57 @@
+//! The user's folders: state, caches, and the files that are kept in them by default.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use etcetera::BaseStrategy as _;
+use fumehood::Digest;
+
+use crate::config::Config;
+use crate::exit::UsageError;
+
+/// Returns the file in which a component of the command line keeps keys and values: one for each path, because two
+/// components of one name are unrelated.
+///
+/// # Errors
+/// If there is no home folder.
+pub(crate) fn store_of(component: &Path) -> Result<PathBuf, UsageError> {
+    let missing =
+        "there is no home folder to keep the store of the component in; name a file with `--key-value-store FILE`";
+    let place = component.canonicalize().unwrap_or_else(|_| component.to_owned());
+    store_file(&place).ok_or_else(|| UsageError(missing.to_owned()))
+}
+
+/// Returns the store of the configuration or the component at this path.
+fn store_file(place: &Path) -> Option<PathBuf> {
+    let digest = Digest::of(place.as_os_str().as_encoded_bytes()).hex();
+    let name = format!("{}.db", digest.get(..16).unwrap_or(&digest));
+    Some(state_folder()?.join("key-value").join(name))
+}
+
+/// Returns the default store of a configuration: one for each, so that a tool never finds what a tool of the same name
+/// in another configuration kept.
+pub(crate) fn default_store(config: &Config) -> Result<PathBuf> {
+    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
+    let missing = "there is no home folder to keep the stores of tools in; set `key_value_store`";
+    Ok(store_file(&origin).ok_or_else(|| UsageError(missing.to_owned()))?)
+}
+
+/// Returns the folder of the command's own state, which must be neither lost nor edited.
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().ok()?;
+    Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
+}
+
+/// Returns the default folder for compiled code.
+pub(crate) fn default_cache() -> Option<PathBuf> {
+    Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))
+}
+
+/// Returns the folder of the store of components.
+///
+/// # Errors
+/// If there is no home folder.
+pub(crate) fn component_store() -> Result<PathBuf, UsageError> {
+    let missing = "there is no home folder to keep components of registries in; set HOME or XDG_STATE_HOME";
+    Ok(state_folder().ok_or_else(|| UsageError(missing.to_owned()))?.join("store"))
+}

@@ -1,0 +1,82 @@
+//! Errors of loading components.
+
+use std::path::PathBuf;
+
+use fumehood_core::call::limits::LimitError;
+use fumehood_core::digest::Digest;
+use fumehood_core::schema::gate::SchemaError;
+use fumehood_core::tool::name::{NameError, Namespace, ToolName};
+use fumehood_runtime::LoadError as ComponentError;
+
+/// Errors of [`Host::load`](crate::Host::load). Nothing of the component is kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The path is that of a folder, a device or a pipe.
+    #[error("{0} is not a regular file; give the path of a component")]
+    NotAFile(PathBuf),
+    /// The bytes of the file have another digest than expected.
+    #[error(
+        "{path} was changed: its digest is {found}, and {expected} was expected; remove it, and get the component again"
+    )]
+    Digest {
+        /// The file.
+        path: PathBuf,
+        /// The expected digest.
+        expected: Digest,
+        /// The digest of its bytes.
+        found: Digest,
+    },
+    /// The component cannot be had from its registry, or the policy refuses it.
+    #[cfg(feature = "registry")]
+    #[error("cannot get `{name}`")]
+    Fetch {
+        /// The name of the component.
+        name: Namespace,
+        /// The error of getting it.
+        source: Box<fumehood_registry::fetch::FetchError>,
+    },
+    /// The component has no valid name.
+    #[error("the component needs a name: {reason}; name it yourself with `Load::named`")]
+    Name {
+        /// The error of the name that it would have.
+        reason: NameError,
+    },
+    /// Another component has the same name.
+    #[error("a component named `{0}` is loaded already; give this one another name, or unload that one first")]
+    NameTaken(Namespace),
+    /// The component is not valid, or cannot be compiled.
+    #[error("cannot load `{name}`")]
+    Component {
+        /// The name of the component.
+        name: Namespace,
+        /// The error of the component.
+        source: Box<ComponentError>,
+    },
+    /// A schema of one of its tools is not accepted.
+    #[error("cannot load `{name}`: the {which} schema of its tool `{tool}` is refused")]
+    Schema {
+        /// The name of the component.
+        name: Namespace,
+        /// The name of the tool.
+        tool: ToolName,
+        /// `input` or `output`.
+        which: &'static str,
+        /// The error of the schema.
+        source: Box<SchemaError>,
+    },
+    /// The host is shutting down, or panicked.
+    #[error("the host could not read the component or compile its schemas: it is shutting down, or it panicked")]
+    Host,
+    /// The limits are not valid.
+    #[error("the limits for the component cannot be kept")]
+    Limits(#[from] LimitError),
+}
