@@ -18,6 +18,7 @@ mod moment;
 mod power_arguments;
 mod question;
 mod recording;
+mod registry;
 mod render;
 mod servers;
 mod signals;

@@ -27,7 +27,7 @@ const STAR: &[(&str, &[&str])] = &[
         ],
     ),
     ("fumehood-author", &["fumehood", "fumehood-platform"]),
-    ("fumehood-cli", &["fumehood", "fumehood-author", "fumehood-platform"]),
+    ("fumehood-cli", &["fumehood", "fumehood-author", "fumehood-platform", "fumehood-registry"]),
     // `fumehood_guest::testing` uses the core, behind a feature.
     ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
     ("fumehood-guest-macros", &[]),
