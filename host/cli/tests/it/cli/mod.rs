@@ -10,6 +10,8 @@ mod arguments;
 #[cfg(test)]
 mod author;
 #[cfg(test)]
+mod author_languages;
+#[cfg(test)]
 mod bad_files;
 #[cfg(test)]
 mod cache;
@@ -44,6 +46,8 @@ mod interrupt;
 #[cfg(test)]
 mod isolation;
 #[cfg(test)]
+mod key;
+#[cfg(test)]
 mod limit_options;
 #[cfg(test)]
 mod log;
@@ -63,6 +67,8 @@ mod planted;
 mod powers;
 #[cfg(test)]
 mod providers;
+#[cfg(test)]
+mod publish;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
