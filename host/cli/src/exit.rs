@@ -7,6 +7,7 @@ use fumehood::{AgentError, CallResult, ComponentError, ErrorKind, LoadError, Loc
 
 use fumehood_author::build::BuildError;
 use fumehood_author::cases::{CaseError, RunError};
+use fumehood_author::mcp_package::McpPackageError;
 use fumehood_author::project::ProjectError;
 use fumehood_author::scaffold::ScaffoldError;
 
@@ -140,7 +141,8 @@ fn from_author_error(error: &anyhow::Error) -> Option<Exit> {
         Some(_) => return Some(Exit::Usage),
         None => {}
     }
-    (error.is::<CaseError>() || error.is::<ProjectError>()).then_some(Exit::Usage)
+    let is_usage = error.is::<CaseError>() || error.is::<ProjectError>() || error.is::<McpPackageError>();
+    is_usage.then_some(Exit::Usage)
 }
 
 /// Maps an error of keys and publications to an exit code.

@@ -42,7 +42,27 @@ pub(crate) struct Publish {
     pub(crate) dry_run: bool,
 
     #[command(flatten)]
+    pub(crate) mcp: McpArguments,
+
+    #[command(flatten)]
     pub(crate) registry: RegistryArguments,
+}
+
+/// The package for MCP clients.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "MCP")]
+pub(crate) struct McpArguments {
+    /// Write a bundle for MCP clients (`.mcpb`) and its entry in the MCP registry (`server.json`) beside the component
+    #[arg(long)]
+    pub(crate) mcp: bool,
+
+    /// Name in the MCP registry, such as `io.github.acme/city-facts` [default: from a repository on GitHub]
+    #[arg(long, value_name = "NAME", requires = "mcp")]
+    pub(crate) mcp_name: Option<String>,
+
+    /// Address that the bundle is going to be downloaded from [default: the release of this version on GitHub]
+    #[arg(long, value_name = "URL", requires = "mcp")]
+    pub(crate) mcp_url: Option<String>,
 }
 
 /// The way to registries.

@@ -107,8 +107,8 @@ pub(super) fn index_name(place: &str) -> Result<String, UsageError> {
     }
 }
 
-/// Writes the file as a whole, in place of an earlier list.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes a file as a whole, in place of the one that may be there.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write as _;
     let failed = || format!("cannot write {}", path.display());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -3,15 +3,17 @@
 mod report;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use fumehood_author::Project;
+use fumehood_author::mcp_package::{McpPackage, ServerInfo};
 use fumehood_registry::http::UploadObserver;
 use fumehood_registry::publish::Publication;
 use fumehood_registry::signature::{Provenance, PublicKey};
 
+use super::index::replace;
 use crate::args::{self, Arguments};
 use crate::exit::{Exit, UsageError};
 use crate::registry::{RegistrySettings, registry_client, transfer_bar};
@@ -20,6 +22,8 @@ use crate::signing_key::KeyFiles;
 
 /// Prefix of the names of annotations that the OCI image specification defines.
 const OCI_PREFIX: &str = "org.opencontainers.image.";
+/// The name of the file for the MCP registry.
+const SERVER_FILE: &str = "server.json";
 
 /// What is published, before anything is sent.
 struct Prepared {
@@ -28,6 +32,15 @@ struct Prepared {
     signer: Option<PublicKey>,
     provenance: Provenance,
     file: PathBuf,
+    /// The package for MCP clients, if one was asked for.
+    mcp: Option<McpPackage>,
+}
+
+impl Prepared {
+    /// Returns the folder that the package for MCP clients goes to.
+    fn mcp_folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new(""))
+    }
 }
 
 /// Runs the command.
@@ -50,7 +63,13 @@ pub(crate) async fn run(arguments: &Arguments, options: &args::Publish) -> Resul
     };
     let published = prepared.publication.publish_with(&client, &observer).await;
     bar.finish_and_clear();
-    report::published(arguments, &prepared, &published?)?;
+    let published = published?;
+    if let Some(package) = &prepared.mcp {
+        let folder = prepared.mcp_folder();
+        replace(&folder.join(&package.bundle_name), &package.bundle)?;
+        replace(&folder.join(SERVER_FILE), package.server.as_bytes())?;
+    }
+    report::published(arguments, &prepared, &published)?;
     Ok(Exit::Ok)
 }
 
@@ -68,14 +87,19 @@ fn prepare(options: &args::Publish) -> Result<Prepared> {
         read => read.with_context(|| format!("cannot read {}", file.display()))?,
     };
     let annotations: BTreeMap<String, String> = options.annotation.iter().cloned().collect();
-    let publication = Publication::new(options.reference.clone(), component, annotations)?;
+    let component = bytes::Bytes::from(component);
+    let publication = Publication::new(options.reference.clone(), component.clone(), annotations)?;
     let provenance = provenance(options, publication.artifact().annotations());
+    let mcp = match options.mcp.mcp {
+        true => Some(McpPackage::new(&component, &server_info(options, publication.artifact().annotations()))?),
+        false => None,
+    };
     let Some(name) = &options.sign else {
-        return Ok(Prepared { publication, signer: None, provenance, file });
+        return Ok(Prepared { publication, signer: None, provenance, file, mcp });
     };
     let key = KeyFiles::find(name)?.open(&options.passphrase)?;
     let publication = publication.sign(&key, provenance.clone())?;
-    Ok(Prepared { publication, signer: Some(key.public().clone()), provenance, file })
+    Ok(Prepared { publication, signer: Some(key.public().clone()), provenance, file, mcp })
 }
 
 /// Returns the origin of the component: what its metadata say, and what built it.
@@ -87,6 +111,23 @@ fn provenance(options: &args::Publish, annotations: &BTreeMap<String, String>) -
         revision: annotation("revision"),
         builder: builder.map(Into::into),
         signed_at: Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string().into()),
+    }
+}
+
+/// Returns the description of the component for MCP clients.
+fn server_info(options: &args::Publish, annotations: &BTreeMap<String, String>) -> ServerInfo {
+    let annotation = |name: &str| annotations.get(&format!("{OCI_PREFIX}{name}")).cloned();
+    let last = options.reference.repository().rsplit('/').next().unwrap_or_default();
+    ServerInfo {
+        title: annotation("title").unwrap_or_else(|| last.to_owned()),
+        version: annotation("version"),
+        description: annotation("description"),
+        authors: annotation("authors"),
+        license: annotation("licenses"),
+        repository: annotation("source"),
+        homepage: annotation("url"),
+        server_name: options.mcp.mcp_name.clone(),
+        bundle_url: options.mcp.mcp_url.clone(),
     }
 }
 

@@ -11,7 +11,7 @@ use fumehood_registry::reference::OciReference;
 use fumehood_registry::signature::{BUNDLE_MEDIA_TYPE, PublicKey};
 use serde_json::{Value, json};
 
-use super::Prepared;
+use super::{Prepared, SERVER_FILE};
 use crate::args::Arguments;
 use crate::render;
 
@@ -46,6 +46,7 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
             "config": config,
             "signer": prepared.signer.as_ref().map(signer_json),
             "statement": statement,
+            "mcp": mcp_json(prepared),
         }));
     }
     line(&format!("would publish {} as {reference}; nothing is sent", prepared.file.display()))?;
@@ -70,6 +71,10 @@ pub(super) fn dry_run(arguments: &Arguments, reference: &OciReference, prepared:
         }
         _ => heading("not signed: `--sign KEY` does that, and `fumehood key new` makes a key")?,
     }
+    if let Some(package) = &prepared.mcp {
+        heading(&format!("{} ({})", package.bundle_name, display_bytes(package.bundle.len() as u64)))?;
+        document(SERVER_FILE, &serde_json::from_str(&package.server)?)?;
+    }
     line("next: the same without --dry-run")
 }
 
@@ -91,6 +96,7 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
             "signature": digest(&published.signature),
             "was_signed": published.was_signed,
             "inventory": digest(&published.sbom),
+            "mcp": mcp_json(prepared),
             "next": next,
         }));
     }
@@ -118,7 +124,18 @@ pub(super) fn published(arguments: &Arguments, prepared: &Prepared, published: &
         Some(digest) => line(&format!("  inventory  {digest}"))?,
         None => line("  inventory  none; `fumehood build` puts one into components in Rust")?,
     }
+    if let Some(package) = &prepared.mcp {
+        let folder = prepared.mcp_folder();
+        line(&format!("  bundle     {}", folder.join(&package.bundle_name).display()))?;
+        line(&format!("  registry   {}, for mcp-publisher", folder.join(SERVER_FILE).display()))?;
+    }
     line(&format!("next: {next}"))
+}
+
+fn mcp_json(prepared: &Prepared) -> Option<Value> {
+    let (package, folder) = (prepared.mcp.as_ref()?, prepared.mcp_folder());
+    let path = |name: &str| folder.join(name).display().to_string();
+    Some(json!({ "bundle": path(&package.bundle_name), "server": path(SERVER_FILE) }))
 }
 
 fn signer_json(key: &PublicKey) -> Value {

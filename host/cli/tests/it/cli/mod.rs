@@ -40,6 +40,8 @@ mod help;
 #[cfg(test)]
 mod hostile_text;
 #[cfg(test)]
+mod index;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod interrupt;

@@ -216,3 +216,33 @@ fn roots_and_plain_hosts_are_options() {
     check(&["--tls-root", "roots.pem"], "expected PEM with `BEGIN CERTIFICATE`");
     check(&["--plain-http", "127.0.0.1:1"], "127.0.0.1:1 cannot be reached");
 }
+
+#[test]
+fn mcp_package_is_written_beside_the_component() {
+    let Some(published) = Published::start(Settings::default()) else { return };
+    let reference = published.reference("acme/calculator:1.0.0");
+    let name = ["--mcp", "--mcp-name", "com.example/calculator", "--mcp-url", "https://example.com/calculator.mcpb"];
+    let arguments = [&["publish", &reference, "calculator.wasm", "--json"], &name[..]].concat();
+    let dry = published.run(&[&arguments[..], &["--dry-run"]].concat());
+    assert_eq!(dry.code, 0, "{dry:?}");
+    assert!(!published.bench.path("server.json").exists());
+    let json = published.run(&arguments).json();
+    assert_eq!(json["mcp"]["server"], "server.json");
+    let bundle = published.bench.path(json["mcp"]["bundle"].as_str().unwrap());
+    let first = std::fs::read(&bundle).unwrap();
+    let server: Value = serde_json::from_slice(&std::fs::read(published.bench.path("server.json")).unwrap()).unwrap();
+    assert_eq!(server["name"], "com.example/calculator");
+    assert_eq!(server["packages"][0]["registryType"], "mcpb");
+    published.run(&arguments);
+    assert_eq!(std::fs::read(&bundle).unwrap(), first, "the same component has the same bundle");
+    // Programs of others read it.
+    if let Ok(unpacked) =
+        std::process::Command::new("unzip").arg("-o").arg(&bundle).current_dir(published.bench.path(".")).output()
+    {
+        assert!(unpacked.status.success(), "{unpacked:?}");
+        let component = std::fs::read(published.bench.path("server/calculator.wasm")).unwrap();
+        assert_eq!(component, std::fs::read(published.bench.path("calculator.wasm")).unwrap());
+    }
+    let nameless = published.run(&["publish", &reference, "calculator.wasm", "--mcp", "--dry-run"]);
+    assert!(nameless.code == 2 && nameless.stderr.contains("--mcp-name"), "{nameless:?}");
+}
