@@ -118,9 +118,11 @@ fn provenance(options: &args::Publish, annotations: &BTreeMap<String, String>) -
 fn server_info(options: &args::Publish, annotations: &BTreeMap<String, String>) -> ServerInfo {
     let annotation = |name: &str| annotations.get(&format!("{OCI_PREFIX}{name}")).cloned();
     let last = options.reference.repository().rsplit('/').next().unwrap_or_default();
+    // `latest` is no version, says the schema.
+    let tag = options.reference.tag().filter(|tag| *tag != "latest").map(str::to_owned);
     ServerInfo {
         title: annotation("title").unwrap_or_else(|| last.to_owned()),
-        version: annotation("version"),
+        version: annotation("version").or(tag),
         description: annotation("description"),
         authors: annotation("authors"),
         license: annotation("licenses"),

@@ -1,5 +1,6 @@
 //! `fumehood key`: keys are made once, encrypted, for their owner alone.
 
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 
@@ -105,7 +106,9 @@ fn imports_keys_of_openssl() {
     let bench = Workbench::new();
     let made =
         Command::new("openssl").args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]).output();
-    let Ok(made) = made else { return eprintln!("SKIPPED: openssl is not installed") };
+    let Ok(made) = made else {
+        return std::io::stderr().write_all(b"SKIPPED: openssl is not installed\n").unwrap();
+    };
     let pem = String::from_utf8(made.stdout).unwrap();
     bench.put("open.pem", &pem);
     let open = run_with_passphrase(&bench, PASSPHRASE, &["key", "import", "open.pem"]);
