@@ -4,6 +4,7 @@
 //! (`programs/contract/NAME.wat`), which is wrapped here so that it need not spell out the contract's types.
 
 pub mod contract;
+pub mod docker_registry;
 pub mod fake_server;
 pub mod named;
 

@@ -3,10 +3,12 @@
 //! - [`scaffold`] writes the files of a new project.
 //! - [`build`] makes a component of a project with the toolchain of its language.
 //! - [`cases`] calls the component in the sandbox and compares the results with what a file expects.
+//! - [`mcp_package`] makes a bundle for MCP clients, and its entry in the MCP registry.
 
 pub mod build;
 pub mod cases;
 pub mod language;
+pub mod mcp_package;
 pub mod project;
 pub mod scaffold;
 

@@ -1,11 +1,14 @@
 //! Arguments of the command line.
 
 mod author;
+mod index;
+mod key;
 mod limits;
 pub(crate) mod log;
 mod mcp;
 mod operator;
 pub(crate) mod parse;
+mod publish;
 pub(crate) mod run;
 mod serve;
 
@@ -19,9 +22,12 @@ use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
 pub(crate) use author::{Build, New, Test};
+pub(crate) use index::{BuildIndex, Index, Search};
+pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use operator::{Add, Store, Update};
+pub(crate) use publish::Publish;
 pub(crate) use serve::{Http, Serve, ServeMcp};
 
 /// Name of the hidden command by which this program is its own compiler.
@@ -50,6 +56,12 @@ has signed. What is got is kept in a store, verified again whenever it is loaded
 const AUDIT: &str = "\
 Exits with 3 if a component in use is revoked, or refused by [registry] for another reason. With
 --offline, registries are not asked for updates.";
+const PUBLISH: &str = "\
+The component becomes an OCI artifact that wkg and others read. The signature is a Sigstore bundle over the name, both digests and
+the origin. Credentials are those of `docker login` and `podman login`. The same bytes always have the same digest.
+
+  fumehood key new
+  fumehood publish oci://ghcr.io/acme/city-facts:1.0.0 --sign default";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -135,6 +147,17 @@ pub(crate) enum Command {
     Build(Build),
     /// Call the component of the project in the sandbox as the cases in tests/*.toml say
     Test(Test),
+    /// Make and manage the keys that sign what you publish
+    #[command(subcommand)]
+    Key(Key),
+    /// Publish a component to a registry, with its signature and its inventory
+    #[command(after_help = PUBLISH)]
+    Publish(Box<Publish>),
+    /// List published components in a file of your own
+    #[command(subcommand)]
+    Index(Index),
+    /// Look for tools in signed indexes
+    Search(Search),
     /// Call one tool of a component
     ///
     /// Arguments are one JSON object or NAME=VALUE words: `add '{"a": 3, "b": 5}'` and `add a=3 b=5` are the same call. A tool

@@ -7,12 +7,18 @@ use fumehood::{AgentError, CallResult, ComponentError, ErrorKind, LoadError, Loc
 
 use fumehood_author::build::BuildError;
 use fumehood_author::cases::{CaseError, RunError};
+use fumehood_author::mcp_package::McpPackageError;
 use fumehood_author::project::ProjectError;
 use fumehood_author::scaffold::ScaffoldError;
+use fumehood_registry::error::RegistryError;
 use fumehood_registry::fetch::FetchError;
+use fumehood_registry::index::IndexError;
+use fumehood_registry::publish::PublishError;
+use fumehood_registry::signature::KeyError;
 
 use crate::config::ConfigError;
 use crate::registry::RegistrySetupError;
+use crate::signing_key::KeyFileError;
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +140,36 @@ fn from_author_error(error: &anyhow::Error) -> Option<Exit> {
         Some(_) => return Some(Exit::Usage),
         None => {}
     }
-    (error.is::<CaseError>() || error.is::<ProjectError>()).then_some(Exit::Usage)
+    let is_usage = error.is::<CaseError>() || error.is::<ProjectError>() || error.is::<McpPackageError>();
+    is_usage.then_some(Exit::Usage)
+}
+
+/// Maps an error of keys and publications to an exit code.
+fn from_publish_error(error: &anyhow::Error) -> Option<Exit> {
+    if let Some(error) = error.downcast_ref::<KeyFileError>() {
+        return Some(match error {
+            KeyFileError::GivenUp => Exit::Interrupted,
+            KeyFileError::Write { .. } => Exit::Host,
+            _ => Exit::Usage,
+        });
+    }
+    if let Some(error) = error.downcast_ref::<KeyError>() {
+        return Some(match error {
+            KeyError::Passphrase | KeyError::Open(_) => Exit::Refused,
+            KeyError::Random | KeyError::Io { .. } => Exit::Host,
+            _ => Exit::Usage,
+        });
+    }
+    match error.downcast_ref::<PublishError>() {
+        Some(PublishError::Registry(RegistryError::Denied { .. })) => return Some(Exit::Refused),
+        Some(PublishError::Artifact(_)) => return Some(Exit::NotLoaded),
+        Some(PublishError::OtherDigest { .. }) => return Some(Exit::Refused),
+        _ => {}
+    }
+    if let Some(error) = error.downcast_ref::<IndexError>() {
+        return Some(if matches!(error, IndexError::Build(_)) { Exit::Usage } else { Exit::Refused });
+    }
+    None
 }
 
 /// Maps an error that kept a call from being made to an exit code.
@@ -151,6 +186,7 @@ pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         },
         None if error.is::<RegistrySetupError>() => Exit::Usage,
         None if let Some(exit) = from_author_error(error) => exit,
+        None if let Some(exit) = from_publish_error(error) => exit,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
         None if matches!(error.downcast_ref(), Some(AgentError::Tool(_))) => Exit::NotLoaded,
         None => Exit::Host,

@@ -58,7 +58,11 @@ pub(crate) fn isolated_builder(arguments: &Arguments, isolation: Mode) -> HostBu
 /// Keeps from all tools, in every command, the files that decide what they may do: the configuration and its lock,
 /// existing or not, named or in the working folder, and the user's state and caches.
 fn with_protected_files(builder: HostBuilder, arguments: &Arguments) -> HostBuilder {
-    let builder = state_folder().into_iter().chain(default_cache()).fold(builder, HostBuilder::own_folder);
+    let builder = state_folder()
+        .into_iter()
+        .chain(default_cache())
+        .chain(crate::signing_key::folder())
+        .fold(builder, HostBuilder::own_folder);
     let builder = arguments.cache_dir.iter().fold(builder, HostBuilder::own_folder);
     let here = Config::place(None);
     let named = Config::place(arguments.config.as_deref());

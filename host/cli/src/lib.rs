@@ -24,6 +24,7 @@ mod registry;
 mod render;
 mod servers;
 mod signals;
+mod signing_key;
 mod source;
 mod trust;
 mod user_folders;
@@ -65,6 +66,10 @@ pub fn main() -> ExitCode {
             Command::New(new) => commands::new::run(&arguments, new),
             Command::Build(build) => commands::build::run(&arguments, build),
             Command::Test(test) => commands::test::run(&arguments, test).await,
+            Command::Key(key) => commands::key::run(&arguments, key),
+            Command::Publish(publish) => commands::publish::run(&arguments, publish).await,
+            Command::Index(index) => commands::index::run(&arguments, index).await,
+            Command::Search(search) => commands::search::run(&arguments, search).await,
             Command::Call(call) => commands::call::run(&arguments, call).await,
             Command::Run(run) => commands::run::run(&arguments, run).await,
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,

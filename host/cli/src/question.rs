@@ -1,4 +1,4 @@
-//! Questions with the answer yes or no, asked at the terminal.
+//! Questions asked at the terminal: with the answer yes or no, or for a passphrase.
 //!
 //! An answer is typed after its question was shown. Input that was typed or pasted before is discarded, and so is a
 //! line that comes together with others. Nothing but a terminal is read: a pipe answers no question.
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use fumehood::sanitize::printable;
-use fumehood_platform::terminal;
+use fumehood_platform::terminal::{self, HiddenInput};
+use zeroize::Zeroizing;
 
 use crate::render::{self, STRONG, styled};
 
@@ -64,6 +65,89 @@ struct CancelOnDrop(Arc<AtomicBool>);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Asks for a passphrase, which is not shown. Returns `None` if the person gives up with Ctrl-C or Ctrl-D.
+///
+/// # Errors
+/// If the terminal cannot be read.
+pub(crate) fn ask_hidden(prompt: &str) -> Result<Option<Zeroizing<String>>> {
+    const UNREADABLE: &str = "cannot read the passphrase";
+    let stdin = io::stdin();
+    discard_input(&stdin).context(UNREADABLE)?;
+    let hidden = HiddenInput::begin().context(UNREADABLE)?;
+    render::prompt(&styled(STRONG, &printable(prompt)));
+    let typed = read_hidden(&stdin);
+    drop(hidden);
+    render::note("");
+    typed.context(UNREADABLE)
+}
+
+/// Reads keys until a line ends.
+fn read_hidden(stdin: &Stdin) -> io::Result<Option<Zeroizing<String>>> {
+    let mut line = HiddenLine::new();
+    let mut buffer = Zeroizing::new([0; 512]);
+    loop {
+        let count = match terminal::read_unbuffered(stdin, buffer.as_mut_slice()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        let keys = buffer.get(..count).unwrap_or_default();
+        if count == 0 {
+            return Ok(None);
+        }
+        for key in keys {
+            match line.press(*key) {
+                Pressed::Typing => {}
+                Pressed::End => return Ok(Some(line.into_text())),
+                Pressed::GivenUp => return Ok(None),
+            }
+        }
+    }
+}
+
+/// A line that is typed and not shown.
+struct HiddenLine {
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+/// The effect of a key on a [`HiddenLine`].
+#[derive(Debug, PartialEq, Eq)]
+enum Pressed {
+    Typing,
+    End,
+    GivenUp,
+}
+
+impl HiddenLine {
+    fn new() -> Self {
+        // A vector that grows would leave copies behind.
+        Self { bytes: Zeroizing::new(Vec::with_capacity(MAX_ANSWER_BYTES)) }
+    }
+
+    /// Applies a key: those of a line editor, as terminals send them.
+    fn press(&mut self, key: u8) -> Pressed {
+        const INTERRUPT: u8 = 0x03;
+        const END_OF_INPUT: u8 = 0x04;
+        const ERASE_LINE: u8 = 0x15;
+        match key {
+            b'\n' | b'\r' => return Pressed::End,
+            INTERRUPT => return Pressed::GivenUp,
+            END_OF_INPUT if self.bytes.is_empty() => return Pressed::GivenUp,
+            ERASE_LINE => self.bytes.clear(),
+            0x08 | 0x7f => {
+                // The last character, which may have several bytes.
+                while self.bytes.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+            }
+            _ if self.bytes.len() < MAX_ANSWER_BYTES => self.bytes.push(key),
+            _ => {}
+        }
+        Pressed::Typing
+    }
+
+    fn into_text(self) -> Zeroizing<String> {
+        Zeroizing::new(String::from_utf8_lossy(&self.bytes).into_owned())
     }
 }
 
@@ -151,5 +235,22 @@ mod tests {
         for no in ["", "\n", "n", "yes please", "ja", "y\u{200b}"] {
             assert!(!is_yes(no), "{no:?}");
         }
+    }
+
+    #[test]
+    fn hidden_line_takes_the_keys_of_a_line_editor() {
+        let typed = |keys: &str| {
+            let mut line = HiddenLine::new();
+            let pressed = keys.bytes().map(|key| line.press(key)).find(|pressed| *pressed != Pressed::Typing);
+            (pressed, line.into_text().to_string())
+        };
+        let ended = |text: &str| (Some(Pressed::End), text.to_owned());
+        assert_eq!(typed("secret\nmore"), ended("secret"));
+        assert_eq!(typed("seé\x7f\x7fcret\r"), ended("scret"));
+        assert_eq!(typed("wrong\x15right\n"), ended("right"));
+        assert_eq!(typed("\x7f\n"), ended(""));
+        assert_eq!(typed("a\x03").0, Some(Pressed::GivenUp));
+        assert_eq!(typed("\x04").0, Some(Pressed::GivenUp));
+        assert_eq!(typed("ab").0, None);
     }
 }

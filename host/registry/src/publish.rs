@@ -6,11 +6,16 @@ use bytes::Bytes;
 use fumehood_core::digest::Digest;
 
 use crate::artifact::{Artifact, ArtifactError};
+#[cfg(doc)]
+use crate::client::MAX_REFERRERS;
 use crate::client::RegistryClient;
 use crate::error::RegistryError;
+use crate::http::UploadObserver;
 use crate::metadata::{self, SBOM_MEDIA_TYPE};
 use crate::reference::OciReference;
-use crate::signature::{BUNDLE_MEDIA_TYPE, Claim, Provenance, SignatureError, SigningKey, sign};
+use crate::signature::{
+    BUNDLE_MEDIA_TYPE, Claim, MAX_BUNDLE_BYTES, Provenance, PublicKey, SignatureError, SigningKey, sign, verify,
+};
 
 /// Annotation that says what a bundle contains (Sigstore's specification of bundles in registries).
 const CONTENT_ANNOTATION: &str = "dev.sigstore.bundle.content";
@@ -22,8 +27,16 @@ const PREDICATE_ANNOTATION: &str = "dev.sigstore.bundle.predicateType";
 pub struct Publication {
     reference: OciReference,
     artifact: Artifact,
-    bundle: Option<Bytes>,
+    signature: Option<Signature>,
     sbom: Option<Bytes>,
+}
+
+/// The signature of a publication.
+#[derive(Debug, Clone)]
+struct Signature {
+    claim: Claim,
+    key: PublicKey,
+    bundle: Bytes,
 }
 
 /// The digests of a publication.
@@ -35,8 +48,11 @@ pub struct Published {
     pub manifest: Digest,
     /// The digest of the component's bytes.
     pub component: Digest,
-    /// The digest of the signature's manifest, if there is one.
+    /// The digest of the signature's manifest, if one was added.
     pub signature: Option<Digest>,
+    /// Whether the registry has this signature of this key already, from an earlier publication of the same bytes. Another one
+    /// would say nothing more, and of many signatures only the first [`MAX_REFERRERS`] are looked at.
+    pub was_signed: bool,
     /// The digest of the inventory's manifest, if there is one.
     pub sbom: Option<Digest>,
 }
@@ -86,7 +102,7 @@ impl Publication {
         if reference.digest().is_some_and(|digest| *digest != found) {
             return Err(PublishError::OtherDigest { reference: Box::new(reference), found });
         }
-        Ok(Self { reference, artifact, bundle: None, sbom })
+        Ok(Self { reference, artifact, signature: None, sbom })
     }
 
     /// Signs the component.
@@ -96,7 +112,8 @@ impl Publication {
     pub fn sign(mut self, key: &SigningKey, provenance: Provenance) -> Result<Self, PublishError> {
         let (manifest, component) = (self.artifact.digest(), self.artifact.component_digest());
         let claim = Claim::new(&self.reference, manifest, component, provenance);
-        self.bundle = Some(Bytes::from(sign(key, &claim)?));
+        let bundle = Bytes::from(sign(key, &claim)?);
+        self.signature = Some(Signature { claim, key: key.public().clone(), bundle });
         Ok(self)
     }
 
@@ -109,7 +126,13 @@ impl Publication {
     /// Returns the bundle with the signature.
     #[must_use]
     pub fn bundle(&self) -> Option<&Bytes> {
-        self.bundle.as_ref()
+        self.signature.as_ref().map(|signature| &signature.bundle)
+    }
+
+    /// Returns the statement that the signature is about, as JSON.
+    #[must_use]
+    pub fn statement(&self) -> Option<Vec<u8>> {
+        self.signature.as_ref().and_then(|signature| signature.claim.to_json().ok())
     }
 
     /// Returns the inventory.
@@ -123,28 +146,70 @@ impl Publication {
     /// # Errors
     /// If the registry does not take it.
     pub async fn publish(&self, client: &RegistryClient) -> Result<Published, PublishError> {
-        let pushed = client.push(&self.reference, &self.artifact).await?;
+        self.send(client, None).await
+    }
+
+    /// Like [`Self::publish`], with an observer that is told how much of the component was sent.
+    ///
+    /// # Errors
+    /// If the registry does not take it.
+    pub async fn publish_with(
+        &self,
+        client: &RegistryClient,
+        observer: &UploadObserver,
+    ) -> Result<Published, PublishError> {
+        self.send(client, Some(observer)).await
+    }
+
+    async fn send(
+        &self,
+        client: &RegistryClient,
+        observer: Option<&UploadObserver>,
+    ) -> Result<Published, PublishError> {
+        let pushed = client.push(&self.reference, &self.artifact, observer).await?;
         let subject = self.artifact.manifest();
         let mut published = Published {
             reference: pushed.reference,
             manifest: pushed.manifest,
             component: pushed.component,
             signature: None,
+            was_signed: false,
             sbom: None,
         };
         if let Some(sbom) = &self.sbom {
             let attached = client.attach(&self.reference, subject, SBOM_MEDIA_TYPE, sbom.clone(), BTreeMap::new());
             published.sbom = Some(attached.await?);
         }
-        if let Some(bundle) = &self.bundle {
-            let annotations = BTreeMap::from([
-                (CONTENT_ANNOTATION.to_owned(), "dsse-envelope".to_owned()),
-                (PREDICATE_ANNOTATION.to_owned(), crate::signature::PROVENANCE_TYPE.to_owned()),
-            ]);
-            let attached = client.attach(&self.reference, subject, BUNDLE_MEDIA_TYPE, bundle.clone(), annotations);
-            published.signature = Some(attached.await?);
+        if let Some(signature) = &self.signature {
+            published.was_signed = self.is_signed(client, signature).await;
+            if !published.was_signed {
+                let annotations = BTreeMap::from([
+                    (CONTENT_ANNOTATION.to_owned(), "dsse-envelope".to_owned()),
+                    (PREDICATE_ANNOTATION.to_owned(), crate::signature::PROVENANCE_TYPE.to_owned()),
+                ]);
+                let bundle = signature.bundle.clone();
+                let attached = client.attach(&self.reference, subject, BUNDLE_MEDIA_TYPE, bundle, annotations);
+                published.signature = Some(attached.await?);
+            }
         }
         client.tag(&self.reference, &self.artifact).await?;
         Ok(published)
+    }
+
+    /// Returns whether the registry has a signature of this key that claims the same, but for the time.
+    async fn is_signed(&self, client: &RegistryClient, signature: &Signature) -> bool {
+        let Signature { claim, key, .. } = signature;
+        let max_bytes = MAX_BUNDLE_BYTES as u64;
+        let bundles =
+            client.own_referrer_contents(&self.reference, &claim.manifest, BUNDLE_MEDIA_TYPE, max_bytes).await;
+        bundles.iter().any(|bundle| {
+            let bundle = std::slice::from_ref(bundle);
+            let trusted = std::slice::from_ref(key);
+            let verified = verify(&claim.name, &claim.manifest, &claim.component, bundle, trusted);
+            verified.is_ok_and(|mut verified| {
+                verified.claim.provenance.signed_at.clone_from(&claim.provenance.signed_at);
+                verified.claim == *claim
+            })
+        })
     }
 }

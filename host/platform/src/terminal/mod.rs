@@ -31,6 +31,29 @@ impl TerminalSettings {
     }
 }
 
+/// A guard of a terminal that shows nothing of what is typed and hands over each key at once, those that would interrupt the
+/// process among them. The settings before it come back when it is dropped.
+#[derive(Debug)]
+pub struct HiddenInput(TerminalSettings);
+
+impl HiddenInput {
+    /// Hides what is typed at standard input from here on.
+    ///
+    /// # Errors
+    /// If standard input is no terminal.
+    pub fn begin() -> io::Result<Self> {
+        let before = system::Settings::hide()?;
+        Ok(Self(TerminalSettings(before)))
+    }
+}
+
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no settings.
+        let _ = self.0.restore();
+    }
+}
+
 /// Returns the width of the terminal behind standard output; `None` if it is none.
 #[must_use]
 pub fn stdout_columns() -> Option<usize> {

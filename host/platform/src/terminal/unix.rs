@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
+};
 
 #[derive(Debug, Clone)]
 pub(super) struct Settings(Termios);
@@ -14,6 +16,16 @@ pub(super) struct Settings(Termios);
 impl Settings {
     pub(super) fn of_stdin() -> Option<Self> {
         tcgetattr(io::stdin()).ok().map(Self)
+    }
+
+    /// Hides what is typed. Returns the settings that were there.
+    pub(super) fn hide() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut hidden = before.clone();
+        // A signal would end the process with the terminal as it is now.
+        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG | LocalModes::IEXTEN);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
+        Ok(Self(before))
     }
 
     pub(super) fn restore(&self) -> io::Result<()> {

@@ -114,8 +114,14 @@ impl RegistryClient {
         let needed = format!("repository:{}:{actions}", place.repository);
         // Some registries name repositories in another way; that is fine as long as it asks for no more.
         let scope = scope.filter(|scope| scope.ends_with(":pull") && !scope.contains(' ')).unwrap_or(needed);
-        let mut request =
-            Request { method: Method::GET, url, headers: HeaderMap::new(), body: None, what: what.clone() };
+        let mut request = Request {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            body: None,
+            observer: None,
+            what: what.clone(),
+        };
         let mut fields = vec![("scope", scope)];
         fields.extend(service.map(|service| ("service", service)));
         let mut authorization = None;

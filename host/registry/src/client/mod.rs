@@ -126,7 +126,7 @@ impl RegistryClient {
         let base = self.transport.base(&place.host)?;
         let url = base.join(&format!("v2/{}/{path}", place.repository));
         let url = url.map_err(|error| RegistryError::Setup(error.to_string()))?;
-        Ok(Request { method, url, headers: HeaderMap::new(), body: None, what })
+        Ok(Request { method, url, headers: HeaderMap::new(), body: None, observer: None, what })
     }
 
     /// Reads a manifest. If `expected` is given, it must have this digest.

@@ -6,11 +6,12 @@ use fumehood_core::digest::Digest;
 use fumehood_core::text::untrusted::PrintableText;
 use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
 use reqwest::{Method, Response, StatusCode};
+use url::Url;
 
 use super::{Place, RegistryClient, Right, excerpt};
 use crate::artifact::{INDEX_MEDIA_TYPE, describe};
 use crate::error::RegistryError;
-use crate::http::{Access, Pace, Request};
+use crate::http::{Access, Pace, Request, read_bounded};
 use crate::reference::{OciReference, UrlReference};
 use crate::store::{PendingBlob, Store};
 
@@ -137,11 +138,38 @@ impl RegistryClient {
         let url = reference.url().clone();
         let host = url.host_str().unwrap_or_default().to_owned();
         let what = format!("the component {}", reference.url());
-        let request =
-            Request { method: Method::GET, url, headers: reqwest::header::HeaderMap::new(), body: None, what };
+        let request = Request {
+            method: Method::GET,
+            url,
+            headers: reqwest::header::HeaderMap::new(),
+            body: None,
+            observer: None,
+            what,
+        };
         let digest = *reference.digest();
         let download = Download { request, place: None, host, digest, size: None, max_bytes };
         self.download_to(&download, store, progress).await
+    }
+
+    /// Reads a small file at a URL, such as an index, without credentials.
+    ///
+    /// # Errors
+    /// If the URL is neither HTTPS nor of this machine, or its host does not send at most `max_bytes`.
+    pub async fn read_url(&self, url: &str, max_bytes: u64) -> Result<Vec<u8>, RegistryError> {
+        let malformed = |reason: String| RegistryError::Setup(format!("`{}` cannot be read: {reason}", excerpt(url)));
+        let url = Url::parse(url).map_err(|error| malformed(error.to_string()))?;
+        if url.scheme() != "https" && !(url.scheme() == "http" && self.transport.allows_plain(&url)) {
+            return Err(malformed("expected https://HOST/PATH".to_owned()));
+        }
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let what = format!("the file {}", excerpt(url.path()));
+        let headers = reqwest::header::HeaderMap::new();
+        let request = Request { method: Method::GET, url, headers, body: None, observer: None, what: what.clone() };
+        let response = self.transport.send(&request, None, Access::Redirected).await?;
+        if response.status() != StatusCode::OK {
+            return Err(self.transport.refusal(&request, response).await);
+        }
+        read_bounded(response, &host, &what, max_bytes, self.transport.limits()).await
     }
 
     async fn download_to(

@@ -9,7 +9,7 @@ use url::Url;
 use super::{CONTENT_DIGEST, Place, RegistryClient, Right, with_body};
 use crate::artifact::{Artifact, MANIFEST_MEDIA_TYPE};
 use crate::error::RegistryError;
-use crate::http::{Access, Request};
+use crate::http::{Access, Request, UploadObserver};
 use crate::reference::OciReference;
 
 /// The header by which a registry says that it has an API for referrers.
@@ -28,14 +28,20 @@ pub struct Pushed {
 }
 
 impl RegistryClient {
-    /// Pushes a component under its digest. [`Self::tag`] gives it its name.
+    /// Pushes a component under its digest. [`Self::tag`] gives it its name. The observer is told how much of the component
+    /// was sent.
     ///
     /// # Errors
     /// If the registry does not take it.
-    pub async fn push(&self, reference: &OciReference, artifact: &Artifact) -> Result<Pushed, RegistryError> {
+    pub async fn push(
+        &self,
+        reference: &OciReference,
+        artifact: &Artifact,
+        observer: Option<&UploadObserver>,
+    ) -> Result<Pushed, RegistryError> {
         let place = Self::origin(reference);
-        self.push_blob(&place, artifact.component()).await?;
-        self.push_blob(&place, artifact.config()).await?;
+        self.push_blob(&place, artifact.component(), observer).await?;
+        self.push_blob(&place, artifact.config(), None).await?;
         let digest = artifact.digest();
         self.push_manifest(&place, &digest.to_string(), MANIFEST_MEDIA_TYPE, artifact.manifest().clone()).await?;
         Ok(Pushed {
@@ -58,7 +64,12 @@ impl RegistryClient {
     }
 
     /// Pushes a blob unless it is there.
-    pub(super) async fn push_blob(&self, place: &Place, bytes: &Bytes) -> Result<Digest, RegistryError> {
+    pub(super) async fn push_blob(
+        &self,
+        place: &Place,
+        bytes: &Bytes,
+        observer: Option<&UploadObserver>,
+    ) -> Result<Digest, RegistryError> {
         let digest = Digest::of(bytes);
         let what = format!("the blob {digest}");
         let head = self.request(place, Method::HEAD, &format!("blobs/{digest}"), what.clone())?;
@@ -79,6 +90,7 @@ impl RegistryClient {
         let put = Request { method: Method::PUT, url, ..begin.clone() };
         let mut put = with_body(put, BLOB_MEDIA_TYPE, bytes.clone());
         put.headers.remove(CONTENT_LENGTH);
+        put.observer = observer.cloned();
         let response = self.send(place, Right::Push, &put, Access::Direct).await?;
         match response.status() {
             StatusCode::CREATED | StatusCode::NO_CONTENT => Ok(digest),

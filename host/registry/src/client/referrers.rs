@@ -75,6 +75,22 @@ impl RegistryClient {
         }
     }
 
+    /// Like [`Self::referrer_contents`], from the registry itself and no mirror, with what can be read.
+    pub(crate) async fn own_referrer_contents(
+        &self,
+        reference: &OciReference,
+        subject: &Digest,
+        artifact_type: &str,
+        max_bytes: u64,
+    ) -> Vec<Vec<u8>> {
+        let place = Self::origin(reference);
+        let mut contents = Vec::new();
+        for referrer in self.referrers_at(&place, subject, artifact_type).await.unwrap_or_default() {
+            contents.extend(self.referrer_content(&place, subject, &referrer, max_bytes).await.ok());
+        }
+        contents
+    }
+
     /// Pushes something that refers to a manifest. Returns the digest of its own manifest.
     ///
     /// # Errors
@@ -88,8 +104,8 @@ impl RegistryClient {
         annotations: BTreeMap<String, String>,
     ) -> Result<Digest, RegistryError> {
         let place = Self::origin(reference);
-        self.push_blob(&place, &content).await?;
-        self.push_blob(&place, &Bytes::from_static(EMPTY_CONFIG)).await?;
+        self.push_blob(&place, &content, None).await?;
+        self.push_blob(&place, &Bytes::from_static(EMPTY_CONFIG), None).await?;
         let subject_digest = Digest::of(subject);
         let subject = descriptor(MANIFEST_MEDIA_TYPE, &subject_digest, subject.len());
         let manifest = referrer_manifest(&subject, artifact_type, &content, annotations.clone());

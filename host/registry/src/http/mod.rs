@@ -7,6 +7,7 @@ mod config;
 mod transport;
 
 pub use config::{HttpConfig, HttpLimits, Scheme};
+pub use transport::UploadObserver;
 
 pub(crate) use body::{Pace, read_bounded};
 pub(crate) use challenge::{Challenge, parse_challenges};

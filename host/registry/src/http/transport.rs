@@ -1,11 +1,12 @@
 //! The HTTP client: TLS, retries with backoff, and redirects that are followed by rule.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use fumehood_core::text::sanitize::{printable, truncate_str};
-use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{CONTENT_LENGTH, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -23,6 +24,8 @@ const MAX_REDIRECTS: usize = 3;
 const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 /// Maximum length of a registry's message that is repeated, in bytes.
 const MAX_EXCERPT_BYTES: usize = 300;
+/// Size of the pieces of a body whose way is observed, in bytes.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The name of Docker's registry in references, and the host that answers for it.
 const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
@@ -44,8 +47,39 @@ pub(crate) struct Request {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Bytes>,
+    /// The observer of the body's way.
+    pub(crate) observer: Option<UploadObserver>,
     /// The request in words, for messages.
     pub(crate) what: String,
+}
+
+/// A function that is told the number of bytes that were sent, from the beginning whenever a request is repeated.
+#[derive(Clone)]
+pub struct UploadObserver(Arc<dyn Fn(u64) + Send + Sync>);
+
+impl UploadObserver {
+    /// Wraps a function.
+    #[must_use]
+    pub fn new(observe: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(observe))
+    }
+
+    /// Returns a body that tells the observer how much of it was taken.
+    fn watch(&self, bytes: Bytes) -> reqwest::Body {
+        let (observer, total) = (self.clone(), bytes.len());
+        let pieces = (0..total).step_by(PIECE_BYTES).map(move |start| {
+            let end = (start + PIECE_BYTES).min(total);
+            (observer.0)(end as u64);
+            Ok::<_, std::convert::Infallible>(bytes.slice(start..end))
+        });
+        reqwest::Body::wrap_stream(futures_util::stream::iter(pieces))
+    }
+}
+
+impl fmt::Debug for UploadObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UploadObserver(…)")
+    }
 }
 
 /// The rule about redirects of a request.
@@ -186,9 +220,14 @@ impl Transport {
         if let Some(authorization) = authorization {
             builder = builder.header(reqwest::header::AUTHORIZATION, authorization);
         }
-        if let Some(body) = &request.body {
-            builder = builder.body(body.clone());
-        }
+        builder = match (&request.body, &request.observer) {
+            // The size of a stream is unknown, and registries want to be told it.
+            (Some(body), Some(observer)) => {
+                builder.header(CONTENT_LENGTH, body.len()).body(observer.watch(body.clone()))
+            }
+            (Some(body), None) => builder.body(body.clone()),
+            (None, _) => builder,
+        };
         // An upload takes its time; its answer is waited for after that.
         let upload =
             request.body.as_ref().map_or(0, Bytes::len) as u64 / self.config.limits.min_bytes_per_second.max(1);

@@ -66,7 +66,9 @@ pub enum KeyError {
     )]
     NotPublic(String),
     /// The text is no private key.
-    #[error("this is no private key: {0}; expected PEM with `BEGIN ENCRYPTED PRIVATE KEY` or `BEGIN PRIVATE KEY`")]
+    #[error(
+        "this is no private key: {0}; expected PEM with `BEGIN ENCRYPTED PRIVATE KEY` or `BEGIN PRIVATE KEY`, as `openssl pkcs8 -topk8` writes it"
+    )]
     NotPrivate(String),
     /// The private key has another algorithm.
     #[error("the key is neither P-256 nor Ed25519, or its public half is missing; make one with `fumehood key new`")]

@@ -31,7 +31,7 @@ const LABEL_ENCRYPTED: &str = "ENCRYPTED PRIVATE KEY";
 const LABEL_PLAIN: &str = "PRIVATE KEY";
 
 /// A passphrase. It is cleared from memory when it is dropped, and never printed.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Passphrase(Zeroizing<String>);
 
 impl Passphrase {
@@ -41,6 +41,15 @@ impl Passphrase {
         let text = Zeroizing::new(text);
         let line = text.strip_suffix('\n').unwrap_or(&text);
         Self(Zeroizing::new(line.strip_suffix('\r').unwrap_or(line).to_owned()))
+    }
+
+    /// Checks that a new key may be encrypted with it.
+    ///
+    /// # Errors
+    /// If it is shorter than [`MIN_PASSPHRASE_CHARS`].
+    pub fn check_new(&self) -> Result<(), KeyError> {
+        let chars = self.0.chars().count();
+        if chars < MIN_PASSPHRASE_CHARS { Err(KeyError::ShortPassphrase(chars)) } else { Ok(()) }
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -60,10 +69,7 @@ impl SigningKey {
     /// # Errors
     /// If the passphrase is shorter than [`MIN_PASSPHRASE_CHARS`], or the system gives no randomness.
     pub fn to_encrypted_pem(&self, passphrase: &Passphrase) -> Result<Zeroizing<String>, KeyError> {
-        let chars = passphrase.0.chars().count();
-        if chars < MIN_PASSPHRASE_CHARS {
-            return Err(KeyError::ShortPassphrase(chars));
-        }
+        passphrase.check_new()?;
         let (mut salt, mut iv) = ([0; SALT_BYTES], [0; IV_BYTES]);
         getrandom::fill(&mut salt).map_err(|_| KeyError::Random)?;
         getrandom::fill(&mut iv).map_err(|_| KeyError::Random)?;

@@ -145,7 +145,7 @@ impl Claim {
     }
 
     /// Returns the statement, as it is signed.
-    pub(super) fn to_json(&self) -> serde_json::Result<Vec<u8>> {
+    pub(crate) fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         let short = |text: &Option<PrintableText>| {
             text.as_ref().filter(|text| text.len() <= MAX_PROVENANCE_BYTES).map(ToString::to_string)
         };

@@ -328,7 +328,7 @@ async fn uploads_go_to_the_registry_itself() {
     })
     .await;
     let artifact = fumehood_registry::artifact::Artifact::new(component(10), Default::default()).unwrap();
-    let error = client().push(&reference(&registry.host(), "acme/greeter:1.0"), &artifact).await.unwrap_err();
+    let error = client().push(&reference(&registry.host(), "acme/greeter:1.0"), &artifact, None).await.unwrap_err();
     assert!(matches!(error, RegistryError::Redirect { .. }), "{error}");
     assert_eq!(elsewhere.contents().seen.len(), 0);
 }

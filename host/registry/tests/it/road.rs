@@ -215,3 +215,33 @@ async fn a_url_is_pinned_by_its_digest() {
     assert!(matches!(error, FetchError::Registry(RegistryError::Digest { .. })), "{error}");
     assert_nothing_stored(&store);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tells_how_much_was_sent() {
+    let registry = TestRegistry::start().await;
+    let sent = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let observer = {
+        let sent = sent.clone();
+        fumehood_registry::http::UploadObserver::new(move |bytes| sent.lock().unwrap().push(bytes))
+    };
+    let reference = reference(&registry.host(), "acme/greeter:1.0");
+    let publication = Publication::new(reference.clone(), component(200_000), BTreeMap::new()).unwrap();
+    publication.publish_with(&client(), &observer).await.unwrap();
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.last().copied(), Some(publication.artifact().component().len() as u64));
+    assert!(sent.len() > 2 && sent.is_sorted(), "{sent:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signs_the_same_bytes_once() {
+    for has_referrers in [true, false] {
+        let registry = TestRegistry::start_with(Options { has_referrers, ..Options::default() }).await;
+        let reference = reference(&registry.host(), "acme/greeter:1.0");
+        let first = publish(&client(), &reference, 10, Some(&KEY)).await;
+        assert!(first.signature.is_some() && !first.was_signed);
+        let again = publish(&client(), &reference, 10, Some(&KEY)).await;
+        assert!(again.signature.is_none() && again.was_signed, "{again:?}");
+        let other = publish(&client(), &reference, 10, Some(&OTHER_KEY)).await;
+        assert!(other.signature.is_some() && !other.was_signed);
+    }
+}

