@@ -32,7 +32,7 @@ pub struct DockerRegistry {
 pub struct Settings<'a> {
     /// Files with a certificate and its key, in PEM.
     pub tls: Option<(&'a Path, &'a Path)>,
-    /// Whether it asks for the password of [`USER`].
+    /// True if it asks for the password of [`USER`].
     pub has_password: bool,
 }
 

@@ -18,7 +18,6 @@ use fumehood_registry::signature::KeyError;
 
 use crate::config::ConfigError;
 use crate::registry::RegistrySetupError;
-use crate::signing_key::KeyFileError;
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +73,38 @@ pub(crate) enum ModelSetupError {
     Name(#[from] SpecError),
     #[error("the script `{file}` cannot be used")]
     Script { file: String, source: ScriptError },
+}
+
+/// An error of finding or opening a key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeyFileError {
+    #[error("the folder of your keys is unknown, because there is no home folder; name a file")]
+    NoFolder,
+    #[error("`{0}` cannot be the name of a key; expected letters, digits, `-` and `_`, or a path with a `/` in it")]
+    Name(String),
+    #[error(
+        "there is no key `{name}` in {folder}; `fumehood key list` shows those there, `fumehood key new` makes one"
+    )]
+    Missing { name: String, folder: String },
+    #[error("there is no public key {0}; name a file in PEM, or one of your keys, as `fumehood key list` shows them")]
+    NoPublic(String),
+    #[error("{0} exists; a key is never overwritten: name another file, or move this one away")]
+    Exists(String),
+    #[error("{0} would be the public half of itself; name the private key's file otherwise, such as `release.pem`")]
+    PublicName(String),
+    #[error(
+        "a passphrase is needed for {0}, and nobody can be asked here; set FUMEHOOD_KEY_PASSPHRASE, or name a file with \
+         `--passphrase-file`"
+    )]
+    NoPassphrase(String),
+    #[error("the passphrase in {file} cannot be read: {reason}")]
+    PassphraseFile { file: String, reason: String },
+    #[error("the two passphrases differ; nothing was written")]
+    Different,
+    #[error("no passphrase was given; nothing was done")]
+    GivenUp,
+    #[error("cannot write {file}")]
+    Write { file: String, source: std::io::Error },
 }
 
 impl Exit {
@@ -169,7 +200,7 @@ fn from_publish_error(error: &anyhow::Error) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<IndexError>() {
         return Some(if matches!(error, IndexError::Build(_)) { Exit::Usage } else { Exit::Refused });
     }
-    None
+    matches!(error.downcast_ref(), Some(RegistryError::Url { .. })).then_some(Exit::Usage)
 }
 
 /// Maps an error that kept a call from being made to an exit code.

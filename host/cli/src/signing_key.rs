@@ -10,6 +10,7 @@ use fumehood_platform::private;
 use fumehood_registry::signature::{KeyError, MAX_KEY_BYTES, Passphrase, PublicKey, SigningKey};
 
 use crate::args::PassphraseArguments;
+use crate::exit::KeyFileError;
 use crate::question;
 use crate::render;
 
@@ -35,38 +36,6 @@ pub(crate) struct KeyFiles {
     pub(crate) private: PathBuf,
     /// The public key beside it.
     pub(crate) public: PathBuf,
-}
-
-/// An error of finding or opening a key.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum KeyFileError {
-    #[error("the folder of your keys is unknown, because there is no home folder; name a file")]
-    NoFolder,
-    #[error("`{0}` cannot be the name of a key; expected letters, digits, `-` and `_`, or a path with a `/` in it")]
-    Name(String),
-    #[error(
-        "there is no key `{name}` in {folder}; `fumehood key list` shows those there, `fumehood key new` makes one"
-    )]
-    Missing { name: String, folder: String },
-    #[error("there is no public key {0}; name a file in PEM, or one of your keys, as `fumehood key list` shows them")]
-    NoPublic(String),
-    #[error("{0} exists; a key is never overwritten: name another file, or move this one away")]
-    Exists(String),
-    #[error("{0} would be the public half of itself; name the private key's file otherwise, such as `release.pem`")]
-    PublicName(String),
-    #[error(
-        "a passphrase is needed for {0}, and nobody can be asked here; set {PASSPHRASE_VARIABLE}, or name a file with \
-         `--passphrase-file`"
-    )]
-    NoPassphrase(String),
-    #[error("the passphrase in {file} cannot be read: {reason}")]
-    PassphraseFile { file: String, reason: String },
-    #[error("the two passphrases differ; nothing was written")]
-    Different,
-    #[error("no passphrase was given; nothing was done")]
-    GivenUp,
-    #[error("cannot write {file}")]
-    Write { file: String, source: std::io::Error },
 }
 
 impl KeyFiles {

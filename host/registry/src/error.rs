@@ -67,6 +67,14 @@ pub enum RegistryError {
         /// The maximum, in bytes.
         maximum: u64,
     },
+    /// The address is not one that is asked.
+    #[error("`{url}` is not read: {reason}; expected https://HOST/PATH")]
+    Url {
+        /// The address.
+        url: String,
+        /// The reason.
+        reason: String,
+    },
     /// The thing does not exist.
     #[error(
         "{what} does not exist in {host}; check the name and the version, and whether you have to log in to see it"

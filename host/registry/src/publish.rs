@@ -50,8 +50,8 @@ pub struct Published {
     pub component: Digest,
     /// The digest of the signature's manifest, if one was added.
     pub signature: Option<Digest>,
-    /// Whether the registry has this signature of this key already, from an earlier publication of the same bytes. Another one
-    /// would say nothing more, and of many signatures only the first [`MAX_REFERRERS`] are looked at.
+    /// True if the registry has this signature of this key already, from an earlier publication of the same bytes. Another
+    /// one would say nothing more, and of many signatures only the first [`MAX_REFERRERS`] are looked at.
     pub was_signed: bool,
     /// The digest of the inventory's manifest, if there is one.
     pub sbom: Option<Digest>,

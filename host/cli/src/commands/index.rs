@@ -149,7 +149,11 @@ fn report(
     }
     for entry in &index.entries {
         let signed = if entry.signers.is_empty() { "not signed" } else { "signed" };
-        render::line(&printable(&format!("  {} · {} tools, {signed}", entry.reference, entry.tools.len())))?;
+        let tools = match entry.tools.len() {
+            1 => "1 tool".to_owned(),
+            count => format!("{count} tools"),
+        };
+        render::line(&printable(&format!("  {} · {tools}, {signed}", entry.reference)))?;
     }
     let size = display_bytes(file.len() as u64);
     render::line(&printable(&format!("wrote {out}, the index `{name}` ({size}), signed by {}", key.id())))?;

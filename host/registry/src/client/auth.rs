@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use url::Url;
@@ -114,14 +114,7 @@ impl RegistryClient {
         let needed = format!("repository:{}:{actions}", place.repository);
         // Some registries name repositories in another way; that is fine as long as it asks for no more.
         let scope = scope.filter(|scope| scope.ends_with(":pull") && !scope.contains(' ')).unwrap_or(needed);
-        let mut request = Request {
-            method: Method::GET,
-            url,
-            headers: HeaderMap::new(),
-            body: None,
-            observer: None,
-            what: what.clone(),
-        };
+        let mut request = Request::get(url, what.clone());
         let mut fields = vec![("scope", scope)];
         fields.extend(service.map(|service| ("service", service)));
         let mut authorization = None;

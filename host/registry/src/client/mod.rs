@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 
 pub use pull::{Progress, Resolved};
@@ -126,7 +126,7 @@ impl RegistryClient {
         let base = self.transport.base(&place.host)?;
         let url = base.join(&format!("v2/{}/{path}", place.repository));
         let url = url.map_err(|error| RegistryError::Setup(error.to_string()))?;
-        Ok(Request { method, url, headers: HeaderMap::new(), body: None, observer: None, what })
+        Ok(Request { method, ..Request::get(url, what) })
     }
 
     /// Reads a manifest. If `expected` is given, it must have this digest.

@@ -138,14 +138,7 @@ impl RegistryClient {
         let url = reference.url().clone();
         let host = url.host_str().unwrap_or_default().to_owned();
         let what = format!("the component {}", reference.url());
-        let request = Request {
-            method: Method::GET,
-            url,
-            headers: reqwest::header::HeaderMap::new(),
-            body: None,
-            observer: None,
-            what,
-        };
+        let request = Request::get(url, what);
         let digest = *reference.digest();
         let download = Download { request, place: None, host, digest, size: None, max_bytes };
         self.download_to(&download, store, progress).await
@@ -156,15 +149,15 @@ impl RegistryClient {
     /// # Errors
     /// If the URL is neither HTTPS nor of this machine, or its host does not send at most `max_bytes`.
     pub async fn read_url(&self, url: &str, max_bytes: u64) -> Result<Vec<u8>, RegistryError> {
-        let malformed = |reason: String| RegistryError::Setup(format!("`{}` cannot be read: {reason}", excerpt(url)));
-        let url = Url::parse(url).map_err(|error| malformed(error.to_string()))?;
-        if url.scheme() != "https" && !(url.scheme() == "http" && self.transport.allows_plain(&url)) {
-            return Err(malformed("expected https://HOST/PATH".to_owned()));
+        let refuse = |reason: String| RegistryError::Url { url: excerpt(url), reason };
+        let parsed = Url::parse(url).map_err(|error| refuse(error.to_string()))?;
+        if parsed.scheme() != "https" && !(parsed.scheme() == "http" && self.transport.allows_plain(&parsed)) {
+            return Err(refuse("it is not encrypted".to_owned()));
         }
+        let url = parsed;
         let host = url.host_str().unwrap_or_default().to_owned();
         let what = format!("the file {}", excerpt(url.path()));
-        let headers = reqwest::header::HeaderMap::new();
-        let request = Request { method: Method::GET, url, headers, body: None, observer: None, what: what.clone() };
+        let request = Request::get(url, what.clone());
         let response = self.transport.send(&request, None, Access::Redirected).await?;
         if response.status() != StatusCode::OK {
             return Err(self.transport.refusal(&request, response).await);

@@ -53,6 +53,13 @@ pub(crate) struct Request {
     pub(crate) what: String,
 }
 
+impl Request {
+    /// Creates a request that reads a URL.
+    pub(crate) fn get(url: Url, what: String) -> Self {
+        Self { method: Method::GET, url, headers: HeaderMap::new(), body: None, observer: None, what }
+    }
+}
+
 /// A function that is told the number of bytes that were sent, from the beginning whenever a request is repeated.
 #[derive(Clone)]
 pub struct UploadObserver(Arc<dyn Fn(u64) + Send + Sync>);

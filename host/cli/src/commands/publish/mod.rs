@@ -25,7 +25,7 @@ const OCI_PREFIX: &str = "org.opencontainers.image.";
 /// The name of the file for the MCP registry.
 const SERVER_FILE: &str = "server.json";
 
-/// What is published, before anything is sent.
+/// A publication before anything is sent.
 struct Prepared {
     publication: Publication,
     /// The key that signed it.

@@ -105,4 +105,9 @@ fn search_names_what_is_missing() {
     check(&["--index", "none.json", "--index-key", "none.pub"], "there is no public key none.pub");
     bench.put("bad.pub", "text");
     check(&["--index", "none.json", "--index-key", "bad.pub"], "this is no public key");
+    let made = run_with_passphrase(&bench, PASSPHRASE, &["key", "new"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    check(&["--index", "none.json", "--index-key", "default"], "cannot read the index none.json");
+    check(&["--index", "http://a.example/tools.json", "--index-key", "default"], "it is not encrypted");
+    check(&["--index", "https://", "--index-key", "default"], "names no index");
 }
