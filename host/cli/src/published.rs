@@ -11,11 +11,13 @@ use fumehood_registry::reference::Reference;
 use fumehood_registry::signature::PublicKey;
 use fumehood_registry::store::Store;
 
+use crate::args::Arguments;
 use crate::config::Config;
-use crate::config::registry::parse_reference;
+use crate::config::registry::{RegistrySection, parse_reference};
 use crate::config::text::TextSource;
 use crate::exit::UsageError;
 use crate::registry::{RegistrySettings, registry_client, transfer_bar};
+use crate::trust::ConfigSource;
 use crate::{render, source, user_folders};
 
 /// Beginnings of references, which no path of a component has.
@@ -75,6 +77,19 @@ pub(crate) fn keys(config: &Config, sources: &[TextSource]) -> Result<Vec<Public
         Ok(text.parse().map_err(|error| UsageError(format!("[registry]: {error}")))?)
     };
     sources.iter().map(read).collect()
+}
+
+/// Returns whether a configuration says anything about registries.
+pub(crate) fn is_configured(config: &Config) -> bool {
+    config.registry != RegistrySection::default()
+}
+
+/// Returns the settings of the way to registries of the configuration in use, for commands that use nothing else of it.
+///
+/// # Errors
+/// If the configuration has such settings and is not trusted, or cannot be read.
+pub(crate) fn configured_settings(arguments: &Arguments) -> Result<RegistrySettings> {
+    Ok(settings(&ConfigSource::from_arguments(arguments).open_if(is_configured)?))
 }
 
 /// Returns the settings of the way to registries that a configuration has.

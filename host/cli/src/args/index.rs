@@ -49,12 +49,12 @@ pub(crate) struct Search {
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
 
-    /// Index: a file, or its URL; repeatable
-    #[arg(long, value_name = "FILE|URL", required = true)]
+    /// Index: a file, or its URL; repeatable [default: those of the configuration]
+    #[arg(long, value_name = "FILE|URL", requires = "index_key")]
     pub(crate) index: Vec<String>,
 
     /// Public key that the indexes are signed with: a file in PEM, or the name of one of yours; repeatable
-    #[arg(long, value_name = "KEY", required = true)]
+    #[arg(long, value_name = "KEY", requires = "index")]
     pub(crate) index_key: Vec<String>,
 
     #[command(flatten)]

@@ -19,9 +19,9 @@ use fumehood_registry::store::Store;
 
 use crate::args::{self, Arguments};
 use crate::exit::{Exit, UsageError};
-use crate::registry::{RegistrySettings, registry_client, transfer_bar};
+use crate::registry::{registry_client, transfer_bar};
 use crate::signing_key::{KeyFiles, read_public_key};
-use crate::{host, render};
+use crate::{host, published, render};
 
 /// Runs the command.
 pub(crate) async fn run(arguments: &Arguments, index: &args::Index) -> Result<Exit> {
@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: &Arguments, index: &args::Index) -> Result<Ex
         trusted.push(key.public().clone());
     }
     let host = build.references.first().map(OciReference::host);
-    let client = registry_client(&build.registry.apply(RegistrySettings::default(), host))?;
+    let client = registry_client(&build.registry.apply(published::configured_settings(arguments)?, host))?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let store = Store::open(folder.path().join("store"))?;
     let mut entries = Vec::new();

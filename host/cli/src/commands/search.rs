@@ -1,5 +1,7 @@
 //! `fumehood search`: looks for tools in signed indexes.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result};
 use fumehood::sanitize::printable;
 use fumehood_registry::index::{Index, MAX_INDEX_BYTES, Match};
@@ -8,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::index::index_name;
 use crate::args::{self, Arguments};
+use crate::config::Config;
 use crate::exit::{Exit, UsageError};
-use crate::registry::{RegistrySettings, registry_client};
-use crate::render;
+use crate::registry::registry_client;
 use crate::signing_key::read_public_key;
+use crate::trust::ConfigSource;
+use crate::{published, render};
 
 /// An index whose signature was verified.
 struct OpenedIndex {
@@ -22,10 +26,29 @@ struct OpenedIndex {
 
 /// Runs the command. Nothing is searched unless every index is what its key signed.
 pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<Exit> {
-    let keys = search.index_key.iter().map(|key| read_public_key(key)).collect::<Result<Vec<_>>>()?;
+    let config = ConfigSource::from_arguments(arguments).open_if(published::is_configured)?;
     let mut indexes = Vec::new();
+    if search.index.is_empty() {
+        for (name, section) in &config.registry.indexes {
+            let keys = published::keys(&config, &section.keys)?;
+            let bytes = match (&section.url, &section.file) {
+                (Some(url), _) => read_url(search, &config, url).await?,
+                (None, Some(file)) => read_file(&config.path(file))?,
+                (None, None) => continue,
+            };
+            indexes.push(open(&bytes, name, &keys)?);
+        }
+        if indexes.is_empty() {
+            let message =
+                "there is no index to search; name one with `--index`, or in [registry.indexes] of fumehood.toml";
+            return Err(UsageError(message.to_owned()).into());
+        }
+    }
+    let keys = search.index_key.iter().map(|key| read_public_key(key)).collect::<Result<Vec<_>>>()?;
     for place in &search.index {
-        indexes.push(open(search, place, &keys).await?);
+        let is_url = place.contains("://");
+        let bytes = if is_url { read_url(search, &config, place).await? } else { read_file(Path::new(place))? };
+        indexes.push(open(&bytes, &index_name(place)?, &keys)?);
     }
     let words = search.words.join(" ");
     let mut found: Vec<(&OpenedIndex, Match<'_>)> = Vec::new();
@@ -47,20 +70,24 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
     Ok(Exit::Ok)
 }
 
-async fn open(search: &args::Search, place: &str, keys: &[PublicKey]) -> Result<OpenedIndex> {
-    let name = index_name(place)?;
-    let bytes = if place.contains("://") {
-        let client = registry_client(&search.registry.apply(RegistrySettings::default(), None))?;
-        client.read_url(place, MAX_INDEX_BYTES as u64).await?
-    } else {
-        let size = std::fs::metadata(place).with_context(|| format!("cannot read the index {place}"))?.len();
-        if size > MAX_INDEX_BYTES as u64 {
-            return Err(UsageError(format!("{place} has {size} bytes; an index has at most {MAX_INDEX_BYTES}")).into());
-        }
-        std::fs::read(place).with_context(|| format!("cannot read the index {place}"))?
-    };
-    let (index, key) = Index::open(&bytes, &name, keys, None)?;
-    Ok(OpenedIndex { name, key, index })
+async fn read_url(search: &args::Search, config: &Config, url: &str) -> Result<Vec<u8>> {
+    let client = registry_client(&search.registry.apply(published::settings(config), None))?;
+    Ok(client.read_url(url, MAX_INDEX_BYTES as u64).await?)
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let reading = || format!("cannot read the index {}", path.display());
+    let size = std::fs::metadata(path).with_context(reading)?.len();
+    if size > MAX_INDEX_BYTES as u64 {
+        let message = format!("{} has {size} bytes; an index has at most {MAX_INDEX_BYTES}", path.display());
+        return Err(UsageError(message).into());
+    }
+    std::fs::read(path).with_context(reading)
+}
+
+fn open(bytes: &[u8], name: &str, keys: &[PublicKey]) -> Result<OpenedIndex> {
+    let (index, key) = Index::open(bytes, name, keys, None)?;
+    Ok(OpenedIndex { name: name.to_owned(), key, index })
 }
 
 fn print(opened: &OpenedIndex, found: &Match<'_>) -> Result<()> {

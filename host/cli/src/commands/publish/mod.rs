@@ -16,9 +16,9 @@ use fumehood_registry::signature::{Provenance, PublicKey};
 use super::index::replace;
 use crate::args::{self, Arguments};
 use crate::exit::{Exit, UsageError};
-use crate::registry::{RegistrySettings, registry_client, transfer_bar};
-use crate::render;
+use crate::registry::{registry_client, transfer_bar};
 use crate::signing_key::KeyFiles;
+use crate::{published, render};
 
 /// Prefix of the names of annotations that the OCI image specification defines.
 const OCI_PREFIX: &str = "org.opencontainers.image.";
@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: &Arguments, options: &args::Publish) -> Resul
         report::dry_run(arguments, &options.reference, &prepared)?;
         return Ok(Exit::Ok);
     }
-    let settings = options.registry.apply(RegistrySettings::default(), Some(options.reference.host()));
+    let settings = options.registry.apply(published::configured_settings(arguments)?, Some(options.reference.host()));
     let client = registry_client(&settings)?;
     let bar = transfer_bar(options.reference.repository());
     bar.set_length(prepared.publication.artifact().component().len() as u64);
