@@ -46,9 +46,9 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
     }
     let keys = search.index_key.iter().map(|key| read_public_key(key)).collect::<Result<Vec<_>>>()?;
     for place in &search.index {
-        let is_url = place.contains("://");
+        let (name, is_url) = (index_name(place)?, place.contains("://"));
         let bytes = if is_url { read_url(search, &config, place).await? } else { read_file(Path::new(place))? };
-        indexes.push(open(&bytes, &index_name(place)?, &keys)?);
+        indexes.push(open(&bytes, &name, &keys)?);
     }
     let words = search.words.join(" ");
     let mut found: Vec<(&OpenedIndex, Match<'_>)> = Vec::new();

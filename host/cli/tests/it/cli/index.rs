@@ -58,7 +58,7 @@ fn finds_tools_of_published_components() {
     assert_eq!(json.as_array().unwrap().len(), 2, "{json}");
     assert!(json[0]["signers"][0].as_str().unwrap().starts_with("sha256:"), "{json}");
     let keys = r#"keys = [{ file = "data/fumehood/keys/default.pub" }]"#;
-    catalogue.bench.put("fumehood.toml", &format!("[registry.indexes.tools]\nfile = \"tools.json\"\n{keys}\n"));
+    catalogue.bench.put("fumehood.toml", format!("[registry.indexes.tools]\nfile = \"tools.json\"\n{keys}\n"));
     let configured = catalogue.bench.run(&["search", "divide", "--config", "fumehood.toml"]);
     assert_eq!((configured.code, &configured.stdout), (0, &found.stdout), "{configured:?}");
     let none = catalogue.search(&["divide", "zebra"], "default");
