@@ -18,13 +18,12 @@ use crate::cache::CacheReport;
 use crate::dialect::{Dialect, Skipped};
 use crate::guest_runtime::Elapsed;
 use crate::imports::Import;
-use crate::invocation::Invocation;
+use crate::invocation::{Arguments, Invocation};
 use crate::isolation::Worker;
 use crate::jail::JailReport;
 use crate::outcome::{self, Execution};
 use crate::run::Runnable;
 use crate::shared::Shared;
-use crate::tool_call::Arguments;
 
 /// The duration of loading a component, and its use of the code cache.
 #[derive(Debug, Clone, PartialEq, Eq)]

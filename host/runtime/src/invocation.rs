@@ -1,9 +1,11 @@
-//! One call on its way into a guest: its identity, its limits, and its observer.
+//! One call on its way into a guest: its identity, its limits, its observer, and its arguments.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{CallContext, CancellationToken, Observer};
+use fumehood_core::tool::ValidatedCall;
 
 /// A call of a guest. The guest can read the first four; all of it comes from the host.
 #[derive(Clone, Default)]
@@ -29,5 +31,23 @@ impl Invocation {
     pub(crate) fn new(tool: &str, limits: Limits, context: CallContext) -> Self {
         let CallContext { id, actor, state, observer, cancelled, .. } = context;
         Self { id, tool: tool.to_owned(), actor, state, limits, observer, cancelled }
+    }
+}
+
+/// Arguments that have passed the tool's schema.
+#[derive(Debug)]
+pub(crate) enum Arguments {
+    Validated(ValidatedCall),
+    /// In a worker, whose host has checked them.
+    Text(String),
+}
+
+impl Arguments {
+    /// Returns them as compact JSON text.
+    pub(crate) fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Validated(call) => call.to_text(),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
     }
 }

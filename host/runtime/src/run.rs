@@ -20,12 +20,11 @@ use crate::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::dialect::Callable;
 use crate::dialect::typed::TypedTool;
 use crate::guest_runtime::{FirstSlice, Lost, move_over};
-use crate::invocation::Invocation;
+use crate::invocation::{Arguments, Invocation};
 use crate::outcome::{self, Execution, Phase};
 use crate::place::{Place, unless_cancelled};
 use crate::shared::Shared;
 use crate::surface::Surface;
-use crate::tool_call::Arguments;
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.

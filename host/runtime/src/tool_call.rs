@@ -1,36 +1,15 @@
 //! One call of a tool in this process: conversion of its arguments and of its result.
 
-use std::borrow::Cow;
-
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, Metadata};
-use fumehood_core::tool::ValidatedCall;
 
 use crate::capability::http::OutboundConfig;
 use crate::dialect::typed::TypedOutcome;
-use crate::invocation::Invocation;
+use crate::invocation::{Arguments, Invocation};
 use crate::outcome::{self, Execution};
 use crate::place::Place;
 use crate::run::{Input, Output, Runnable};
-
-/// Arguments that have passed the tool's schema.
-#[derive(Debug)]
-pub(crate) enum Arguments {
-    Validated(ValidatedCall),
-    /// In a worker, whose host has checked them.
-    Text(String),
-}
-
-impl Arguments {
-    /// Returns them as compact JSON text.
-    pub(crate) fn to_text(&self) -> Cow<'_, str> {
-        match self {
-            Self::Validated(call) => call.to_text(),
-            Self::Text(text) => Cow::Borrowed(text),
-        }
-    }
-}
 
 impl Runnable {
     /// Calls a tool in this process. Secrets in the result are not redacted yet.

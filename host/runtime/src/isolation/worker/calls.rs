@@ -10,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::channel::Channel;
 use super::relay::RelayObserver;
 use super::setup::LoadedComponent;
-use crate::invocation::Invocation;
+use crate::invocation::{Arguments, Invocation};
 use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
 use crate::outcome::Execution;
-use crate::tool_call::Arguments;
 
 /// Cancellation tokens of the running calls.
 type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
