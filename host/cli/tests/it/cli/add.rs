@@ -16,7 +16,7 @@ use super::workbench::{Ran, Workbench};
 /// Number of times that the command is killed.
 const KILLS: u32 = 200;
 
-fn assert_refused(bench: &Workbench, arguments: &[&str], code: i32, parts: &[&str]) {
+pub(crate) fn assert_refused(bench: &Workbench, arguments: &[&str], code: i32, parts: &[&str]) {
     let ran = bench.run(arguments);
     assert_eq!(ran.code, code, "{ran:?}");
     for part in parts {
@@ -24,7 +24,7 @@ fn assert_refused(bench: &Workbench, arguments: &[&str], code: i32, parts: &[&st
     }
 }
 
-fn assert_ok(ran: Ran) -> Ran {
+pub(crate) fn assert_ok(ran: Ran) -> Ran {
     assert_eq!(ran.code, 0, "{ran:?}");
     ran
 }

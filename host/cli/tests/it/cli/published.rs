@@ -1,20 +1,16 @@
 //! Debian's `docker-registry` on loopback with published components, for the tests of operators' commands.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 use fumehood_registry::client::RegistryClient;
 use fumehood_registry::publish::{Publication, Published};
 use fumehood_registry::signature::{Algorithm, Provenance, SigningKey};
 use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::docker_registry::{DockerRegistry, Settings};
 
 use super::workbench::Workbench;
-
-const PROGRAM: &str = "docker-registry";
 
 /// The key of a publisher.
 pub(crate) static KEY: LazyLock<SigningKey> = LazyLock::new(|| SigningKey::generate(Algorithm::P256).unwrap());
@@ -23,42 +19,17 @@ pub(crate) static OTHER_KEY: LazyLock<SigningKey> = LazyLock::new(|| SigningKey:
 
 /// A registry that ends with the test.
 pub(crate) struct Registry {
-    program: Child,
+    _program: DockerRegistry,
     folder: tempfile::TempDir,
     pub(crate) host: String,
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
 }
 
 impl Registry {
     /// Starts the registry, or says that the test is skipped.
     pub(crate) fn start() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let host = format!("127.0.0.1:{port}");
-        let storage = folder.path().join("storage").display().to_string();
-        let configuration = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {storage}\nhttp:\n  addr: {host}\n"
-        );
-        let path = folder.path().join("config.yml");
-        std::fs::write(&path, configuration).unwrap();
-        let started = Command::new(PROGRAM).arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let Ok(program) = started else {
-            println!("SKIPPED: {PROGRAM} is not installed");
-            return None;
-        };
-        let registry = Self { program, folder, host };
-        let began = Instant::now();
-        while TcpStream::connect(&registry.host).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(60), "the registry does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(registry)
+        let program = DockerRegistry::start(folder.path(), Settings::default()).unwrap()?;
+        Some(Self { host: program.host().to_owned(), _program: program, folder })
     }
 
     /// Returns the reference of the test's component with this tag.
