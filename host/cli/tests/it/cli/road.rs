@@ -22,7 +22,7 @@ type Variables = Vec<(&'static str, PathBuf)>;
 /// A component that an author published. What operators see of the author is the registry and the files here.
 struct Road {
     registry: Registry,
-    /// What `publish` answered.
+    /// The answer of `publish`.
     published: Value,
     /// The public key, in PEM.
     key: String,
@@ -128,7 +128,7 @@ fn replace(old: &str, new: &str) -> impl FnOnce(&mut Vec<u8>) {
     move |bytes| *bytes = String::from_utf8(bytes.clone()).unwrap().replace(old, new).into_bytes()
 }
 
-/// What the registry has was changed: nothing is added, and nothing of it is left.
+/// Changes each part in the registry: nothing is added, and nothing of it is left.
 fn tamper_at_the_registry(road: &Road) {
     let signature = std::fs::read(road.registry.blob(&road.digest("signature"))).unwrap();
     let signature: Value = serde_json::from_slice(&signature).unwrap();
@@ -149,7 +149,7 @@ fn tamper_at_the_registry(road: &Road) {
     }
 }
 
-/// What the operator has was changed: nothing is called.
+/// Changes each part that the operator has: nothing is called.
 fn tamper_at_the_operator(road: &Road, bench: &Workbench) {
     let (component, manifest) = (road.digest("component").hex(), road.digest("manifest").hex());
     let refused = |code: i32, sentence: &str| assert_refused(bench, &CALL, code, &[sentence]);
