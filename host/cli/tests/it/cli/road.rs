@@ -118,7 +118,7 @@ fn tamper(file: &Path, change: impl FnOnce(&mut Vec<u8>), check: impl FnOnce()) 
 }
 
 /// Changes one bit near the end.
-fn flip(bytes: &mut Vec<u8>) {
+fn flip(bytes: &mut [u8]) {
     let at = bytes.len() - 3;
     bytes[at] ^= 1;
 }
@@ -141,9 +141,13 @@ fn tamper_at_the_registry(road: &Road) {
         (bundle, "sends other bytes for the blob"),
     ] {
         let bench = road.operator();
-        tamper(&road.registry.blob(&digest), flip, || {
-            assert_refused(&bench, &["add", road.pinned(), "--yes"], 6, &[sentence]);
-        });
+        tamper(
+            &road.registry.blob(&digest),
+            |bytes| flip(bytes),
+            || {
+                assert_refused(&bench, &["add", road.pinned(), "--yes"], 6, &[sentence]);
+            },
+        );
         assert!(store_files(&bench).is_empty() && !bench.path("fumehood.lock").exists(), "{sentence}");
         assert_eq!(std::fs::read_to_string(bench.path("fumehood.toml")).unwrap(), road.trust);
     }
@@ -160,7 +164,7 @@ fn tamper_at_the_operator(road: &Road, bench: &Workbench) {
     for file in blobs {
         let name = file.file_name().unwrap().to_str().unwrap();
         let sentence = if name == component { "was changed: its digest is" } else { "its bytes have another digest" };
-        tamper(&file, flip, || refused(6, sentence));
+        tamper(&file, |bytes| flip(bytes), || refused(6, sentence));
     }
 
     let lock = bench.path("fumehood.lock");
