@@ -56,7 +56,7 @@ impl Toolchain {
     pub fn choose(target: RustTarget, folder: &Path, others: &[PathBuf]) -> Result<Self, BuildError> {
         let default = PathBuf::from(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         let triple = target.triple();
-        if let Some(named) = env::var_os(RUSTC_VARIABLE) {
+        if let Some(named) = env::var_os(RUSTC_VARIABLE).filter(|named| !named.is_empty()) {
             let rustc = PathBuf::from(named);
             if has_target(&rustc, folder, target)? {
                 return Self::new(rustc, &default, folder);

@@ -1,6 +1,6 @@
 //! `fumehood add`: gets a component, shows it, and adds it to the configuration and the lock.
 //!
-//! What is written is written in this order: the store, the lock, the configuration. Each is replaced as a whole. A process that
+//! It writes the store, then the lock, then the configuration. Each is replaced as a whole. A process that
 //! is killed in between leaves an approval of a name that the configuration does not have, which has no effect.
 
 use std::path::Path;
