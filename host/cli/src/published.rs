@@ -79,6 +79,17 @@ pub(crate) fn keys(config: &Config, sources: &[TextSource]) -> Result<Vec<Public
     sources.iter().map(read).collect()
 }
 
+/// Checks that registries and other hosts may be asked.
+///
+/// # Errors
+/// With `--offline`.
+pub(crate) fn require_network(arguments: &Arguments) -> Result<()> {
+    match arguments.offline {
+        true => Err(UsageError("this needs the network; leave `--offline` out".to_owned()).into()),
+        false => Ok(()),
+    }
+}
+
 /// Returns whether a configuration says anything about registries.
 pub(crate) fn is_configured(config: &Config) -> bool {
     config.registry != RegistrySection::default()
@@ -87,8 +98,9 @@ pub(crate) fn is_configured(config: &Config) -> bool {
 /// Returns the settings of the way to registries of the configuration in use, for commands that use nothing else of it.
 ///
 /// # Errors
-/// If the configuration has such settings and is not trusted, or cannot be read.
+/// If the network is forbidden, or the configuration has such settings and is not trusted, or cannot be read.
 pub(crate) fn configured_settings(arguments: &Arguments) -> Result<RegistrySettings> {
+    require_network(arguments)?;
     Ok(settings(&ConfigSource::from_arguments(arguments).open_if(is_configured)?))
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
         for (name, section) in &config.registry.indexes {
             let keys = published::keys(&config, &section.keys)?;
             let bytes = match (&section.url, &section.file) {
-                (Some(url), _) => read_url(search, &config, url).await?,
+                (Some(url), _) => read_url(arguments, search, &config, url).await?,
                 (None, Some(file)) => read_file(&config.path(file))?,
                 (None, None) => continue,
             };
@@ -47,7 +47,8 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
     let keys = search.index_key.iter().map(|key| read_public_key(key)).collect::<Result<Vec<_>>>()?;
     for place in &search.index {
         let (name, is_url) = (index_name(place)?, place.contains("://"));
-        let bytes = if is_url { read_url(search, &config, place).await? } else { read_file(Path::new(place))? };
+        let bytes =
+            if is_url { read_url(arguments, search, &config, place).await? } else { read_file(Path::new(place))? };
         indexes.push(open(&bytes, &name, &keys)?);
     }
     let words = search.words.join(" ");
@@ -70,7 +71,8 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
     Ok(Exit::Ok)
 }
 
-async fn read_url(search: &args::Search, config: &Config, url: &str) -> Result<Vec<u8>> {
+async fn read_url(arguments: &Arguments, search: &args::Search, config: &Config, url: &str) -> Result<Vec<u8>> {
+    published::require_network(arguments)?;
     let client = registry_client(&search.registry.apply(published::settings(config), None))?;
     Ok(client.read_url(url, MAX_INDEX_BYTES as u64).await?)
 }

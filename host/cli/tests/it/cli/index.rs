@@ -114,4 +114,5 @@ fn search_names_what_is_missing() {
     check(&["--index", "none.json", "--index-key", "default"], "cannot read the index none.json");
     check(&["--index", "http://a.example/tools.json", "--index-key", "default"], "it is not encrypted");
     check(&["--index", "https://", "--index-key", "default"], "names no index");
+    check(&["--offline", "--index", "https://a.example/tools.json", "--index-key", "default"], "leave `--offline` out");
 }
