@@ -12,7 +12,9 @@
     reason = "a bench prints, and stops by panicking"
 )]
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use fumehood::{Call, Host, Limits, Load};
@@ -271,10 +273,22 @@ fn main() {
             async move { host.call(Call::new("echo__echo", text)).await }
         })
     };
+    // An engine and a pool for each thread, to see what threads that share them wait for.
+    let hosts = [host.clone(), runtime.block_on(host_with("echo", &echo))];
+    let (next, per_thread) = (AtomicUsize::new(0), text.clone());
+    thread_local! { static OWN: Cell<Option<usize>> = const { Cell::new(None) }; }
+    let engines_throughput = throughput(2, move || {
+        let own = OWN.get().unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
+        OWN.set(Some(own));
+        let (host, text) = (hosts[own % 2].clone(), per_thread.clone());
+        async move { host.call(Call::new("echo__echo", text)).await }
+    });
     let ((raw1, raw2), (host1, host2)) =
         ((raw_throughput(1), raw_throughput(2)), (host_throughput(1), host_throughput(2)));
     println!("{:<34} {raw1:>10.0} {raw2:>10.0} {:>7.2}×", "raw", raw2 / raw1);
     println!("{:<34} {host1:>10.0} {host2:>10.0} {:>7.2}×", "host", host2 / host1);
+    let scaling = engines_throughput / host1;
+    println!("{:<34} {:>10} {engines_throughput:>10.0} {scaling:>7.2}×", "host, an engine for each thread", "");
 }
 
 /// Measures a call with one tool loaded and with a thousand.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A limiter of running calls, with a bounded queue of waiting ones.
 pub(crate) struct Admission {
@@ -42,8 +42,7 @@ impl Admission {
     /// # Errors
     /// If the queue is full or the limiter is closed. No place is held in that case.
     pub(crate) async fn enter(&self) -> Result<Duration, AdmissionError> {
-        if let Ok(permit) = self.places.try_acquire() {
-            permit.forget();
+        if self.try_enter() {
             return Ok(Duration::ZERO);
         }
         if self.places.is_closed() {
@@ -59,6 +58,11 @@ impl Admission {
         drop(waiting);
         permit.forget();
         Ok(since.elapsed())
+    }
+
+    /// Takes a place if one is free, and returns whether it did. To be paired like [`Admission::enter`].
+    pub(crate) fn try_enter(&self) -> bool {
+        self.places.try_acquire().map(SemaphorePermit::forget).is_ok()
     }
 
     /// Gives back a place that [`Admission::enter`] granted.

@@ -145,19 +145,20 @@ impl Component {
     /// `limits` must have passed [`Limits::check`]; those of the context are not used.
     pub async fn call(&self, index: usize, call: ValidatedCall, limits: Limits, context: CallContext) -> Execution {
         let tool = Arc::clone(call.tool());
-        let invocation = Invocation::new(tool.definition().name.as_str(), limits, context);
+        let invocation = Arc::new(Invocation::new(tool.definition().name.as_str(), limits, context));
         let mut execution = match &self.0.backend {
             Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
                 Ok(place) => runnable.call(place, index, Arguments::Validated(call), invocation, None).await,
                 Err(refused) => refused,
             },
             Backend::Process(worker) => match worker.admit(&invocation).await {
-                Ok(place) => worker.call(place, index, call.to_text().into_owned(), invocation).await,
+                Ok(place) => worker.call(place, index, call.to_text().into_owned(), &invocation).await,
                 Err(refused) => refused,
             },
         };
         self.settle(&mut execution, &limits);
-        self.check_result(&tool, execution, &limits).await
+        self.check_result(&tool, &mut execution, &limits).await;
+        execution
     }
 
     /// Applies the limit on results, explains failures, redacts secrets, and measures what is left.
@@ -191,26 +192,29 @@ impl Component {
 
     /// Checks the result against the tool's output schema, on another thread if that may take long. There it counts
     /// towards the deadline.
-    async fn check_result(&self, tool: &Arc<Tool>, execution: Execution, limits: &Limits) -> Execution {
-        let Execution { outcome: Ok(parts), mut metadata } = execution else { return execution };
-        if tool.result_steps(&parts) <= MAX_INLINE_STEPS {
-            let outcome = tool.check_result(&parts).map(|()| parts);
-            return Execution { outcome, metadata };
+    async fn check_result(&self, tool: &Arc<Tool>, execution: &mut Execution, limits: &Limits) {
+        let Execution { outcome, metadata } = execution;
+        let Ok(parts) = outcome else { return };
+        if tool.result_steps(parts) <= MAX_INLINE_STEPS {
+            if let Err(error) = tool.check_result(parts) {
+                *outcome = Err(error);
+            }
+            return;
         }
+        let parts = std::mem::take(parts);
         let (tool, started) = (Arc::clone(tool), Instant::now());
         let left = limits.deadline.saturating_sub(metadata.duration);
         let check = move || tool.check_result(&parts).map(|()| parts);
         let checked = self.0.shared.runtime.block_within(left, check).await;
         metadata.duration += started.elapsed();
-        let outcome = match checked {
-            Ok(Ok(outcome)) => outcome,
+        *outcome = match checked {
+            Ok(Ok(checked)) => checked,
             Ok(Err(_lost)) => Err(CallError::new(
                 ErrorKind::Host,
                 "the host stopped in the middle of a check: it is shutting down, or it panicked",
             )),
             Err(Elapsed) => Err(outcome::unchecked_at_deadline()),
         };
-        Execution { outcome, metadata }
     }
 }
 

@@ -36,6 +36,10 @@ impl Place {
         worker: Option<&Arc<Semaphore>>,
         call: &Invocation,
     ) -> Result<Self, Execution> {
+        let is_cancelled = call.cancelled.as_ref().is_some_and(CancellationToken::is_cancelled);
+        if worker.is_none() && !is_cancelled && shared.admission.try_enter() {
+            return Ok(Self { shared: Arc::clone(shared), in_worker: None, queued: Duration::ZERO });
+        }
         let since = Instant::now();
         let entered = unless_cancelled(call.cancelled.as_ref(), acquire(shared, worker)).await;
         let failed = |error| Execution::failed(error, since.elapsed(), &call.limits);

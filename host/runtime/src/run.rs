@@ -7,7 +7,6 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
 use fumehood_core::tool::definition::{Annotations, RawDefinition};
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
@@ -38,10 +37,13 @@ pub(crate) enum Input {
     Typed { tool: usize, arguments: Vec<Val> },
 }
 
+/// The return value of `call` in the contract.
+type Returned = Result<Vec<types::Content>, types::Failure>;
+
 /// The output of a guest, before anything was checked.
 pub(crate) enum Output {
     Described(Vec<RawDefinition>),
-    Contract(Result<Vec<types::Content>, types::Failure>),
+    Contract(Returned),
     Typed { tool: usize, results: Vec<Val> },
 }
 
@@ -53,7 +55,7 @@ struct RunnableParts {
     shared: Arc<Shared>,
     callable: Callable,
     uses_wasi: bool,
-    powers: Powers,
+    powers: Arc<Powers>,
     folders: Option<Arc<OpenFolders>>,
 }
 
@@ -66,21 +68,21 @@ impl Runnable {
         folders: Option<Arc<OpenFolders>>,
     ) -> Self {
         let uses_wasi = surface.imports.iter().any(|import| import.starts_with("wasi:"));
-        let shared = Arc::clone(shared);
+        let (shared, powers) = (Arc::clone(shared), Arc::new(powers));
         Self(Arc::new(RunnableParts { shared, callable, uses_wasi, powers, folders }))
     }
 
     /// Returns the tools, if they are plain typed functions.
     pub(crate) fn typed(&self) -> Option<&[TypedTool]> {
         match &self.0.callable {
-            Callable::Contract(_) => None,
+            Callable::Contract { .. } => None,
             Callable::Typed { tools, .. } => Some(tools),
         }
     }
 
     /// Calls `describe` of a component of the contract, within the limits of a call.
     pub(crate) async fn describe(&self, limits: Limits) -> Result<Vec<RawDefinition>, CallError> {
-        let invocation = Invocation { limits, ..Invocation::default() };
+        let invocation = Arc::new(Invocation { limits, ..Invocation::default() });
         let place = match self.admit(&invocation).await {
             Ok(place) => place,
             Err(refused) => return Err(refused.outcome.err().unwrap_or_else(CallError::cancelled)),
@@ -107,7 +109,7 @@ impl Runnable {
         &self,
         place: Place,
         input: Input,
-        call: Invocation,
+        call: Arc<Invocation>,
         outbound: Option<OutboundConfig>,
     ) -> (Result<Output, CallError>, Metadata) {
         let (memory, queued) = (call.limits.memory, place.queued);
@@ -129,27 +131,29 @@ async fn execute(
     runnable: Runnable,
     place: Place,
     input: Input,
-    call: Invocation,
+    call: Arc<Invocation>,
     outbound: Option<OutboundConfig>,
 ) -> (Result<Output, CallError>, Metadata) {
     let parts = &*runnable.0;
-    let (limits, cancelled) = (call.limits, call.cancelled.clone());
+    let limits = call.limits;
     let _ticking = parts.shared.ticker.run();
     let deadline = Deadline::after(Instant::now(), limits.deadline);
     // A component describes itself before anybody has approved it, so it does that without any power.
     let (mut powers, folders) = match input {
-        Input::Describe => (parts.powers.without_grant(), None),
-        _ => (parts.powers.clone(), parts.folders.clone()),
+        Input::Describe => (Arc::new(parts.powers.without_grant()), None),
+        _ => (Arc::clone(&parts.powers), parts.folders.clone()),
     };
-    powers.outbound = outbound.unwrap_or(powers.outbound);
-    let state = CallState::new(call, powers, deadline).with_folders(folders);
+    if let Some(outbound) = outbound {
+        Arc::make_mut(&mut powers).outbound = outbound;
+    }
+    let state = CallState::new(Arc::clone(&call), powers, deadline).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
-        Ok(()) => until_deadline(&parts.callable, &mut store, input, &limits, cancelled.as_ref()).await,
+        Ok(()) => until_deadline(&parts.callable, &mut store, input, &call).await,
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
     if matches!(&output, Ok(Output::Contract(Err(failure))) if failure.kind == types::FailureKind::Denied) {
-        store.data().refusals.promote_missing();
+        store.data().refusals().promote_missing();
     }
     let scratch = store.data_mut().take_scratch();
     let metadata = account(store, &limits, deadline, place.queued);
@@ -182,12 +186,11 @@ async fn until_deadline(
     callable: &Callable,
     store: &mut Store<CallState>,
     input: Input,
-    limits: &Limits,
-    cancelled: Option<&CancellationToken>,
+    call: &Invocation,
 ) -> Result<Output, CallError> {
-    let deadline = store.data().deadline;
+    let (deadline, limits, cancelled) = (store.data().deadline, &call.limits, call.cancelled.as_ref());
     let ended = {
-        let mut guest = std::pin::pin!(drive(callable, store, input));
+        let mut guest = std::pin::pin!(drive(callable, store, input, call));
         match std::future::poll_fn(|cx| std::task::Poll::Ready(guest.as_mut().poll(cx))).await {
             std::task::Poll::Ready(ended) => Some(ended),
             std::task::Poll::Pending => {
@@ -214,21 +217,23 @@ async fn drive(
     callable: &Callable,
     store: &mut Store<CallState>,
     input: Input,
+    call: &Invocation,
 ) -> Result<Output, (Phase, wasmtime::Error)> {
     let instantiating = |error| (Phase::Instantiate, error);
     let calling = |error| (Phase::Call, error);
     match (callable, input) {
-        (Callable::Contract(pre), Input::Describe) => {
+        (Callable::Contract { pre, .. }, Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
             Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
         }
-        (Callable::Contract(pre), Input::Contract { arguments }) => {
-            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
-            let call = Arc::clone(&store.data().call);
+        (Callable::Contract { pre, call: export }, Input::Contract { arguments }) => {
+            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let function =
+                guest.get_typed_func::<(ToolCall<'_>,), (Returned,)>(&mut *store, export).map_err(instantiating)?;
             let arguments = arguments.to_text();
             let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
-            let returned = guest.fumehood_tool_tools().call_call(store, request).await.map_err(calling)?;
+            let (returned,) = function.call_async(store, (request,)).await.map_err(calling)?;
             Ok(Output::Contract(returned))
         }
         (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
@@ -249,6 +254,7 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
     let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
     let state = store.data();
     let (stdout, stderr) = state.wasi().map(|wasi| wasi.output()).unwrap_or_default();
+    let (refused, exhausted) = state.refused_and_exhausted();
     let mut metadata = Metadata {
         sanitized: [state.journal.hidden_chars(), stdout.text.hidden_chars(), stderr.text.hidden_chars()]
             .into_iter()
@@ -258,8 +264,8 @@ fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued:
         fuel_used,
         peak_memory: state.memory.peak(),
         log_dropped: state.journal.dropped(),
-        refused: state.refusals.list(),
-        exhausted: state.refusals.exhausted(),
+        refused,
+        exhausted,
         stdout,
         stderr,
         ..Metadata::default()

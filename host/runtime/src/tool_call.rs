@@ -1,5 +1,7 @@
 //! One call of a tool in this process: conversion of its arguments and of its result.
 
+use std::sync::Arc;
+
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, Metadata};
@@ -18,7 +20,7 @@ impl Runnable {
         place: Place,
         tool: usize,
         arguments: Arguments,
-        invocation: Invocation,
+        invocation: Arc<Invocation>,
         outbound: Option<OutboundConfig>,
     ) -> Execution {
         let input = match self.input(tool, arguments) {

@@ -83,7 +83,7 @@ impl CallState {
         match (&self.powers.store.owner, self.powers.grant.key_value()) {
             (Some(owner), Some(quota)) => Ok((owner.clone(), quota)),
             _ => {
-                self.refusals.add(KeyValueQuota::refusal(&wants));
+                self.refusals().add(KeyValueQuota::refusal(&wants));
                 Err(Error::Denied)
             }
         }

@@ -44,14 +44,10 @@ impl Refusals {
         }
     }
 
-    /// Returns the allowances that were used up.
-    pub(crate) fn exhausted(&self) -> Vec<String> {
-        self.lists().exhausted.clone()
-    }
-
-    /// Returns the refusals in the order of the attempts.
-    pub(crate) fn list(&self) -> Vec<Refusal> {
-        self.lists().refused.clone()
+    /// Returns the refusals and the allowances that were used up, in the order of the attempts.
+    pub(crate) fn to_lists(&self) -> (Vec<Refusal>, Vec<String>) {
+        let lists = self.lists();
+        (lists.refused.clone(), lists.exhausted.clone())
     }
 
     fn lists(&self) -> MutexGuard<'_, Lists> {

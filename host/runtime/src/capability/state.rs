@@ -1,9 +1,9 @@
 //! The state of one call while it runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fumehood_core::call::limits::Limits;
-use fumehood_core::policy::permission::Grant;
+use fumehood_core::policy::permission::{Grant, Refusal};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
@@ -18,7 +18,7 @@ use crate::clock::Deadline;
 use crate::invocation::Invocation;
 use crate::memory::MemoryLimiter;
 
-/// The powers of a component in its calls. Clones share them.
+/// The powers of a component in its calls.
 #[derive(Clone)]
 pub(crate) struct Powers {
     pub(crate) grant: Arc<Grant>,
@@ -40,9 +40,10 @@ pub(crate) struct CallState {
     pub(crate) memory: MemoryLimiter,
     pub(crate) deadline: Deadline,
     pub(crate) call: Arc<Invocation>,
-    pub(crate) powers: Powers,
+    pub(crate) powers: Arc<Powers>,
     pub(crate) journal: Journal,
-    pub(crate) refusals: Refusals,
+    /// Created by the first refusal, or with the WASI contexts and the files, which add to it.
+    refusals: OnceLock<Refusals>,
     /// Created when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     folders: Option<Arc<OpenFolders>>,
@@ -53,7 +54,7 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
-    pub(crate) fn new(call: Invocation, powers: Powers, deadline: Deadline) -> Self {
+    pub(crate) fn new(call: Arc<Invocation>, powers: Arc<Powers>, deadline: Deadline) -> Self {
         let limits = call.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -61,15 +62,25 @@ impl CallState {
             memory: MemoryLimiter::new(limits.memory),
             deadline,
             journal: Journal::new(limits.log, call.observer.clone(), powers.outbound.redactor()),
-            call: Arc::new(call),
+            call,
             powers,
-            refusals: Refusals::default(),
+            refusals: OnceLock::new(),
             wasi: None,
             folders: None,
             files: None,
             table,
             limits,
         }
+    }
+
+    /// Returns the record of what the call tried that it was not granted.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        self.refusals.get_or_init(Refusals::default)
+    }
+
+    /// Returns the refusals and the allowances that were used up, in the order of the attempts.
+    pub(crate) fn refused_and_exhausted(&self) -> (Vec<Refusal>, Vec<String>) {
+        self.refusals.get().map(Refusals::to_lists).unwrap_or_default()
     }
 
     /// Sets the folders that were opened when the tool was loaded.
@@ -80,7 +91,7 @@ impl CallState {
 
     /// Returns the files of the call and the table of its handles.
     pub(crate) fn files(&mut self) -> FilesView<'_> {
-        let refusals = &self.refusals;
+        let refusals = self.refusals.get_or_init(Refusals::default);
         let files = self
             .folders
             .as_ref()
@@ -99,7 +110,7 @@ impl CallState {
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
-        let (powers, limits, refusals) = (&self.powers, &self.limits, &self.refusals);
+        let (powers, limits, refusals) = (&self.powers, &self.limits, self.refusals.get_or_init(Refusals::default));
         let make = || {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {

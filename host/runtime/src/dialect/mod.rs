@@ -5,7 +5,7 @@ pub(crate) mod typed;
 use fumehood_core::tool::definition::DefinitionLimits;
 use serde::Serialize;
 use wasmparser::{KnownCustom, Parser, Payload};
-use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 
 use crate::bindings::ToolPre;
 use crate::capability::CallState;
@@ -28,8 +28,16 @@ pub enum Dialect {
 
 /// A linked component that is ready to be instantiated.
 pub(crate) enum Callable {
-    Contract(ToolPre<CallState>),
-    Typed { pre: InstancePre<CallState>, tools: Vec<typed::TypedTool> },
+    /// `call` is the index of that export: looking up both functions of the contract by name, and comparing their types,
+    /// takes longer than many calls.
+    Contract {
+        pre: ToolPre<CallState>,
+        call: ComponentExportIndex,
+    },
+    Typed {
+        pre: InstancePre<CallState>,
+        tools: Vec<typed::TypedTool>,
+    },
 }
 
 /// Links a component to the host's interfaces, and finds the tools of one that does not describe itself.
@@ -46,9 +54,12 @@ pub(crate) fn link(
     let link_error = |error: wasmtime::Error| LoadError::Link(crate::outcome::cut(&format!("{error:#}")));
     let pre = linker.instantiate_pre(component).map_err(link_error)?;
     match dialect {
-        Dialect::Contract(_) => {
+        Dialect::Contract(version) => {
             let pre = ToolPre::new(pre).map_err(link_error)?;
-            Ok((Callable::Contract(pre), Vec::new()))
+            let tools = component.get_export_index(None, &format!("fumehood:tool/tools@{version}"));
+            let call = tools.and_then(|tools| component.get_export_index(Some(&tools), "call"));
+            let call = call.ok_or_else(|| link_error(wasmtime::Error::msg("it exports no function `call`")))?;
+            Ok((Callable::Contract { pre, call }, Vec::new()))
         }
         Dialect::Typed => {
             let found = typed::discover(component, docs, linker.engine(), limits)

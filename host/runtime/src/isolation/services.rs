@@ -179,8 +179,9 @@ impl CallRequests {
         self.end();
         let metadata = &mut execution.metadata;
         metadata.requests = self.reports.take();
-        metadata.refused.extend(self.refusals.list());
-        metadata.exhausted.extend(self.refusals.exhausted());
+        let (refused, exhausted) = self.refusals.to_lists();
+        metadata.refused.extend(refused);
+        metadata.exhausted.extend(exhausted);
     }
 }
 

@@ -88,7 +88,7 @@ impl Worker {
     }
 
     /// Runs a call that has a place in the worker. Dropping the future ends the call.
-    pub(crate) async fn call(&self, place: Place, tool: usize, arguments: String, call: Invocation) -> Execution {
+    pub(crate) async fn call(&self, place: Place, tool: usize, arguments: String, call: &Invocation) -> Execution {
         let (limits, queued, started) = (call.limits, place.queued, Instant::now());
         let link = match self.0.live_link(started + limits.deadline).await {
             Ok(link) => link,
@@ -174,19 +174,19 @@ impl Supervisor {
         place: Place,
         tool: usize,
         arguments: String,
-        invocation: Invocation,
+        invocation: &Invocation,
         started: Instant,
     ) -> Execution {
-        let (limits, cancelled) = (invocation.limits, invocation.cancelled.clone());
+        let limits = invocation.limits;
         if !self.launch.setup.folders.is_empty() {
             link.protect(&self.services.shared().protected.files());
         }
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let message = ToWorker::Call(CallMessage::new(call, tool, arguments, &invocation));
+        let message = ToWorker::Call(CallMessage::new(call, tool, arguments, invocation));
         let (answer, wait) = oneshot::channel();
         let pending = Pending {
             answer,
-            observer: invocation.observer,
+            observer: invocation.observer.clone(),
             output_budget: limits.log.saturating_mul(LOG_MESSAGE_FACTOR),
             deadline: started + limits.deadline,
             requests: None,
@@ -196,7 +196,7 @@ impl Supervisor {
             return Execution::failed(CallError::new(ErrorKind::Host, message), Duration::ZERO, &limits);
         }
         let mut guard = CancelOnDrop { link, call, has_ended: false };
-        let ended = self.wait_for_end(link, call, wait, &limits, cancelled.as_ref()).await;
+        let ended = self.wait_for_end(link, call, wait, &limits, invocation.cancelled.as_ref()).await;
         guard.has_ended = true;
         match ended {
             Ok(CallEnd::Answered { outcome, cost, requests }) => {

@@ -45,6 +45,7 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
     let runnable = component.runnable.clone();
     let invocation =
         Invocation { observer: Some(observer), cancelled: Some(cancelled.clone()), ..message.invocation() };
+    let invocation = Arc::new(invocation);
     let mut calling = Box::pin(async move {
         let tool = message.tool as usize;
         match runnable.admit(&invocation).await {
