@@ -12,7 +12,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use super::exception::UncaughtException;
-use crate::engine::clock::DeadlinePassed;
+use crate::engine::deadline::DeadlinePassed;
 use crate::engine::memory::MemoryLimiter;
 use crate::wasi::HostFailure;
 use crate::wasi::bindings::fumehood::tool::types;

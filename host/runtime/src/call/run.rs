@@ -17,7 +17,7 @@ use wasmtime::{Store, UpdateDeadline};
 use super::outcome::{self, Execution, Phase};
 use super::place::{Place, unless_cancelled};
 use super::shared::Shared;
-use crate::engine::clock::{Deadline, DeadlinePassed, FIRST_SLICE};
+use crate::engine::deadline::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::engine::guest_runtime::{FirstSlice, Lost, move_over};
 use crate::load::dialect::Callable;
 use crate::load::dialect::typed::TypedTool;

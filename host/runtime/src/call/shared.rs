@@ -10,9 +10,9 @@ use wasmtime::component::Linker;
 
 use super::admission::Admission;
 use crate::config::{SandboxConfig, Workers};
+use crate::engine::deadline::Ticker;
 use crate::engine::file_pool::FilePool;
 use crate::engine::guest_runtime::GuestRuntime;
-use crate::engine::ticker::Ticker;
 use crate::engine::{self, EngineProfile, SandboxError};
 use crate::load::cache::CodeCache;
 use crate::load::compile::{CompileLimits, CompileService};

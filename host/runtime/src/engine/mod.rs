@@ -1,11 +1,10 @@
 //! The wasmtime engine: its configuration, its epoch, and the threads that run guests and their file operations.
 
-pub(crate) mod clock;
+pub(crate) mod deadline;
 pub(crate) mod features;
 pub(crate) mod file_pool;
 pub(crate) mod guest_runtime;
 pub(crate) mod memory;
-pub(crate) mod ticker;
 
 use std::num::NonZeroUsize;
 

@@ -22,7 +22,7 @@ use super::message::{Part, RequestHead, StoreAnswer, StoreStep, ToWorker};
 use super::socket::Socket;
 use crate::call::outcome::Execution;
 use crate::call::shared::Shared;
-use crate::engine::clock::Deadline;
+use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::GuestRuntime;
 use crate::wasi::http::{DirectEgress, Reports, RequestObserver};
 use crate::wasi::{MAX_STORE_WAIT, Refusals};

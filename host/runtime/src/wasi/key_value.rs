@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 
 use super::CallState;
 use super::bindings::fumehood::tool::key_value::{Error, Host, Page};
-use crate::engine::clock::Deadline;
+use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::{Blocking, Lost};
 
 /// Maximum number of concurrent steps over all calls. A store that hangs blocks at most this many threads.

@@ -16,7 +16,7 @@ use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver
 use super::journal::Journal;
 use super::key_value::ComponentStore;
 use super::refusals::Refusals;
-use crate::engine::clock::Deadline;
+use crate::engine::deadline::Deadline;
 use crate::engine::memory::MemoryLimiter;
 
 /// A call of a guest. The guest can read the first four; all of it comes from the host.

@@ -15,7 +15,7 @@ use super::account::{Account, AllowanceExceeded, Budget, ReportOnDrop, Reports, 
 use super::exchange::{Exchange, TransmissionFuture};
 use super::head;
 use super::permit::PendingPermits;
-use crate::engine::clock::Deadline;
+use crate::engine::deadline::Deadline;
 use crate::network::Network;
 use crate::wasi::refusals::Refusals;
 

@@ -26,7 +26,7 @@ use super::body::{RequestBody, ResponseBody};
 use super::exchange_error::ExchangeError;
 use super::head;
 use super::permit::{PendingPermits, PermitError, RequestPermits};
-use crate::engine::clock::Deadline;
+use crate::engine::deadline::Deadline;
 use crate::network::Network;
 use crate::wasi::refusals::Refusals;
 

@@ -1,16 +1,60 @@
-//! The thread that advances the engine's epoch, so that running guests check their deadline once a millisecond.
+//! The deadline of one call, and the thread that advances the engine's epoch so that guests check theirs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wasmtime::{Engine, EngineWeak};
 
-use super::clock::TICK;
+/// Interval at which the epoch advances: the longest time for which a guest runs before its deadline is checked.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
 
+/// Ticks for which a guest runs before it first yields. The first tick may be almost over when a call starts, so with
+/// one tick short calls would yield for no reason.
+pub(crate) const FIRST_SLICE: u64 = 2;
 /// Ticks without a call after which the thread goes to sleep, so that an idle host uses no CPU time.
 const IDLE_TICKS: u32 = 200;
+
+/// The point in time by which a call must be over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    armed: Instant,
+    at: Instant,
+}
+
+/// The error that stops a guest whose deadline has passed.
+#[derive(Debug, thiserror::Error)]
+#[error("the deadline of the call has passed")]
+pub(crate) struct DeadlinePassed;
+
+impl Deadline {
+    /// Creates a deadline that is `budget` after `now`. [`fumehood_core::call::limits::Limits::check`] bounds the budget to a
+    /// day.
+    pub(crate) fn after(now: Instant, budget: Duration) -> Self {
+        Self { armed: now, at: now + budget }
+    }
+
+    /// Returns the time at which the call began.
+    pub(crate) fn armed(&self) -> Instant {
+        self.armed
+    }
+
+    /// Returns the time at which the call must be over.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// Returns the time that is left; zero after the deadline.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    /// Returns whether the deadline has passed.
+    pub(crate) fn passed(&self) -> bool {
+        Instant::now() >= self.at
+    }
+}
 
 /// The epoch thread of one engine.
 ///

@@ -1,9 +1,9 @@
-//! Secrets: the sources of their values, and the requests that get them.
+//! Sources of values and texts, and the secrets that requests get.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The source of a secret value. The value is never written in this file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,4 +38,46 @@ pub(crate) struct SecretSection {
     /// The text that is sent, with {secret} in place of the value, such as "Bearer {secret}". Usually "{secret}".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<String>,
+}
+
+/// A text: itself, or the file that has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum TextSource {
+    /// The text itself.
+    Here(String),
+    /// The file that has it.
+    InFile(TextFile),
+}
+
+/// The file that has the text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TextFile {
+    /// The path is relative to this configuration.
+    pub(crate) file: PathBuf,
+}
+
+struct EitherForm;
+
+impl<'de> serde::de::Visitor<'de> for EitherForm {
+    type Value = TextSource;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text, or a table with `file`")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<TextSource, E> {
+        Ok(TextSource::Here(text.to_owned()))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<TextSource, A::Error> {
+        TextFile::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(TextSource::InFile)
+    }
+}
+
+impl<'de> Deserialize<'de> for TextSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EitherForm)
+    }
 }
