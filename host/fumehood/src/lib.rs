@@ -110,7 +110,7 @@ pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
-pub use fumehood_core::tool::{InvalidCall, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+pub use fumehood_core::tool::{Changes, InvalidCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 #[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
 #[cfg(feature = "agent")]

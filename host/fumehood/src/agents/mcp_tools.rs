@@ -8,9 +8,8 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::policy::approval::{Approval, Manifest};
-use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
-use tokio::sync::watch;
 
 use crate::lock::approval_check::ApprovalCheck;
 
@@ -24,7 +23,7 @@ pub struct McpTools {
     unchecked: Vec<ToolNotice>,
     servers: Vec<Remote>,
     actor_arguments: ActorArguments,
-    changes: watch::Sender<u64>,
+    revision: Revision,
 }
 
 /// A tool and the server that runs it.
@@ -109,7 +108,7 @@ impl McpTools {
         }
         self.tools.sort_by(|a, b| a.tool.full_name().cmp(b.tool.full_name()));
         self.servers.push(server.clone());
-        self.changes.send_modify(|changes| *changes += 1);
+        self.revision.advance();
     }
 
     /// Returns the tools of servers that are left out, each with the reason.
@@ -165,7 +164,7 @@ impl ToolProvider for McpTools {
         })
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    fn changes(&self) -> Changes {
+        self.revision.subscribe()
     }
 }

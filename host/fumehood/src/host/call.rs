@@ -12,9 +12,8 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken};
 use fumehood_core::telemetry;
 use fumehood_core::tool::{
-    InvalidCall, MAX_INLINE_STEPS, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool,
+    Changes, InvalidCall, MAX_INLINE_STEPS, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool,
 };
-use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use super::{Host, HostedTool};
@@ -194,7 +193,7 @@ impl ToolProvider for Host {
         })
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> Changes {
         Self::changes(self)
     }
 

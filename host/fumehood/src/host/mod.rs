@@ -17,10 +17,9 @@ use fumehood_core::call::limits::Limits;
 use fumehood_core::policy::permission::files::FileRole;
 use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::telemetry;
-use fumehood_core::tool::Tool;
 use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::{Changes, Revision, Tool};
 use fumehood_runtime::{Component, Isolation, Sandbox};
-use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use crate::events::{Bus, EventStream};
@@ -55,7 +54,7 @@ struct Inner {
     gate: GateLimits,
     calls: AtomicU64,
     /// Counts the changes of the set of tools.
-    changes: watch::Sender<u64>,
+    revision: Revision,
     isolation: IsolationPolicy,
 }
 
@@ -109,7 +108,7 @@ impl Host {
             limits,
             gate,
             calls: AtomicU64::new(0),
-            changes: watch::Sender::new(0),
+            revision: Revision::default(),
             isolation,
         };
         Self { inner: Arc::new(inner) }
@@ -249,15 +248,14 @@ impl Host {
         self.inner.bus.subscribe()
     }
 
-    /// Returns a receiver of a number that grows whenever a component is loaded or unloaded, once its tools can or
-    /// cannot be called.
+    /// Subscribes to the loading and unloading of components: a change is seen once its tools can or cannot be called.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.changes.subscribe()
+    pub fn changes(&self) -> Changes {
+        self.inner.revision.subscribe()
     }
 
     fn changed(&self) {
-        self.inner.changes.send_modify(|changes| *changes += 1);
+        self.inner.revision.advance();
     }
 
     /// Returns the number of calls that are running guest code right now.

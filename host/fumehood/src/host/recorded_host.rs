@@ -6,8 +6,7 @@ use std::sync::Arc;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Call, CallContext};
-use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
-use tokio::sync::watch;
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 
 use super::Host;
 use crate::events::call_log::CallLog;
@@ -51,7 +50,7 @@ impl ToolProvider for RecordedHost {
         Box::pin(async move { Ok(self.host.call_validated_recorded(call, context, entry).await) })
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> Changes {
         self.host.changes()
     }
 

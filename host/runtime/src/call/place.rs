@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::CancellationToken;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
 
 use super::admission::AdmissionError;
 use super::outcome::Execution;

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::CancellationToken;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
 use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::definition::{Annotations, RawDefinition};
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};

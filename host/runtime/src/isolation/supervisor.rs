@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
@@ -229,7 +230,7 @@ impl Supervisor {
         call: u64,
         wait: oneshot::Receiver<CallEnd>,
         limits: &Limits,
-        cancelled: Option<&tokio_util::sync::CancellationToken>,
+        cancelled: Option<&CancellationToken>,
     ) -> Result<CallEnd, NoAnswer> {
         let runtime = self.services.runtime();
         let mut waiting = std::pin::pin!(link.wait(wait));

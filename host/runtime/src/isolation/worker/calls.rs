@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio_util::sync::CancellationToken;
+use fumehood_core::call::CancellationToken;
 
 use super::channel::Channel;
 use super::relay::RelayObserver;
