@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood::{CancellationToken, Host};
 use fumehood::mcp::{
     Access, Endpoint, HttpError, HttpListener, HttpOptions, Principal, Remote, RemoteOptions, Server, ServerOptions,
     Token,
 };
+use fumehood::{CancellationToken, Host};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
