@@ -21,7 +21,7 @@ pub enum StdioError {
     Handshake(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The task that served the client panicked or was aborted.
     #[error("the task that served the client broke")]
-    Broken(#[from] tokio::task::JoinError),
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Server {
@@ -68,7 +68,7 @@ async fn serve_session(
 ) -> Result<(), StdioError> {
     match session.serve_with_ct(transport, stop).await {
         Ok(running) => {
-            running.waiting().await?;
+            running.waiting().await.map_err(|error| StdioError::Broken(Box::new(error)))?;
             Ok(())
         }
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
