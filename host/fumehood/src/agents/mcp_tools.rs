@@ -51,8 +51,14 @@ impl McpTools {
     #[must_use]
     pub fn without_arguments(actor_arguments: ActorArguments) -> Self {
         let (refused, unchecked) = (Vec::new(), Vec::new());
-        let changes = watch::Sender::new(0);
-        Self { tools: Vec::new(), refused, unchecked, servers: Vec::new(), actor_arguments, changes }
+        Self {
+            tools: Vec::new(),
+            refused,
+            unchecked,
+            servers: Vec::new(),
+            actor_arguments,
+            revision: Revision::default(),
+        }
     }
 
     /// Connects to a server and adds its tools. A tool whose name or schema is not acceptable is left out, with a
