@@ -7,13 +7,11 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext};
-use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{Server, ServerOptions};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 /// Maximum time for one input. A fuzzer's inputs are small.
 const MAX_TIME: Duration = Duration::from_secs(20);
@@ -27,7 +25,7 @@ const HANDSHAKE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","para
 "#;
 
 /// A provider without tools, which answers every call with a text.
-struct Empty(watch::Sender<u64>);
+struct Empty(Revision);
 
 impl ToolProvider for Empty {
     fn kind(&self) -> ProviderKind {
@@ -53,7 +51,7 @@ impl ToolProvider for Empty {
         Box::pin(std::future::ready(CallResult { id, tool, outcome, metadata: Metadata::default() }))
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> Changes {
         self.0.subscribe()
     }
 }
@@ -62,7 +60,7 @@ fn server() -> &'static (Server, Runtime) {
     static SERVER: OnceLock<(Server, Runtime)> = OnceLock::new();
     SERVER.get_or_init(|| {
         let options = ServerOptions { message_bytes: MAX_MESSAGE_BYTES, ..ServerOptions::default() };
-        let server = Server::new(Arc::new(Empty(watch::Sender::new(0))), options);
+        let server = Server::new(Arc::new(Empty(Revision::default())), options);
         (server, tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"))
     })
 }
@@ -90,7 +88,7 @@ async fn exchange(server: &Server, input: &[u8], piece: usize) -> Vec<u8> {
     let (server_writer, mut client_reader) = duplex(PIPE_BYTES);
     let serving = async {
         // A client without a handshake is rejected, which is a valid outcome.
-        let _ended = server.serve_streams(server_reader, server_writer, CancellationToken::new()).await;
+        let _ended = server.serve_streams(server_reader, server_writer, std::future::pending::<()>()).await;
     };
     let sending = async move {
         for piece in input.chunks(piece) {

@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
-use crate::config::secret::ValueSource;
+use crate::config::sources::ValueSource;
 use crate::config::{Config, resolve};
 pub(crate) use crate::configured::file_name;
 use crate::configured::lock_file_beside;

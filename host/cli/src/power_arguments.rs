@@ -7,7 +7,7 @@ use fumehood::Grant;
 
 use crate::config::amount::{Bytes, Time, parse_size};
 use crate::config::powers::{PowerFault, Powers};
-use crate::config::secret::SecretSection;
+use crate::config::sources::SecretSection;
 use crate::config::tool::{HttpLimitsSection, WriteFolder, WriteFolderTable};
 use crate::exit::UsageError;
 use crate::flags;

@@ -14,7 +14,7 @@ use fumehood_registry::store::Store;
 use crate::args::Arguments;
 use crate::config::Config;
 use crate::config::registry::{RegistrySection, parse_reference};
-use crate::config::text::TextSource;
+use crate::config::sources::TextSource;
 use crate::exit::UsageError;
 use crate::registry::{RegistrySettings, registry_client, transfer_bar};
 use crate::trust::ConfigSource;

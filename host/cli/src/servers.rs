@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::args::END_WITH_PARENT;
 use crate::config::Config;
 use crate::config::mcp::McpServerSection;
-use crate::config::secret::ValueSource;
+use crate::config::sources::ValueSource;
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
 use crate::render;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::SecretSource;
 
-use crate::config::secret::ValueSource;
-use crate::config::text::TextSource;
+use crate::config::sources::TextSource;
+use crate::config::sources::ValueSource;
 use crate::config::{Config, resolve};
 use crate::exit::UsageError;
 

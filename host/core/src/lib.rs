@@ -4,7 +4,6 @@
 //! passed as arguments. Names of tools, their definitions, limits, grants and results are the vocabulary that every other
 //! crate shares.
 
-pub mod boxed;
 pub mod call;
 pub mod chat;
 pub mod digest;
@@ -17,3 +16,11 @@ pub mod telemetry;
 pub mod text;
 pub mod time;
 pub mod tool;
+
+/// The boxed future that asynchronous ports return, so that a port can be a trait object.
+pub mod boxed {
+    use std::pin::Pin;
+
+    /// A boxed future that can be sent between threads: the return type of asynchronous methods of ports.
+    pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+}

@@ -10,7 +10,7 @@
 //! | `execute_tool` | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type`, `fumehood.fuel_used`, `fumehood.peak_memory_bytes` |
 //! | `host_call` | `fumehood.host_call`, `error.type` |
 //! | `http_request` | `http.request.method`, `server.address`, `http.response.status_code`, `error.type` |
-//! | `approval` (event) | `fumehood.component`, `fumehood.approval` |
+//! | `approval` (event) | `fumehood.component`, or `gen_ai.tool.name` and `gen_ai.tool.call.id`, or `gen_ai.conversation.id`; `fumehood.approval` |
 //! | `tool_call_refused` (event) | `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type` |
 
 use std::fmt::Display;
@@ -116,7 +116,27 @@ pub fn record_status(span: &Span, status: u16) {
     span.record("http.response.status_code", status);
 }
 
-/// Emits the event of a comparison with what an operator approved, or of an answer to a question.
+/// Emits the event of a comparison of a component with what an operator approved.
 pub fn emit_approval(subject: &str, standing: impl Display) {
     tracing::info!(target: TARGET, { fumehood.component = subject, fumehood.approval = %standing }, "approval");
+}
+
+/// Emits the event of an approver's answer about one call.
+pub fn emit_call_approval(tool: &str, id: &str, is_allowed: bool) {
+    let answer = to_answer(is_allowed);
+    tracing::info!(
+        target: TARGET,
+        { gen_ai.tool.name = tool, gen_ai.tool.call.id = id, fumehood.approval = answer },
+        "approval"
+    );
+}
+
+/// Emits the event of an approver's answer about more turns of a session.
+pub fn emit_session_approval(session: &str, is_allowed: bool) {
+    let answer = to_answer(is_allowed);
+    tracing::info!(target: TARGET, { gen_ai.conversation.id = session, fumehood.approval = answer }, "approval");
+}
+
+fn to_answer(is_allowed: bool) -> &'static str {
+    if is_allowed { "allowed" } else { "denied" }
 }

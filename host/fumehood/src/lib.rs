@@ -73,37 +73,18 @@ pub mod key_value {
 }
 
 #[cfg(feature = "agent")]
-mod agent_builder;
-#[cfg(feature = "agent")]
-mod agent_error;
-mod approval_check;
-mod builder;
-mod call;
-mod call_log;
+mod agents;
 mod events;
 mod host;
-mod keyring;
 mod load;
-mod load_error;
-mod loaded_component;
 mod lock;
-#[cfg(all(feature = "agent", feature = "mcp"))]
-mod mcp_tools;
-mod recorded_host;
-#[cfg(feature = "registry")]
-mod registry_source;
-mod secret_source;
-#[cfg(feature = "agent")]
-mod stored_notes;
-mod wit_docs;
+mod secrets;
 
+#[cfg(all(feature = "agent", feature = "mcp"))]
+pub use agents::McpTools;
 #[cfg(feature = "agent")]
-pub use agent_builder::AgentBuilder;
-#[cfg(feature = "agent")]
-pub use agent_error::AgentError;
-pub use approval_check::ApprovalCheck;
-pub use builder::{BuildError, HostBuilder};
-pub use call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
+pub use agents::{AgentBuilder, AgentError, StoredNotes};
+pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
@@ -129,7 +110,7 @@ pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
-pub use fumehood_core::tool::{InvalidCall, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+pub use fumehood_core::tool::{Changes, InvalidCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 #[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
 #[cfg(feature = "agent")]
@@ -146,17 +127,13 @@ pub use fumehood_runtime::{
 };
 #[cfg(feature = "storage")]
 pub use fumehood_storage::event_log;
-pub use host::Host;
-pub use load::{IsolationPolicy, Load};
-pub use load_error::LoadError;
-pub use loaded_component::LoadedComponent;
-pub use lock::{Lock, LockError};
-#[cfg(all(feature = "agent", feature = "mcp"))]
-pub use mcp_tools::McpTools;
-pub use recorded_host::RecordedHost;
+pub use host::{BuildError, Host, HostBuilder, RecordedHost};
+pub use load::error::LoadError;
+pub use load::loaded_component::LoadedComponent;
 #[cfg(feature = "registry")]
-pub use registry_source::{RegistrySource, StoredComponent, default_component_name};
-pub use secret_source::{SecretSource, SecretSourceError};
-#[cfg(feature = "agent")]
-pub use stored_notes::StoredNotes;
-pub use wit_docs::{WitDocs, WitDocsError};
+pub use load::registry_source::{RegistrySource, StoredComponent, default_component_name};
+pub use load::wit_docs::{WitDocs, WitDocsError};
+pub use load::{IsolationPolicy, Load};
+pub use lock::approval_check::ApprovalCheck;
+pub use lock::{Lock, LockError};
+pub use secrets::{SecretSource, SecretSourceError};

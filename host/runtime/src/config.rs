@@ -8,9 +8,9 @@ use std::sync::Arc;
 use fumehood_core::key_value::KeyValueStore;
 use fumehood_core::policy::permission::files::FileRole;
 
-use crate::cache::CodeCache;
-use crate::compile::{CompileLimits, Compiler};
 use crate::engine::{EngineProfile, EngineSettings};
+use crate::load::cache::CodeCache;
+use crate::load::compile::{CompileLimits, Compiler};
 use crate::network::Network;
 
 /// Configuration of a [`Sandbox`](crate::Sandbox).

@@ -7,57 +7,31 @@
 //!
 //! This crate does not decide who may call a tool. That arguments fit its schema is part of the type of a call.
 
-mod admission;
-mod bindings;
-mod cache;
-mod capability;
-mod clock;
-mod compile;
-mod component;
+mod call;
 mod config;
-mod dialect;
-mod embed_docs;
 mod engine;
-mod exception;
-mod features;
-mod file_pool;
-mod guest_runtime;
-mod host_failure;
-mod imports;
-mod invocation;
 mod isolation;
 mod jail;
 mod load;
-mod load_error;
-mod load_options;
-mod memory;
 mod network;
-mod outcome;
-mod place;
-mod run;
 mod sandbox;
-mod shared;
-mod surface;
-mod ticker;
-mod tool_call;
+mod wasi;
 
-pub use cache::{CacheError, CacheReport, CodeCache};
-pub use capability::FolderError;
-pub use compile::{CompileBudget, CompileLimits, Compiler, serve_compiler};
-pub use component::{Component, LoadReport};
+pub use call::outcome::Execution;
 pub use config::{SandboxConfig, Workers};
-#[doc(hidden)]
-pub use dialect::convert_typed;
-pub use dialect::{Dialect, Skipped};
-pub use embed_docs::embed_docs;
 pub use engine::{EngineProfile, SandboxError};
-pub use imports::{Import, Ungranted};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
-pub use load_error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
-pub use load_options::{Isolation, LoadOptions};
+pub use load::cache::{CacheError, CacheReport, CodeCache};
+pub use load::compile::{CompileBudget, CompileLimits, Compiler, serve_compiler};
+#[doc(hidden)]
+pub use load::dialect::convert_typed;
+pub use load::dialect::{Dialect, Skipped};
+pub use load::error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
+pub use load::imports::{Import, Ungranted};
+pub use load::{Isolation, LoadOptions, embed_docs};
 #[cfg(feature = "tls")]
 pub use network::TrustError;
 pub use network::{Network, Resolver, SystemResolver};
-pub use outcome::Execution;
-pub use sandbox::Sandbox;
+pub use sandbox::{Component, LoadReport, Sandbox};
+pub use wasi::FolderError;

@@ -92,6 +92,11 @@ fn packages_are_complete() {
             assert!(about.contains_key(key), "{name}: `{key}` is missing");
         }
         assert!(package.join(about["readme"].as_str().unwrap()).is_file(), "{name}: no README");
+        for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            let text = fs::read_to_string(root().join(licence)).unwrap();
+            let packaged = fs::read_to_string(package.join(licence)).ok();
+            assert_eq!(packaged, Some(text), "{name}: link `{licence}` of the root to the folder of the crate");
+        }
         for (dependency, specification) in all_dependencies(&manifest) {
             assert!(specification.get("path").is_none(), "{name}: {dependency} has a path");
             let is_ours = dependency.starts_with("fumehood");

@@ -2,8 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use fumehood::agent::approver::{Answer, Approver, Question};
+use fumehood::agent::budget::Budget;
+use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
+use fumehood::agent::scripted::ScriptedDriver;
+use fumehood::agent::session::SessionConfig;
+use fumehood::boxed::BoxFuture;
+use fumehood::chat::{Model, ModelError, Request, Response};
 use fumehood::permission::KeyValueQuota;
 use fumehood::{Call, Grant, Host, Load};
 use fumehood_tests::{component, contract};
@@ -150,4 +157,41 @@ async fn requests_and_host_calls_are_within_their_call() {
     assert_eq!(step.around[0]["gen_ai.tool.name"], "telemetry-store__get");
     // Nothing of what a tool was given or asked for is part of a span.
     assert!(!format!("{:?}", seen().lock().unwrap()).contains("secret-"));
+}
+
+/// An approver that allows calls, and no more turns.
+struct CallsOnly;
+
+impl Approver for CallsOnly {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let answer = match question {
+            Question::Call(_) => Answer::Allow,
+            Question::Budget(_) => Answer::no(),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+#[tokio::test]
+async fn answers_of_an_approver_are_events() {
+    subscribe();
+    let host = Host::builder().build().unwrap();
+    host.load(Load::bytes("telemetry-asked", contract("echo").unwrap())).await.unwrap();
+    let silent = |_: &Request| -> Result<Response, ModelError> { Ok(Response::text("")) };
+    let silent: Arc<dyn Model> = Arc::new(silent);
+    let ask = RuleFn::new("ask", |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() });
+    let driver = ScriptedDriver::new().call("telemetry-asked__echo", r#"{"a": "secret-argument"}"#).answer("done");
+    let budget = Budget { turns: 1, ..Budget::default() };
+    let config = SessionConfig { id: "telemetry-session".to_owned(), budget, ..SessionConfig::default() };
+    let agent = host.agent(silent).allow_everything().driver(driver).config(config);
+    let agent = agent.pipeline(|pipeline| pipeline.rule(Arc::new(ask))).approver(Arc::new(CallsOnly));
+    agent.build().unwrap().run("go").await.unwrap();
+
+    let call = &find("approval", "telemetry-asked__echo")[0].fields;
+    assert_eq!(call["gen_ai.tool.name"], "telemetry-asked__echo");
+    assert!(!call["gen_ai.tool.call.id"].is_empty());
+    assert_eq!(call["fumehood.approval"], "allowed");
+    let turns = &find("approval", "telemetry-session")[0].fields;
+    assert_eq!(turns["gen_ai.conversation.id"], "telemetry-session");
+    assert_eq!(turns["fumehood.approval"], "denied");
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::telemetry;
 use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -260,7 +261,11 @@ impl Agent {
         let answer = catch_panic(approver.ask(Question::Budget(question)));
         match wait_until(&self.cancel, wait_for_wall_time(None), answer).await {
             // An approver that panicked counts as no.
-            WaitOutcome::Done(answer) => Input::ApproverAnswered { yes: answer == Ok(Answer::Allow) },
+            WaitOutcome::Done(answer) => {
+                let yes = answer == Ok(Answer::Allow);
+                telemetry::emit_session_approval(&self.session_id, yes);
+                Input::ApproverAnswered { yes }
+            }
             WaitOutcome::TimeUp(_) | WaitOutcome::Cancelled => Input::Cancelled,
         }
     }

@@ -7,6 +7,7 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext, SessionStep};
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
+use fumehood_core::telemetry;
 use fumehood_core::tool::{InvalidCall, Stop, ValidatedCall};
 use serde_json::{Map, Value, json};
 
@@ -167,6 +168,8 @@ impl Dispatch<'_> {
             return Err(Abort::refusal(Status::RejectedDenied, error));
         };
         let answer = catch_panic(approver.ask(Question::Call(&question))).await;
+        let is_allowed = matches!(answer, Ok(Answer::Allow));
+        telemetry::emit_call_approval(&question.proposed.tool, &self.call.id, is_allowed);
         let verdict = match answer {
             Ok(Answer::Allow) => Verdict::Allow,
             Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },

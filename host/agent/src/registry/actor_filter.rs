@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
-use tokio::sync::watch;
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 
 use super::identity::{ActorArguments, IdentityError};
 
@@ -17,7 +16,7 @@ use super::identity::{ActorArguments, IdentityError};
 pub struct ActorFilter {
     provider: Arc<dyn ToolProvider>,
     forbidden: ActorArguments,
-    changes: watch::Receiver<u64>,
+    changes: Changes,
     /// The tools that pass, with the revision of the set that they are from.
     passing: Mutex<Option<(u64, Arc<Passing>)>>,
 }
@@ -71,7 +70,7 @@ impl ActorFilter {
 
     fn passing(&self) -> Arc<Passing> {
         // The revision is read first: a change in between costs one more check, and never leaves an old set in place.
-        let revision = *self.changes.borrow();
+        let revision = self.changes.revision();
         let mut cached = self.passing.lock().unwrap_or_else(PoisonError::into_inner);
         match cached.as_ref() {
             Some((known, passing)) if *known == revision => Arc::clone(passing),
@@ -116,7 +115,7 @@ impl ToolProvider for ActorFilter {
         self.provider.call(call, context)
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> Changes {
         self.changes.clone()
     }
 }

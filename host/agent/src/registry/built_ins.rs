@@ -9,11 +9,10 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
 use super::built_in::{BuiltIn, BuiltInTool};
 
@@ -54,13 +53,13 @@ pub enum RegisterError {
 /// The registry of built-in tools.
 pub struct BuiltIns {
     functions: RwLock<BTreeMap<String, Arc<dyn BuiltInTool>>>,
-    changes: watch::Sender<u64>,
+    revision: Revision,
 }
 
 impl Default for BuiltIns {
     /// Creates a registry without tools.
     fn default() -> Self {
-        Self { functions: RwLock::default(), changes: watch::Sender::new(0) }
+        Self { functions: RwLock::default(), revision: Revision::default() }
     }
 }
 
@@ -113,7 +112,7 @@ impl BuiltIns {
     }
 
     fn changed(&self) {
-        self.changes.send_modify(|changes| *changes += 1);
+        self.revision.advance();
     }
 
     // A poisoned map is consistent: every change is one operation.
@@ -154,8 +153,8 @@ impl ToolProvider for BuiltIns {
         })
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    fn changes(&self) -> Changes {
+        self.revision.subscribe()
     }
 }
 

@@ -7,7 +7,7 @@ use wasi_preview1_component_adapter_provider as adapters;
 use wit_component::ComponentEncoder;
 use wit_parser::Resolve;
 
-use super::{BuildError, Compiled, Labels, command};
+use super::{BuildError, Compiled, Labels, toolchain};
 use crate::project::Project;
 
 /// The environment variable with the folder of the WASI SDK, as its own documentation names it.
@@ -41,7 +41,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     );
     compiler.arg("-I").arg(&bindings.folder).args(&settings.sources).args(&bindings.files);
     compiler.arg("-o").arg(&output).current_dir(&project.folder);
-    command::run(&mut compiler, "the C compiler")?;
+    toolchain::run(&mut compiler, "the C compiler")?;
     let module = std::fs::read(&output);
     let module = module.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
     let component = encode(&module)?;
@@ -96,7 +96,7 @@ fn find_compiler() -> Result<Command, BuildError> {
     if let Some(sdk) = std::env::var_os(SDK_VARIABLE).filter(|sdk| !sdk.is_empty()) {
         return Ok(Command::new(Path::new(&sdk).join("bin/clang")));
     }
-    let zig = command::find_program(ZIG_VARIABLE, &[], "zig").ok_or_else(|| BuildError::MissingTool {
+    let zig = toolchain::find_program(ZIG_VARIABLE, &[], "zig").ok_or_else(|| BuildError::MissingTool {
         what: "there is no C compiler for WebAssembly".to_owned(),
         remedy: format!(
             "install Zig, for instance with `pip install ziglang` and {ZIG_VARIABLE} set to its program, or set \

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{BuildError, Compiled, Labels, command};
+use super::{BuildError, Compiled, Labels, toolchain};
 use crate::project::Project;
 use fumehood_platform::files;
 
@@ -23,7 +23,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let module = module.ok_or_else(|| missing("`fumehood` has no `module`; name the file, such as \"tool.js\""))?;
     let world = settings.world.as_deref();
     let world = world.ok_or_else(|| missing("`fumehood` has no `world`; name that of the WIT"))?;
-    let node = command::find_program(VARIABLE, &[], "node").ok_or_else(|| BuildError::MissingTool {
+    let node = toolchain::find_program(VARIABLE, &[], "node").ok_or_else(|| BuildError::MissingTool {
         what: "node is not installed".to_owned(),
         remedy: "install Node 20 or newer, from https://nodejs.org".to_owned(),
     })?;
@@ -58,7 +58,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
         .arg(settings.disable.join(","))
         .arg(scratch.path().file_name().unwrap_or_default());
     componentize.env("TMPDIR", scratch.path());
-    command::run(&mut componentize, "componentize-js")?;
+    toolchain::run(&mut componentize, "componentize-js")?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
     Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None })

@@ -5,7 +5,6 @@
 //! built from, in the format of cargo-auditable.
 
 mod c;
-mod command;
 mod error;
 mod javascript;
 mod metadata;

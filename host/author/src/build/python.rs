@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{BuildError, Compiled, Labels, command};
+use super::{BuildError, Compiled, Labels, toolchain};
 use crate::project::Project;
 
 /// The environment variable with the program to use, which takes precedence.
@@ -26,7 +26,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = absolute(&project.folder);
     let folders: Vec<PathBuf> = ENVIRONMENTS.iter().map(|name| folder.join(name).join("bin")).collect();
-    let program = command::find_program(VARIABLE, &folders, "componentize-py").ok_or_else(not_installed)?;
+    let program = toolchain::find_program(VARIABLE, &folders, "componentize-py").ok_or_else(not_installed)?;
 
     let scratch = super::scratch()?;
     let output = scratch.path().join("component.wasm");
@@ -42,7 +42,7 @@ pub(super) fn compile(project: &Project) -> Result<Compiled, BuildError> {
         // Packages that are installed there become part of the component.
         componentize.env("VIRTUAL_ENV", environment);
     }
-    command::run(&mut componentize, "componentize-py")?;
+    toolchain::run(&mut componentize, "componentize-py")?;
     let component = std::fs::read(&output);
     let component = component.map_err(|source| BuildError::Io { action: "read", path: output, source })?;
     Ok(Compiled { component, labels: Labels::of(project, project.about.clone()), dependencies: None })

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use wit_component::ComponentEncoder;
 
 use super::sbom::{CargoMetadata, CargoPackage};
-use super::{BuildError, Compiled, Dependencies, Labels, RustTarget, Toolchain, Workspace, command};
+use super::{BuildError, Compiled, Dependencies, Labels, RustTarget, Toolchain, Workspace, toolchain};
 use crate::project::{About, Project};
 
 /// Size of the heap that a component begins with, in bytes. A call that needs no more never grows its memory, which
@@ -180,7 +180,7 @@ fn read_metadata(folder: &Path, toolchain: &Toolchain, target: RustTarget) -> Re
     let mut cargo = cargo();
     cargo.args(["metadata", "--format-version", "1", "--filter-platform", target.triple()]);
     cargo.current_dir(folder).env("RUSTC", toolchain.rustc()).env("PATH", toolchain.search_path()?);
-    let text = command::capture(&mut cargo, "cargo metadata")?;
+    let text = toolchain::capture(&mut cargo, "cargo metadata")?;
     serde_json::from_slice(&text).map_err(|error| BuildError::Failed {
         program: "cargo metadata".to_owned(),
         reason: format!(": its answer cannot be read: {error}"),

@@ -1,15 +1,18 @@
-//! Selection of a Rust compiler with the standard library for WebAssembly.
+//! Toolchains: running the tools of languages, and selection of a Rust compiler with the standard library for WebAssembly.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
-use super::{BuildError, command};
+use super::BuildError;
 
 /// The environment variable with the compiler to use, which takes precedence.
 pub const RUSTC_VARIABLE: &str = "FUMEHOOD_GUEST_RUSTC";
+
+/// Maximum length of the output of a failed tool that an error quotes, in bytes.
+const MAX_QUOTE_BYTES: usize = 4000;
 
 /// The compilation target of a component in Rust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +138,7 @@ fn has_target(rustc: &Path, folder: &Path, target: RustTarget) -> Result<bool, B
 /// Runs the compiler in the folder of the crate, because a file there may choose its version.
 fn run_rustc(rustc: &Path, folder: &Path, arguments: &[&str]) -> Result<String, BuildError> {
     let what = format!("{} {}", rustc.display(), arguments.join(" "));
-    let output = command::capture(Command::new(rustc).args(arguments).current_dir(folder), &what);
+    let output = capture(Command::new(rustc).args(arguments).current_dir(folder), &what);
     let output = output.map_err(|error| match error {
         BuildError::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => missing(rustc),
         error => error,
@@ -148,4 +151,44 @@ fn missing(rustc: &Path) -> BuildError {
         what: format!("there is no Rust compiler {}", rustc.display()),
         remedy: "install Rust with rustup, from https://rustup.rs".to_owned(),
     }
+}
+
+/// Finds a program: the one that a variable names, one in a folder of the project, or one of the search path.
+pub(super) fn find_program(variable: &str, folders: &[PathBuf], name: &str) -> Option<PathBuf> {
+    if let Some(named) = env::var_os(variable).filter(|named| !named.is_empty()) {
+        return Some(PathBuf::from(named));
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let search = folders.iter().cloned().chain(env::split_paths(&path));
+    search.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// Runs a tool whose output is for people, and sends all of it to stderr, because stdout belongs to this command.
+pub(super) fn run(command: &mut Command, what: &str) -> Result<(), BuildError> {
+    let program = name_of(command);
+    let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
+    let status = status.map_err(|source| BuildError::Start { program, source })?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(BuildError::Failed { program: what.to_owned(), reason: "; its messages above say why".to_owned() })
+}
+
+/// Runs a tool and returns its standard output. Its messages appear in the error if it fails.
+pub(super) fn capture(command: &mut Command, what: &str) -> Result<Vec<u8>, BuildError> {
+    let program = name_of(command);
+    let output = command.stdin(Stdio::null()).output();
+    let Output { status, stdout, stderr } = output.map_err(|source| BuildError::Start { program, source })?;
+    if status.success() {
+        return Ok(stdout);
+    }
+    let text = String::from_utf8_lossy(&stderr);
+    let text = text.trim();
+    let start = text.char_indices().map(|(at, _)| at).find(|at| text.len() - at <= MAX_QUOTE_BYTES).unwrap_or_default();
+    let quoted = text.get(start..).unwrap_or_default();
+    Err(BuildError::Failed { program: what.to_owned(), reason: format!(": {quoted}") })
+}
+
+fn name_of(command: &Command) -> String {
+    Path::new(command.get_program()).file_name().unwrap_or(OsStr::new("a program")).to_string_lossy().into_owned()
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Count, Time};
-use super::text::TextSource;
+use super::sources::TextSource;
 
 /// The protocol by which the model requests tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

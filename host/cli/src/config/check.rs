@@ -11,8 +11,8 @@ use super::fault::KeyFault;
 use super::file::Config;
 use super::limits::{LimitsSection, MAX_MEMORY_BYTES};
 use super::powers::PowerFault;
-use super::secret::ValueSource;
-use super::text::TextSource;
+use super::sources::TextSource;
+use super::sources::ValueSource;
 use super::tool::{ToolSection, fold_name};
 use super::{registry, server};
 

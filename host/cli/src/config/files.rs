@@ -8,7 +8,7 @@ use fumehood::permission::files::Folder;
 
 use super::fault::KeyFault;
 use super::file::{Config, resolve};
-use super::text::TextSource;
+use super::sources::TextSource;
 use super::tool::{WriteFolder, WriteFolderTable};
 
 /// The beginning of every WebAssembly file.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Time};
-use super::text::TextSource;
+use super::sources::TextSource;
 
 /// Rules about a model's calls before they are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

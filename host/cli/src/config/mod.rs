@@ -13,7 +13,6 @@ mod files;
 pub(crate) mod guardrail;
 mod keys;
 pub(crate) mod limits;
-pub(crate) mod log;
 #[cfg(test)]
 mod malformed;
 pub(crate) mod mcp;
@@ -24,11 +23,9 @@ mod position;
 pub(crate) mod powers;
 mod read;
 pub(crate) mod registry;
-pub(crate) mod secret;
-pub(crate) mod serve;
 mod server;
 pub(crate) mod skill;
-pub(crate) mod text;
+pub(crate) mod sources;
 pub(crate) mod tool;
 
 pub(crate) use fault::ConfigError;

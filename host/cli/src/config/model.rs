@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::amount::{Bytes, Time};
-use super::secret::ValueSource;
+use super::sources::ValueSource;
 
 /// The model, and how to reach it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

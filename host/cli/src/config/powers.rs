@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use super::amount::{Bytes, Count, Time};
 use super::file::resolve;
 use super::methods;
-use super::secret::{SecretSection, ValueSource};
+use super::sources::{SecretSection, ValueSource};
 use super::tool::{HttpLimitsSection, ToolSection, WriteFolder, WriteFolderTable};
 
 /// The keys of a tool's section that grant powers.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::amount::{Bytes, Time};
 use super::fault::KeyFault;
 use super::file::Config;
-use super::text::TextSource;
+use super::sources::TextSource;
 use super::tool::{ApprovalRule, ToolSection};
 
 /// The rule about signatures of components that come from a registry.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::TextSource;
+use super::sources::TextSource;
 
 /// A task with the tools that it takes. While it is in use, other tools can neither be seen nor called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

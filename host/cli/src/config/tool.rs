@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::amount::{Bytes, Count, Time};
 use super::limits::LimitsSection;
-use super::secret::SecretSection;
+use super::sources::SecretSection;
 
 /// Approval that a component needs before its tools can be called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::config::registry::{RegistrySection, SignatureRule};
-use crate::config::secret::{SecretSection, ValueSource};
-use crate::config::text::TextSource;
+use crate::config::sources::TextSource;
+use crate::config::sources::{SecretSection, ValueSource};
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::render::format_grant;
 use crate::servers;

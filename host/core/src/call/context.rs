@@ -1,9 +1,7 @@
-//! The context of a call: everything besides the tool and its arguments.
+//! The context of a call: everything besides the tool and its arguments; and the token that cancels it.
 
 use std::fmt;
 use std::sync::Arc;
-
-use tokio_util::sync::CancellationToken;
 
 use super::observer::Observer;
 use crate::call::event::Progress;
@@ -28,6 +26,39 @@ pub struct CallContext {
     pub step: Option<SessionStep>,
     /// The name and version that a client of a server claims, `name/version`, printable.
     pub client: Option<String>,
+}
+
+/// A token that cancels calls. Clones share their state, which is cancelled once and for all.
+#[derive(Debug, Clone, Default)]
+pub struct CancellationToken(tokio_util::sync::CancellationToken);
+
+impl CancellationToken {
+    /// Creates a token that is not cancelled.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cancels the calls that have this token or a clone of it.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Returns whether it is cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Waits until it is cancelled.
+    pub async fn cancelled(&self) {
+        self.0.cancelled().await;
+    }
+
+    /// Returns the output of `future`, or `None` if the token is cancelled before. The future is dropped then.
+    pub async fn run_until_cancelled<F: Future>(&self, future: F) -> Option<F::Output> {
+        self.0.run_until_cancelled(future).await
+    }
 }
 
 /// A step of an agent's session.

@@ -9,13 +9,12 @@ mod observer;
 mod refusal;
 pub mod result;
 
-pub use context::{CallContext, SessionStep};
+pub use context::{CallContext, CancellationToken, SessionStep};
 pub use observer::Observer;
 pub(crate) use refusal::quote;
 pub use refusal::{Power, Refusal};
 use serde_json::Value;
 use std::sync::Arc;
-pub use tokio_util::sync::CancellationToken;
 
 use crate::call::limits::Limits;
 

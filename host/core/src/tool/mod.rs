@@ -19,7 +19,7 @@ use crate::digest::Digest;
 use crate::schema::gate::{Gate, Violations};
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
-pub use provider::{ProviderKind, Stop, ToolProvider, unknown_tool};
+pub use provider::{Changes, ProviderKind, Revision, Stop, ToolProvider, unknown_tool};
 pub use validated_call::{InvalidCall, ValidatedCall};
 
 /// Maximum number of validation steps that are worth doing on the caller's thread. They take about 5 ms at worst;

@@ -54,6 +54,46 @@ impl Stop {
     }
 }
 
+/// The revision of a set of tools, which a provider advances with every change.
+#[derive(Debug, Default)]
+pub struct Revision(watch::Sender<u64>);
+
+impl Revision {
+    /// Advances the revision, and wakes all who wait for a change.
+    pub fn advance(&self) {
+        self.0.send_modify(|revision| *revision += 1);
+    }
+
+    /// Subscribes to the changes from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> Changes {
+        Changes(self.0.subscribe())
+    }
+}
+
+/// A subscription to the changes of a set of tools. A clone has seen what the original has seen.
+#[derive(Debug, Clone)]
+pub struct Changes(watch::Receiver<u64>);
+
+impl Changes {
+    /// Returns the revision of the set: a number that grows with every change.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        *self.0.borrow()
+    }
+
+    /// Marks all changes until now as seen.
+    pub fn mark_seen(&mut self) {
+        self.0.mark_unchanged();
+    }
+
+    /// Waits for a change that was not seen yet, and returns the revision. Returns `None` once the provider is gone.
+    pub async fn next(&mut self) -> Option<u64> {
+        self.0.changed().await.ok()?;
+        Some(*self.0.borrow_and_update())
+    }
+}
+
 /// A source of tools. Its set may change while calls run.
 pub trait ToolProvider: Send + Sync {
     /// Returns the place where its tools run.
@@ -74,8 +114,8 @@ pub trait ToolProvider: Send + Sync {
     /// Only to end the whole run of an agent; a failure of the call is a result.
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>>;
 
-    /// Returns a receiver of a number that grows with every change of the set.
-    fn changes(&self) -> watch::Receiver<u64>;
+    /// Subscribes to the changes of its set of tools.
+    fn changes(&self) -> Changes;
 
     /// Finds the tool, validates the arguments and runs the call. Every outcome is returned as a result.
     fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {

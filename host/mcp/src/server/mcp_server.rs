@@ -5,9 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::text::sanitize::printable;
-use fumehood_core::tool::ToolProvider;
+use fumehood_core::tool::{Changes, ToolProvider};
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
-use tokio::sync::watch;
 
 use super::library::Library;
 use super::tools::{Catalogue, Naming};
@@ -67,7 +66,7 @@ struct Inner {
     options: ServerOptions,
     /// The catalogue, with the revision of the set that it was built from.
     catalogue: Mutex<Option<(u64, Arc<Catalogue>)>>,
-    changes: watch::Receiver<u64>,
+    changes: Changes,
 }
 
 impl fmt::Debug for Server {
@@ -98,14 +97,14 @@ impl Server {
         &self.inner.options
     }
 
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> Changes {
         self.inner.changes.clone()
     }
 
     /// Returns the current catalogue, built anew if the set has changed.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
         // The revision is read first: a change in between costs one more listing, and never leaves an old one in place.
-        let change = *self.inner.changes.borrow();
+        let change = self.inner.changes.revision();
         let mut cached = self.inner.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
         match cached.as_ref() {
             Some((revision, catalogue)) if *revision == change => Arc::clone(catalogue),

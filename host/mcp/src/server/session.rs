@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::call::{Arguments, Call, CallContext, Observer};
+use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
@@ -92,6 +92,7 @@ impl Session {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
         };
         let token = context.meta.get_progress_token();
+        let cancelled = CallToken::new();
         let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
         let call = Call {
             tool: entry.full_name.clone(),
@@ -99,12 +100,12 @@ impl Session {
             context: CallContext {
                 actor: self.actor.clone(),
                 observer: outbox.clone().map(|outbox| outbox as Arc<dyn Observer>),
-                cancelled: Some(context.ct.clone()),
+                cancelled: Some(cancelled.clone()),
                 client: context.client_info().map(|client| client_name(&client)),
                 ..CallContext::default()
             },
         };
-        let running = self.run(call, &context.ct);
+        let running = self.run(call, cancelled, &context.ct);
         let result = match &outbox {
             None => running.await,
             Some(outbox) => {
@@ -121,13 +122,15 @@ impl Session {
     }
 
     /// Runs a call until it ends, the client cancels it, or the client is gone.
-    async fn run(&self, call: Call, cancelled: &CancellationToken) -> CallResult {
+    async fn run(&self, call: Call, token: CallToken, cancelled: &CancellationToken) -> CallResult {
         let mut call = pin!(self.server.tools().dispatch(call));
         tokio::select! {
             biased;
             result = &mut call => return result,
-            () = self.closed.cancelled() => cancelled.cancel(),
+            () = self.closed.cancelled() => {}
+            () = cancelled.cancelled() => {}
         }
+        token.cancel();
         call.await
     }
 }
@@ -173,8 +176,8 @@ impl ServerHandler for Session {
     /// Notifies a client of revisions with a handshake of every change of the tools.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (mut changes, closed) = (self.server.changes(), self.closed.clone());
-        changes.mark_unchanged();
-        while let Some(Ok(())) = closed.run_until_cancelled(changes.changed()).await {
+        changes.mark_seen();
+        while let Some(Some(_)) = closed.run_until_cancelled(changes.next()).await {
             if context.peer.notify_tool_list_changed().await.is_err() {
                 return;
             }
@@ -188,13 +191,13 @@ impl ServerHandler for Session {
     /// Notifies a client of the stateless revision, which subscribes with `subscriptions/listen`.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.server.changes();
-        changes.mark_unchanged();
+        changes.mark_seen();
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
                 () = self.closed.cancelled() => return Ok(()),
-                changed = changes.changed() => {
-                    if changed.is_err() || context.sink().notify_tool_list_changed().await.is_err() {
+                change = changes.next() => {
+                    if change.is_none() || context.sink().notify_tool_list_changed().await.is_err() {
                         return Ok(());
                     }
                 }

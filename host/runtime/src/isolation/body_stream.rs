@@ -16,7 +16,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::message::{BodyMessage, RequestHead};
 use super::socket::{ReadHalf, Socket, WriteHalf};
-use crate::capability::http::{ResponseFuture, TransmissionFuture};
+use crate::wasi::http::{ResponseFuture, TransmissionFuture};
 
 /// Maximum size of a message, in bytes: a chunk of a body, or all headers of a response.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;

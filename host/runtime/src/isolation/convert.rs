@@ -13,7 +13,7 @@ use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefiniti
 use super::message::{
     CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers,
 };
-use crate::invocation::Invocation;
+use crate::wasi::Invocation;
 
 /// Exposes text for a message. The receiver wraps it as untrusted again.
 fn expose<T>(untrusted: Untrusted<T>) -> T {
@@ -253,7 +253,7 @@ impl TryFrom<Part> for Content {
     fn try_from(part: Part) -> Result<Self, CallError> {
         Ok(match part {
             Part::Text(text) => Self::Text { text: text.into() },
-            Part::Json(text) => crate::outcome::json(text)?,
+            Part::Json(text) => crate::wasi::guest_output::json(text)?,
             Part::Blob { mime_type, data } => Self::Blob { mime_type: mime_type.into(), data },
             Part::Link { uri, title, mime_type } => {
                 Self::Link { uri: uri.into(), title: title.map(Into::into), mime_type: mime_type.map(Into::into) }

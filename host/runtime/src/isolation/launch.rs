@@ -15,8 +15,8 @@ use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
 use super::socket::{Socket, Wait};
-use crate::capability::WorkerScratch;
 use crate::config::Workers;
+use crate::wasi::WorkerScratch;
 
 /// Maximum time for a worker to load its component, in addition to the time for describing its tools.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);

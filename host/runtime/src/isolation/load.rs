@@ -13,15 +13,15 @@ use super::message::{Definition, LoadFailure, Loaded, Setup};
 use super::services::Services;
 use super::supervisor::Worker;
 use super::{convert, frame};
-use crate::cache::{AuthenticCode, sealed};
-use crate::capability::{FolderError, open_files};
+use crate::call::shared::Shared;
 use crate::config::Workers;
-use crate::dialect::{Dialect, Skipped};
-use crate::file_pool::{Gone, OPEN_TIMEOUT};
-use crate::guest_runtime::Elapsed;
-use crate::load_error::LoadError;
-use crate::load_options::LoadOptions;
-use crate::shared::Shared;
+use crate::engine::file_pool::{Gone, OPEN_TIMEOUT};
+use crate::engine::guest_runtime::Elapsed;
+use crate::load::LoadOptions;
+use crate::load::cache::{AuthenticCode, sealed};
+use crate::load::dialect::{Dialect, Skipped};
+use crate::load::error::LoadError;
+use crate::wasi::{FolderError, open_files};
 
 /// Maximum number of calls that one worker runs at once.
 const MAX_CONCURRENCY: u32 = 32;
@@ -56,7 +56,7 @@ pub(crate) async fn load(
         Loaded::Ready { jail, definitions, skipped } => (jail, definitions, skipped),
         Loaded::NotDescribed(failure) => return Err(LoadError::Describe(failure.into())),
         Loaded::Failed { failure, message } => {
-            let message = crate::outcome::cut(&message);
+            let message = crate::wasi::guest_output::cut(&message);
             return Err(match failure {
                 LoadFailure::Link => LoadError::Link(message),
                 LoadFailure::Typed => LoadError::Typed(message),
@@ -122,7 +122,7 @@ async fn prepare_launch(
         return Err(LoadError::Worker(format!("more than {} folders are granted", frame::MAX_FILES - 4)));
     }
     let setup = Setup {
-        engine: crate::compile::engine_id(&shared.engine),
+        engine: crate::load::compile::engine_id(&shared.engine),
         profile: shared.profile,
         concurrency: shared.concurrency.min(MAX_CONCURRENCY),
         guest_threads: GUEST_THREADS,

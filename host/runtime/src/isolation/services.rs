@@ -20,12 +20,12 @@ use super::body_stream;
 use super::link::{Link, Pending};
 use super::message::{Part, RequestHead, StoreAnswer, StoreStep, ToWorker};
 use super::socket::Socket;
-use crate::capability::http::{DirectEgress, Reports, RequestObserver};
-use crate::capability::{MAX_STORE_WAIT, Refusals};
-use crate::clock::Deadline;
-use crate::guest_runtime::GuestRuntime;
-use crate::outcome::Execution;
-use crate::shared::Shared;
+use crate::call::outcome::Execution;
+use crate::call::shared::Shared;
+use crate::engine::deadline::Deadline;
+use crate::engine::guest_runtime::GuestRuntime;
+use crate::wasi::http::{DirectEgress, Reports, RequestObserver};
+use crate::wasi::{MAX_STORE_WAIT, Refusals};
 
 /// Maximum number of concurrent store operations of one worker.
 const MAX_STORE_OPERATIONS: usize = 128;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
@@ -15,12 +16,12 @@ use super::launch::{START_TIMEOUT, WorkerLaunch};
 use super::link::{CallEnd, Link, Pending};
 use super::message::{CallMessage, Loaded, ToWorker};
 use super::services::Services;
-use crate::guest_runtime::{Elapsed, Lost};
-use crate::invocation::Invocation;
+use crate::call::outcome::{self, Execution};
+use crate::call::place::{Place, unless_cancelled};
+use crate::call::run::lost_call;
+use crate::engine::guest_runtime::{Elapsed, Lost};
 use crate::jail::JailReport;
-use crate::outcome::{self, Execution};
-use crate::place::{Place, unless_cancelled};
-use crate::run::lost_call;
+use crate::wasi::Invocation;
 
 /// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long
 /// for a healthy worker even on a machine without free processor time.
@@ -229,7 +230,7 @@ impl Supervisor {
         call: u64,
         wait: oneshot::Receiver<CallEnd>,
         limits: &Limits,
-        cancelled: Option<&tokio_util::sync::CancellationToken>,
+        cancelled: Option<&CancellationToken>,
     ) -> Result<CallEnd, NoAnswer> {
         let runtime = self.services.runtime();
         let mut waiting = std::pin::pin!(link.wait(wait));

@@ -14,7 +14,7 @@ use super::chain::Key;
 use super::chain::Mark;
 use super::filter::{Filter, Order};
 use super::key;
-use super::options::Options;
+use super::log::Options;
 use super::row::{self, StoredRecord};
 use super::store::DATABASE;
 use crate::error::{KeyError, OpenError, StorageError};

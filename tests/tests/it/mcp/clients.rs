@@ -6,7 +6,6 @@ use fumehood::mcp::{Server, ServerOptions};
 use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, ClientConfig};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::raw::host;
 
@@ -16,7 +15,7 @@ async fn rmcp_lists_and_calls() {
     let server = Server::new(Arc::new(host.clone()), ServerOptions { page: 3, ..ServerOptions::default() });
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (input, output) = tokio::io::split(theirs);
-    let served = tokio::spawn(async move { server.serve_streams(input, output, CancellationToken::new()).await });
+    let served = tokio::spawn(async move { server.serve_streams(input, output, std::future::pending::<()>()).await });
     let client = ClientConfig::default().serve(ours).await.unwrap();
     let tools = client.list_all_tools().await.unwrap();
     assert_eq!(tools.len(), host.tools().len());

@@ -4,16 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fumehood::Host;
 use fumehood::mcp::{
     Access, Endpoint, HttpError, HttpListener, HttpOptions, Principal, Remote, RemoteOptions, Server, ServerOptions,
     Token,
 };
+use fumehood::{CancellationToken, Host};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::raw::{PATIENCE, host, running};
 use super::remote::call;
@@ -42,7 +41,8 @@ impl Served {
 
     pub(crate) fn of(listener: HttpListener) -> Self {
         let (address, stop) = (listener.address(), CancellationToken::new());
-        let served = tokio::spawn(listener.serve(stop.clone()));
+        let stopped = stop.clone();
+        let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
         Self { address, stop, served }
     }
 

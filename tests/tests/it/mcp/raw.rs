@@ -8,7 +8,6 @@ use fumehood::{Host, Load};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 /// Slack of a loaded machine for something quick.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -44,7 +43,7 @@ impl Raw {
         let (input, output) = tokio::io::split(theirs);
         let served = tokio::spawn(async move {
             // The end of the session is visible to the client.
-            let _ended = server.serve_streams(input, output, CancellationToken::new()).await;
+            let _ended = server.serve_streams(input, output, std::future::pending::<()>()).await;
         });
         let (reader, writer) = tokio::io::split(ours);
         Self { reader: BufReader::new(reader), writer: Some(writer), served, last: 0, news: Vec::new() }

@@ -9,7 +9,7 @@ const MAX_LINES: usize = 400;
 const MAX_FUNCTION_LINES: usize = 70;
 
 /// Files under `host` that may contain `unsafe` code: the authenticated code cache.
-const UNSAFE: &[&str] = &["host/runtime/src/cache/map.rs"];
+const UNSAFE: &[&str] = &["host/runtime/src/load/cache/map.rs"];
 
 /// Files that may use the raw text of tools, servers and models: for digests, schemas, redaction and parsing, or for
 /// JSON that programs read.
@@ -24,7 +24,7 @@ const RAW: &[&str] = &[
     "host/core/src/call/result.rs",
     "host/core/src/tool/mod.rs",
     "host/core/src/text/untrusted.rs",
-    "host/fumehood/src/load.rs",
+    "host/fumehood/src/load/mod.rs",
     "host/mcp/src/client/remote_tool.rs",
     "host/mcp/src/client/call_tool_result.rs",
     "host/mcp/src/client/tool_pins.rs",

@@ -15,7 +15,7 @@ const PLATFORM: &[&str] = &[
     "host/platform/src/terminal/",
     "host/cli/src/commands/serve/folder_events/",
     "host/cli/src/signals/",
-    "host/fumehood/src/keyring/",
+    "host/fumehood/src/secrets/keyring/",
     "host/mcp/src/server/standard_streams/",
     "host/runtime/src/isolation/socket/",
     "host/runtime/src/jail/",

@@ -15,7 +15,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::record::{Record, RecordKind};
-use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use serde_json::json;
 
 use super::stage::{Stage, Text, stage, stage_of, tools};
@@ -38,7 +38,7 @@ impl ToolProvider for Other {
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         self.1.call(call, context)
     }
-    fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+    fn changes(&self) -> Changes {
         self.1.changes()
     }
 }

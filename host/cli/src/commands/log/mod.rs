@@ -2,20 +2,20 @@
 
 mod export;
 mod follow;
-mod head;
 mod list;
 mod show;
 mod verify;
 
 use anyhow::Result;
-use fumehood::event_log::Filter;
+use fumehood::event_log::{Checkpoint, Filter, Reader};
+use serde::Serialize;
 
 use crate::args::Arguments;
 use crate::args::log::{Filters, Log, LogAction};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::trust::ConfigSource;
-use crate::{log_file, moment};
+use crate::{log_file, moment, render};
 
 /// Runs one action on the log, `list` if none is named.
 pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
@@ -35,7 +35,7 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
         Some(LogAction::Follow(follow)) => follow::run(reader, follow, arguments.json).await,
         Some(LogAction::Export(export)) => export::run(&reader, export),
         Some(LogAction::Verify(verify)) => verify::run(&reader, verify, (&path, key), &config, arguments.json),
-        Some(LogAction::Head) => head::run(&reader, arguments.json),
+        Some(LogAction::Head) => print_head(&reader, arguments.json),
     }
 }
 
@@ -52,4 +52,27 @@ fn to_filter(filters: &Filters) -> Filter {
         until: filters.until.map(|moment| moment.resolve(now)),
         ..Filter::default()
     }
+}
+
+/// A checkpoint for `--json`: the whole line, and its fields.
+#[derive(Serialize)]
+struct Head {
+    checkpoint: Checkpoint,
+    log: String,
+    row: u64,
+    hash: String,
+    at: u64,
+}
+
+/// Prints a checkpoint to keep elsewhere.
+fn print_head(reader: &Reader, json: bool) -> Result<Exit> {
+    let checkpoint = reader.checkpoint(moment::now())?;
+    if json {
+        let Checkpoint { log, mark, at } = checkpoint;
+        let (log, hash) = (log.to_string(), mark.hash.to_string());
+        render::json(&Head { checkpoint, log, row: mark.seq, hash, at: at.0 })?;
+    } else {
+        render::line(&checkpoint.to_string())?;
+    }
+    Ok(Exit::Ok)
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::boxed::BoxFuture;
 use fumehood::{
-    Call, CallContext, CallLog, CallResult, Host, ProviderKind, RecordedHost, Stop, Tool, ToolProvider, ValidatedCall,
+    Call, CallContext, CallLog, CallResult, Changes, Host, ProviderKind, RecordedHost, Stop, Tool, ToolProvider,
+    ValidatedCall,
 };
-use tokio::sync::watch;
 
 use crate::exit::UsageError;
 
@@ -62,7 +62,7 @@ impl ToolProvider for FilteredTools {
         self.tools.call(call, context)
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> Changes {
         self.tools.changes()
     }
 

@@ -12,7 +12,7 @@ use fumehood::mcp::{Entry, Library, Parameter, Prompt, Source};
 
 use crate::config::Config;
 use crate::config::skill::{KnowledgeSection, PromptSection};
-use crate::config::text::TextSource;
+use crate::config::sources::TextSource;
 use crate::exit::UsageError;
 
 /// Maximum size of a file, in bytes.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::mcp::{HttpListener, HttpOptions, Server};
-use fumehood::{Host, Limits, ToolProvider as _};
-use tokio_util::sync::CancellationToken;
+use fumehood::{CancellationToken, Host, Limits, ToolProvider as _};
 
 use super::filtered_tools::FilteredTools;
 use super::served_components::{ServeRequest, ServedComponents};
@@ -34,7 +33,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     let offered = FilteredTools::new(&host, config.serve.tools.as_deref(), log)?;
     let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
     let server = Server::new(Arc::new(offered), options);
-    let stop = cancel_on_signal()?;
+    let mut signals = signals::listen_for_stop()?;
+    let stop = signals.received();
     let watching = CancellationToken::new();
     let watch = if serve.watch { Some(watch::start(components, watching.clone())?) } else { None };
     let served = match http {
@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     Ok(Exit::Ok)
 }
 
-async fn serve_http(server: &Server, http: HttpOptions, tools: usize, stop: CancellationToken) -> Result<()> {
+async fn serve_http(server: &Server, http: HttpOptions, tools: usize, stop: impl Future) -> Result<()> {
     let listener = HttpListener::bind(server, http).await?;
     render::note(&format!("serving {tools} tools at {}", listener.url()));
     listener.serve(stop).await;
@@ -122,16 +122,4 @@ async fn typed_component(config: &Config, typed: &Path, limits: Limits) -> Resul
         is_pinned: false,
         terms: LoadSettings::powerless(limits),
     })
-}
-
-/// Returns a token that a request to end this process cancels.
-fn cancel_on_signal() -> Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    let signalled = stop.clone();
-    let mut asked = signals::listen_for_stop()?;
-    tokio::spawn(async move {
-        asked.received().await;
-        signalled.cancel();
-    });
-    Ok(stop)
 }

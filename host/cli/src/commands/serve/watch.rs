@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use fumehood::CancellationToken;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use super::folder_events::FolderEvents;
 use super::served_components::ServedComponents;

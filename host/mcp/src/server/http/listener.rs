@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,12 +170,13 @@ impl HttpListener {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves until `stop` is cancelled; then open requests have a second to end, and their calls are stopped.
-    pub async fn serve(self, stop: CancellationToken) {
+    /// Serves until `stop` completes; then open requests have a second to end, and their calls are stopped.
+    pub async fn serve(self, stop: impl Future) {
+        let mut stop = pin!(stop);
         let tasks = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
-                () = stop.cancelled() => break,
+                _ = &mut stop => break,
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
@@ -188,7 +190,10 @@ impl HttpListener {
                 // For example too many open files: one connection fewer makes room for the next.
                 Err(_) => {
                     let backoff = if self.connections.shed() { SHED_BACKOFF } else { ACCEPT_BACKOFF };
-                    let _stopped = stop.run_until_cancelled(tokio::time::sleep(backoff)).await;
+                    tokio::select! {
+                        _ = &mut stop => break,
+                        () = tokio::time::sleep(backoff) => {}
+                    }
                 }
             }
         }
@@ -243,7 +248,7 @@ async fn serve_connection(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS);
-    let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut serving = pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         _ended = serving.as_mut() => return,
         () = connection.dropped() => return,

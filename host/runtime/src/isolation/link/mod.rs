@@ -23,7 +23,7 @@ use super::frame::{self, Received, Receiver};
 use super::message::{Cost, Failure, FromWorker, Part, ToWorker};
 use super::services::{CallRequests, Services};
 use super::socket::{Socket, Wait, has_output};
-use crate::guest_runtime::GuestRuntime;
+use crate::engine::guest_runtime::GuestRuntime;
 
 /// Time for which a caller reads the socket itself before it leaves that to the task.
 const SPIN: Duration = Duration::from_micros(60);
@@ -323,7 +323,7 @@ fn describe_exit(status: io::Result<ExitStatus>, stderr: Option<ChildStderr>) ->
         && let Ok(read @ 1..) = stderr.read(&mut words)
     {
         let words = String::from_utf8_lossy(words.get(..read).unwrap_or_default());
-        how.push_str(&format!(", and said: {}", crate::outcome::cut_to(words.trim(), MAX_STDERR_BYTES)));
+        how.push_str(&format!(", and said: {}", crate::wasi::guest_output::cut_to(words.trim(), MAX_STDERR_BYTES)));
     }
     how
 }

@@ -5,14 +5,15 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio_util::sync::CancellationToken;
+use fumehood_core::call::CancellationToken;
 
 use super::channel::Channel;
 use super::relay::RelayObserver;
 use super::setup::LoadedComponent;
-use crate::invocation::{Arguments, Invocation};
+use crate::call::outcome::Execution;
+use crate::call::run::Arguments;
 use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
-use crate::outcome::Execution;
+use crate::wasi::Invocation;
 
 /// Cancellation tokens of the running calls.
 type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;

@@ -14,10 +14,10 @@ use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::channel::Channel;
-use crate::capability::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
 use crate::isolation::body_stream;
 use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
 use crate::isolation::socket::Socket;
+use crate::wasi::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
 
 /// Extra time for the host's answer to arrive. The host ends an operation within its patience.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);

@@ -13,19 +13,19 @@ use wasmtime::Engine;
 
 use super::channel::Channel;
 use super::relay::{RelayStore, Requests};
-use crate::cache::{AuthenticCode, map_from_host};
-use crate::capability::{ComponentStore, OpenFolder, OpenFolders, Powers, ScratchRoot};
-use crate::compile::engine_id;
+use crate::call::run::Runnable;
+use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
-use crate::dialect::{self, typed::PackageDocs};
 use crate::engine::{self, EngineSettings};
 use crate::isolation::convert;
 use crate::isolation::message::{Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, Resources};
-use crate::load_error::LoadError;
-use crate::run::Runnable;
-use crate::shared::Shared;
-use crate::surface::Surface;
+use crate::load::cache::{AuthenticCode, map_from_host};
+use crate::load::compile::engine_id;
+use crate::load::dialect::{self, typed::PackageDocs};
+use crate::load::error::LoadError;
+use crate::load::surface::Surface;
+use crate::wasi::{ComponentStore, OpenFolder, OpenFolders, Powers, ScratchRoot};
 
 /// Memory of the process without that of its calls, in bytes: the program, compiled code, threads, messages.
 const PROCESS_BYTES: u64 = 768 << 20;

@@ -1,0 +1,400 @@
+//! The builder of an agent over the tools of a host.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_agent::agent::{Agent, Clock, LoopBuilder, SystemClock, Tap};
+use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, Skill};
+use fumehood_agent::approver::Approver;
+use fumehood_agent::budget::{Budget, TenantFuel};
+use fumehood_agent::driver::Driver;
+use fumehood_agent::executor::{Scope, ToolExecutor};
+use fumehood_agent::guardrail::ArgumentBytes;
+use fumehood_agent::identity::ActorArguments;
+use fumehood_agent::memory::{self, Memory};
+use fumehood_agent::native::NativeDriver;
+use fumehood_agent::pipeline::{Modes, PipelineBuilder};
+use fumehood_agent::registry::{ActorFilter, BuiltIns};
+use fumehood_agent::session::SessionConfig;
+use fumehood_core::chat::Model;
+use fumehood_core::record::{Durability, NullRecorder, Recorder};
+use fumehood_core::tool::ToolProvider;
+#[cfg(feature = "storage")]
+use fumehood_storage::event_log::{EventLog, Options};
+
+use super::error::AgentError;
+use crate::host::Host;
+
+/// Maximum size of the arguments of a call, in bytes, unless a host sets another.
+const MAX_ARGUMENT_BYTES: usize = 1 << 20;
+
+type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
+
+/// A builder of an agent over the tools of a host, made by [`Host::agent`].
+///
+/// The defaults are:
+///
+/// - the native driver
+/// - the pipeline over the host's tools, of which **none may be called** until they are allowed
+/// - one rule: arguments have at most 1 MiB
+/// - the budget of [`Budget::default`]
+/// - no records
+/// - no approver
+#[must_use = "nothing happens before `build`"]
+pub struct AgentBuilder {
+    host: Host,
+    agent: LoopBuilder,
+    driven: bool,
+    executor: Option<Arc<dyn ToolExecutor>>,
+    built_ins: Arc<BuiltIns>,
+    allowlists: Allowlists,
+    memory: Option<Arc<dyn Memory>>,
+    changes: Vec<Change>,
+    config: SessionConfig,
+    scope: Scope,
+    channel: Option<String>,
+    argument_bytes: usize,
+    actor_arguments: ActorArguments,
+    #[cfg(feature = "storage")]
+    log: Option<std::path::PathBuf>,
+    recorder: Option<Arc<dyn Recorder>>,
+    durability: Durability,
+    clock: Arc<dyn Clock>,
+    human: Option<Arc<dyn Approver>>,
+}
+
+impl fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder").finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// Creates a builder of an agent for this model and the tools of this host, as far as they are allowed. Tools that
+    /// are loaded later are included.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use fumehood::model::{ScriptedModel, ScriptedReply};
+    /// use fumehood::{Host, Load};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+    /// let host = Host::builder().build()?;
+    /// host.load(Load::path(path)).await?;
+    ///
+    /// // In place of a model of a provider, this one follows a script.
+    /// let model = ScriptedModel::new(vec![
+    ///     ScriptedReply::call("calculator__add", r#"{"a": 3, "b": 5}"#),
+    ///     ScriptedReply::text("It is 8.").expect_text("8"),
+    /// ]);
+    /// let mut agent = host.agent(Arc::new(model)).allow_everything().build()?;
+    /// assert_eq!(agent.run("What is 3 + 5?").await?.text(), "It is 8.");
+    /// # host.shutdown(std::time::Duration::from_secs(1)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn agent(&self, model: Arc<dyn Model>) -> AgentBuilder {
+        AgentBuilder {
+            host: self.clone(),
+            agent: Agent::builder(model),
+            driven: false,
+            executor: None,
+            built_ins: Arc::default(),
+            allowlists: Allowlists::default(),
+            memory: None,
+            changes: Vec::new(),
+            config: SessionConfig::default(),
+            scope: Scope::default(),
+            channel: None,
+            argument_bytes: MAX_ARGUMENT_BYTES,
+            actor_arguments: ActorArguments::none(),
+            #[cfg(feature = "storage")]
+            log: None,
+            recorder: None,
+            durability: Durability::default(),
+            clock: Arc::new(SystemClock),
+            human: None,
+        }
+    }
+}
+
+/// Setters of the tools that may be called.
+impl AgentBuilder {
+    /// Allows every tool, now and later, unless a skill or a channel restricts them: for programs that load only tools
+    /// that may be called.
+    pub fn allow_everything(mut self) -> Self {
+        self.allowlists.default = allowlist::DefaultAllowlist::Everything;
+        self
+    }
+
+    /// Allows these tools, by their full names, in addition to those that were allowed before.
+    pub fn allow<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
+        let tools = tools.into_iter().map(Into::into);
+        match &mut self.allowlists.default {
+            allowlist::DefaultAllowlist::Everything => {}
+            allowlist::DefaultAllowlist::Only(names) => names.extend(tools),
+            allowlist::DefaultAllowlist::Nothing => {
+                self.allowlists.default = allowlist::DefaultAllowlist::Only(tools.collect())
+            }
+        }
+        self
+    }
+
+    /// Adds a skill, or replaces the one of that name.
+    pub fn skill(mut self, name: impl Into<String>, skill: Skill) -> Self {
+        self.allowlists.skills.insert(name.into(), skill);
+        self
+    }
+
+    /// Uses this skill: only its tools may be called.
+    pub fn use_skill(mut self, name: impl Into<String>) -> Self {
+        self.scope.skill = Some(Arc::from(name.into()));
+        self
+    }
+
+    /// Adds a channel, or replaces the one of that name. `tools` are the full names of the tools that may be called in
+    /// it.
+    pub fn channel<N: Into<String>>(mut self, name: impl Into<String>, tools: impl IntoIterator<Item = N>) -> Self {
+        self.allowlists.channels.insert(name.into(), tools.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Uses this channel: only its tools may be called, and with a skill only those that both allow. Its list is signed
+    /// here, with the key of the allowlists or else with a random one. It replaces the envelope of [`Self::scope`].
+    pub fn use_channel(mut self, name: impl Into<String>) -> Self {
+        self.channel = Some(name.into());
+        self
+    }
+
+    /// Sets all allowlists at once: skills, channels and their key. Replaces those that were set before.
+    pub fn allowlists(mut self, allowlists: Allowlists) -> Self {
+        self.allowlists = allowlists;
+        self
+    }
+}
+
+/// Setters of parts that replace the defaults.
+impl AgentBuilder {
+    /// Sets the driver, which reads decisions from replies. The default is the native driver.
+    pub fn driver(mut self, driver: impl Driver + 'static) -> Self {
+        self.agent = self.agent.driver(driver);
+        self.driven = true;
+        self
+    }
+
+    /// Replaces the pipeline as the executor of calls. Settings of tools, allowlists, memory and the pipeline have
+    /// no effect then.
+    pub fn executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
+        self.executor = Some(executor);
+        self
+    }
+
+    /// Sets the built-in tools: functions of this program, in addition to the tools of components.
+    pub fn built_ins(mut self, tools: Arc<BuiltIns>) -> Self {
+        self.built_ins = tools;
+        self
+    }
+
+    /// Adds a provider of tools, such as [`McpTools`](crate::McpTools). It is searched after those of the same kind.
+    pub fn provider(self, provider: Arc<dyn ToolProvider>) -> Self {
+        self.pipeline(move |pipeline| pipeline.provider(provider))
+    }
+
+    /// Gives the model notes of its own, and three tools to read, write and search them, which are always allowed.
+    pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
+    /// Sets the maximum size of the arguments of a call, in bytes. The default is 1 MiB.
+    pub fn argument_bytes(mut self, bytes: usize) -> Self {
+        self.argument_bytes = bytes;
+        self
+    }
+
+    /// Refuses tools of components with arguments of these names: they would let the model choose on whose behalf they
+    /// run. Without this, such names are data like any other. For tools of servers, see
+    /// [`McpTools::without_arguments`](crate::McpTools::without_arguments).
+    pub fn actor_arguments(mut self, names: ActorArguments) -> Self {
+        self.actor_arguments = names;
+        self
+    }
+
+    /// Configures the pipeline before it is built: rules, judges, hooks, policies, further providers.
+    pub fn pipeline(mut self, change: impl FnOnce(PipelineBuilder) -> PipelineBuilder + Send + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Records in an event log in this file: [`EventLog::open`] with default options. The log is closed with the agent.
+    #[cfg(feature = "storage")]
+    pub fn event_log(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.log = Some(path.into());
+        self
+    }
+
+    /// Sets the recorder. It takes precedence over `event_log`.
+    pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// Sets how long the loop and each call wait for their records.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets the clock. The default is that of the system.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the approver, who is asked about calls that a guardrail does not decide on, and for more turns when they
+    /// have run out.
+    pub fn approver(mut self, human: Arc<dyn Approver>) -> Self {
+        self.human = Some(human);
+        self
+    }
+}
+
+/// Setters of the session.
+impl AgentBuilder {
+    /// Sets the configuration of the session. Replaces the budget and the prompt that were set before.
+    pub fn config(mut self, config: SessionConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets the limits of the session.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.config.budget = budget;
+        self
+    }
+
+    /// Sets the system prompt: the role of the model and how it should behave.
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.config.prompt.agent = prompt.into();
+        self
+    }
+
+    /// Sets the actor on whose behalf everything runs. The default is a guest.
+    pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
+        self.scope.actor = Some(actor.into());
+        self
+    }
+
+    /// Sets the agent's state, as JSON text: a snapshot for tools that were granted it, until a hook changes it.
+    pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
+        self.scope.state = Some(state.into());
+        self
+    }
+
+    /// Sets the actor, skill, envelope and state of every batch. Replaces those that were set before.
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Sets the fuel that the session shares with others.
+    pub fn tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
+        self.agent = self.agent.tenant_fuel(fuel);
+        self
+    }
+
+    /// Keeps every input of the session in memory, so that it can be replayed.
+    pub fn keep_inputs(mut self) -> Self {
+        self.agent = self.agent.keep_inputs();
+        self
+    }
+
+    /// Records the texts of requests and replies: see [`LoopBuilder::keep_texts`].
+    pub fn keep_texts(mut self) -> Self {
+        self.agent = self.agent.keep_texts();
+        self
+    }
+
+    /// Builds the agent.
+    ///
+    /// # Errors
+    /// If a name is unknown, a tool cannot be presented to a model, or the event log cannot be opened.
+    pub fn build(mut self) -> Result<Agent, AgentError> {
+        #[cfg(feature = "storage")]
+        if let (None, Some(path)) = (&self.recorder, self.log.take()) {
+            self.recorder = Some(Arc::new(EventLog::open(path, &Options::default())?));
+        }
+        let tap = Arc::new(Tap::new(self.recorder.take().unwrap_or_else(|| Arc::new(NullRecorder))));
+        let executor = match self.executor.take() {
+            Some(executor) => executor,
+            None => self.build_executor(&tap)?,
+        };
+        let agent = if self.driven { self.agent } else { self.agent.driver(NativeDriver::default()) };
+        let mut agent = agent
+            .executor(executor)
+            .config(self.config)
+            .scope(self.scope)
+            .tap(tap)
+            .durability(self.durability)
+            .clock(self.clock);
+        if let Some(human) = self.human {
+            agent = agent.approver(human);
+        }
+        Ok(agent.build()?)
+    }
+
+    fn build_executor(&mut self, tap: &Arc<Tap>) -> Result<Arc<dyn ToolExecutor>, AgentError> {
+        let mut allowlists = std::mem::take(&mut self.allowlists);
+        if let Some(skill) = self.scope.skill.as_deref().filter(|name| !allowlists.skills.contains_key(*name)) {
+            return Err(AgentError::UnknownSkill(skill.to_owned()));
+        }
+        if let Some(channel) = self.channel.take() {
+            self.scope.envelope = Some(seal(&mut allowlists, &channel)?);
+        }
+        let components = ActorFilter::wrap(Arc::new(self.host.clone()), self.actor_arguments.clone())?;
+        let mut pipeline = PipelineBuilder::default();
+        if let Some(memory) = &self.memory {
+            memory::register(&self.built_ins, memory)?;
+            pipeline = pipeline.memory_tools();
+            always(&mut allowlists.default, memory::TOOL_NAMES);
+        }
+        pipeline = pipeline
+            .built_ins(Arc::clone(&self.built_ins))
+            .provider(components)
+            .allowlists(allowlists)
+            .rule(Arc::new(ArgumentBytes(self.argument_bytes)))
+            .recorder(Arc::clone(tap) as _)
+            .modes(Modes { durability: self.durability, ..Modes::default() })
+            .clock(Arc::clone(&self.clock));
+        if let Some(human) = &self.human {
+            pipeline = pipeline.approver(Arc::clone(human));
+        }
+        let pipeline = self.changes.drain(..).fold(pipeline, |pipeline, change| change(pipeline));
+        Ok(Arc::new(pipeline.build()?))
+    }
+}
+
+/// Signs the list of a channel, with a random key if there is none.
+fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AgentError> {
+    if !allowlists.channels.contains_key(channel) {
+        return Err(AgentError::UnknownChannel(channel.to_owned()));
+    }
+    if allowlists.key.is_none() {
+        allowlists.key = Some(EnvelopeKey::random().map_err(|_| AgentError::Random)?);
+    }
+    Ok(allowlists.seal(channel, None, None, None)?.into())
+}
+
+/// Allows these tools in addition to the others.
+fn always<const N: usize>(default: &mut allowlist::DefaultAllowlist, names: [&str; N]) {
+    let names = names.map(str::to_owned);
+    match default {
+        allowlist::DefaultAllowlist::Everything => {}
+        allowlist::DefaultAllowlist::Only(only) => only.extend(names),
+        allowlist::DefaultAllowlist::Nothing => *default = allowlist::DefaultAllowlist::Only(BTreeSet::from(names)),
+    }
+}

@@ -1,0 +1,317 @@
+//! The host: the components and tools that are loaded.
+
+mod builder;
+mod call;
+mod recorded_host;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use fumehood_core::call::event::Event;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::policy::permission::files::FileRole;
+use fumehood_core::schema::gate::GateLimits;
+use fumehood_core::telemetry;
+use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::{Changes, Revision, Tool};
+use fumehood_runtime::{Component, Isolation, Sandbox};
+use tracing::Instrument as _;
+
+use crate::events::{Bus, EventStream};
+use crate::load::error::LoadError;
+use crate::load::loaded_component::LoadedComponent;
+use crate::load::{self, IsolationPolicy, Load};
+use crate::lock::approval_check::Pinning;
+
+pub use builder::{BuildError, HostBuilder};
+pub use recorded_host::RecordedHost;
+
+/// A set of loaded tools and the sandbox that runs them. Cheap to clone; clones share their state.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    sandbox: Sandbox,
+    /// Read by every call without a lock, replaced as a whole when something is loaded.
+    tools: ArcSwap<Tools>,
+    /// Held while the set changes, so that two loads cannot lose each other's.
+    changing: Mutex<()>,
+    bus: Arc<Bus>,
+    limits: Limits,
+    gate: GateLimits,
+    calls: AtomicU64,
+    /// Counts the changes of the set of tools.
+    revision: Revision,
+    isolation: IsolationPolicy,
+}
+
+/// The loaded components and tools at one moment.
+#[derive(Default, Clone)]
+struct Tools {
+    by_name: HashMap<String, HostedTool>,
+    components: HashMap<Namespace, Arc<LoadedComponent>>,
+}
+
+/// A tool and the component that runs it.
+#[derive(Clone)]
+pub(crate) struct HostedTool {
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) component: Arc<LoadedComponent>,
+    /// The position among the component's tools.
+    pub(crate) index: usize,
+}
+
+impl Tools {
+    /// Returns all tools, sorted by their full names.
+    fn in_order(&self) -> Vec<Arc<Tool>> {
+        let mut tools: Vec<_> = self.by_name.values().map(|hosted| Arc::clone(&hosted.tool)).collect();
+        tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
+        tools
+    }
+
+    fn add(&mut self, name: &Namespace, component: LoadedComponent) {
+        let component = Arc::new(component);
+        for (index, tool) in component.tools.iter().enumerate() {
+            let hosted = HostedTool { tool: Arc::clone(tool), component: Arc::clone(&component), index };
+            self.by_name.insert(tool.full_name().to_owned(), hosted);
+        }
+        self.components.insert(name.clone(), component);
+    }
+
+    /// Removes a component and its tools, and returns whether it was there.
+    fn remove(&mut self, name: &Namespace) -> bool {
+        self.by_name.retain(|_, hosted| hosted.tool.namespace() != Some(name));
+        self.components.remove(name).is_some()
+    }
+}
+
+impl Host {
+    pub(crate) fn new(sandbox: Sandbox, limits: Limits, gate: GateLimits, isolation: IsolationPolicy) -> Self {
+        let inner = Inner {
+            sandbox,
+            tools: ArcSwap::default(),
+            changing: Mutex::new(()),
+            bus: Arc::new(Bus::new()),
+            limits,
+            gate,
+            calls: AtomicU64::new(0),
+            revision: Revision::default(),
+            isolation,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Loads a component. Its tools can be called as soon as this returns, as `name__tool`.
+    ///
+    /// Files are read, and components compiled, on threads of the host's own. Guest code runs at most once, to describe
+    /// the tools, within the limits of an ordinary call.
+    ///
+    /// # Errors
+    /// See [`LoadError`]. What was loaded before stays as it was.
+    pub async fn load(&self, load: impl Into<Load>) -> Result<Component, LoadError> {
+        self.prepare(load.into(), Place::Free).await
+    }
+
+    /// Loads a component in place of the one that has its name now, or beside the others if there is none.
+    ///
+    /// The tools change in one step, so the name is never without a component. Running calls continue with the
+    /// component that they started with.
+    ///
+    /// # Errors
+    /// See [`LoadError`]. What was loaded before stays as it was, and can be called.
+    pub async fn reload(&self, load: impl Into<Load>) -> Result<Component, LoadError> {
+        self.prepare(load.into(), Place::Taken).await
+    }
+
+    async fn prepare(&self, load: Load, place: Place) -> Result<Component, LoadError> {
+        let name = load.name()?;
+        let span = telemetry::load_span(name.as_str());
+        let loaded = self.prepare_named(name, load, place).instrument(span.clone()).await;
+        match &loaded {
+            Ok(component) => telemetry::record_digest(&span, &component.digest()),
+            Err(error) => telemetry::record_error(&span, &error.to_string()),
+        }
+        loaded
+    }
+
+    async fn prepare_named(&self, name: Namespace, load: Load, place: Place) -> Result<Component, LoadError> {
+        self.check_free(&name, place)?;
+        #[cfg(feature = "registry")]
+        let load = load.fetched().await?;
+        let limits = load.own_limits().unwrap_or(self.inner.limits);
+        limits.check(self.inner.sandbox.memory_ceiling())?;
+        let mut options = load.options(&name, limits);
+        let (pinning, grant) = load.pinning();
+        let (bytes, isolation) = self.read(load, &name, &pinning).await?;
+        options.isolation = isolation;
+        let component = self
+            .inner
+            .sandbox
+            .load(bytes, options)
+            .await
+            .map_err(|source| LoadError::Component { name: name.clone(), source: Box::new(source) })?;
+        let gating = (name.clone(), component.clone(), self.inner.gate.clone());
+        let compile = move || {
+            let (name, component, gate) = gating;
+            load::load_tools(&name, &component, limits, &gate, pinning.compare(&component, &grant), &grant)
+        };
+        let loaded = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
+        if let Some(approval) = &loaded.approval {
+            telemetry::emit_approval(name.as_str(), approval.standing());
+        }
+        let names = loaded.tools.iter().map(|tool| tool.full_name().to_owned()).collect();
+        self.put(&name, loaded, place)?;
+        self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
+        Ok(component)
+    }
+
+    /// Reads a component and decides where it runs, on a thread for blocking work.
+    async fn read(&self, load: Load, name: &Namespace, pinning: &Pinning) -> Result<(Vec<u8>, Isolation), LoadError> {
+        let (sandbox, policy) = (self.inner.sandbox.clone(), self.inner.isolation);
+        let (name, pinning) = (name.clone(), pinning.clone());
+        let read = move || {
+            if let Some(file) = load.file() {
+                sandbox.protect(file, FileRole::Component);
+            }
+            let wanted = load.isolation_wanted();
+            let (bytes, digest) = load.read(&name)?;
+            let isolation = policy.choose(wanted, &pinning, &digest);
+            Ok((bytes, isolation))
+        };
+        self.inner.sandbox.off_thread(read).await.ok_or(LoadError::Host)?
+    }
+
+    /// Unloads a component, and returns whether it was loaded. Running calls continue to their end.
+    pub fn unload(&self, name: &str) -> bool {
+        let Ok(name) = Namespace::parse(name) else { return false };
+        let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = Tools::clone(&self.inner.tools.load());
+        let removed = tools.remove(&name);
+        self.inner.tools.store(Arc::new(tools));
+        self.changed();
+        removed
+    }
+
+    /// Returns all tools, sorted by their full names, including those that need approval: see [`Tool::is_approved`].
+    #[must_use]
+    pub fn tools(&self) -> Vec<Arc<Tool>> {
+        self.inner.tools.load().in_order()
+    }
+
+    /// Returns the limits of schemas and of arguments.
+    #[must_use]
+    pub fn gate_limits(&self) -> &GateLimits {
+        &self.inner.gate
+    }
+
+    /// Returns the tool with that full name.
+    #[must_use]
+    pub fn tool(&self, full_name: &str) -> Option<Arc<Tool>> {
+        self.hosted(full_name).map(|hosted| hosted.tool)
+    }
+
+    /// Returns the component with that name.
+    #[must_use]
+    pub fn component(&self, name: &str) -> Option<Arc<LoadedComponent>> {
+        self.inner.tools.load().components.get(&Namespace::parse(name).ok()?).cloned()
+    }
+
+    pub(crate) fn hosted(&self, full_name: &str) -> Option<HostedTool> {
+        self.inner.tools.load().by_name.get(full_name).cloned()
+    }
+
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.inner.sandbox
+    }
+
+    pub(crate) fn bus(&self) -> &Arc<Bus> {
+        &self.inner.bus
+    }
+
+    /// Subscribes to the events of this host from now on. A slow subscriber loses events, and gets their number; it
+    /// never slows a call.
+    #[must_use]
+    pub fn subscribe(&self) -> EventStream {
+        self.inner.bus.subscribe()
+    }
+
+    /// Subscribes to the loading and unloading of components: a change is seen once its tools can or cannot be called.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        self.inner.revision.subscribe()
+    }
+
+    fn changed(&self) {
+        self.inner.revision.advance();
+    }
+
+    /// Returns the number of calls that are running guest code right now.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.inner.sandbox.running()
+    }
+
+    /// Returns the limits of a call without limits of its own, to a component without limits of its own.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    /// Accepts no more calls, waits at most `grace` for those that run, and then stops the rest, which end with the
+    /// kind `cancelled`.
+    pub async fn shutdown(&self, grace: Duration) {
+        self.inner.sandbox.shutdown(grace).await;
+    }
+
+    pub(crate) fn next_id(&self) -> String {
+        let mut id = String::with_capacity(16);
+        // Writing to a string does not fail.
+        let _ = write!(id, "call-{}", self.inner.calls.fetch_add(1, Ordering::Relaxed) + 1);
+        id
+    }
+
+    /// Checks that no other component has this name. Names that differ only in `-` and `_` count as equal, so that no
+    /// component can be mistaken for another.
+    fn check_free(&self, name: &Namespace, place: Place) -> Result<(), LoadError> {
+        let folded = |name: &Namespace| name.as_str().replace('-', "_");
+        let is_other = |taken: &&Namespace| place == Place::Free || *taken != name;
+        let tools = self.inner.tools.load();
+        match tools.components.keys().filter(is_other).find(|taken| folded(taken) == folded(name)) {
+            Some(taken) => Err(LoadError::NameTaken(taken.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&self, name: &Namespace, component: LoadedComponent, place: Place) -> Result<(), LoadError> {
+        let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_free(name, place)?;
+        let mut tools = Tools::clone(&self.inner.tools.load());
+        tools.remove(name);
+        tools.add(name, component);
+        self.inner.tools.store(Arc::new(tools));
+        self.changed();
+        Ok(())
+    }
+}
+
+/// The place for a component among those that are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Beside the others: no component may have its name.
+    Free,
+    /// In place of the component that has its name.
+    Taken,
+}

@@ -1,0 +1,60 @@
+//! A component of a host: its tools, its limits, and what was approved of it.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use fumehood_core::call::limits::Limits;
+use fumehood_core::tool::Tool;
+use fumehood_runtime::Component;
+
+use crate::lock::approval_check::ApprovalCheck;
+
+/// A component that a host has loaded.
+pub struct LoadedComponent {
+    pub(crate) component: Component,
+    /// In the order of the component's definitions.
+    pub(crate) tools: Vec<Arc<Tool>>,
+    pub(crate) limits: Limits,
+    pub(crate) approval: Option<ApprovalCheck>,
+}
+
+impl fmt::Debug for LoadedComponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedComponent").field("digest", &self.component.digest()).finish_non_exhaustive()
+    }
+}
+
+impl LoadedComponent {
+    /// Returns the component in the sandbox.
+    #[must_use]
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
+    /// Returns its tools.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// Returns the limits of calls without limits of their own.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the comparison with what was approved; `None` if it needs no approval.
+    #[must_use]
+    pub fn approval(&self) -> Option<&ApprovalCheck> {
+        self.approval.as_ref()
+    }
+}
+
+/// Derives a name from that of a file: `My Tools.wasm` becomes `my-tools`. Other characters than `a-z` and `0-9` become
+/// dashes.
+pub(crate) fn name_of_file(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let dashed: String = stem.chars().map(|c| if matches!(c, 'a'..='z' | '0'..='9') { c } else { '-' }).collect();
+    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+}

@@ -1,0 +1,380 @@
+//! Loading of components: the source of the bytes, the name, and the check of the schemas.
+
+pub(crate) mod error;
+pub(crate) mod loaded_component;
+#[cfg(feature = "registry")]
+pub(crate) mod registry_source;
+pub(crate) mod wit_docs;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fumehood_core::call::limits::Limits;
+use fumehood_core::digest::Digest;
+use fumehood_core::policy::approval::{Approval, Origin};
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::tool::Tool;
+use fumehood_core::tool::definition::{DefinitionLimits, ToolDefinition};
+use fumehood_core::tool::name::Namespace;
+use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
+
+use crate::lock::approval_check::{ApprovalCheck, Pinning};
+use error::LoadError;
+use loaded_component::{LoadedComponent, name_of_file};
+#[cfg(feature = "registry")]
+use registry_source::{RegistrySource, StoredComponent, default_component_name};
+use wit_docs::WitDocs;
+
+/// A component to load, with its options.
+#[derive(Debug, Clone)]
+pub struct Load {
+    source: Source,
+    name: Option<String>,
+    limits: Option<Limits>,
+    grant: Grant,
+    strict_imports: bool,
+    pinning: Pinning,
+    allow_slow_compile: bool,
+    docs: Option<WitDocs>,
+    isolation: Option<Isolation>,
+    digest: Option<Digest>,
+    origin: Option<Origin>,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Path(PathBuf),
+    Bytes(Vec<u8>),
+    #[cfg(feature = "registry")]
+    Reference(Box<fumehood_registry::reference::Reference>, Arc<RegistrySource>),
+}
+
+impl Load {
+    /// Creates a load of a component in a file. Its name is that of the file, without `.wasm`.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self::new(Source::Path(path.into()))
+    }
+
+    /// Creates a load of a component in memory, with its name.
+    pub fn bytes(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self::new(Source::Bytes(bytes.into())).named(name)
+    }
+
+    /// Creates a load of a component in a registry, or at a URL with a digest. Its name is the last part of its repository.
+    /// [`Host::load`](crate::Host::load) fetches it, which needs a runtime of tokio, and verifies it; what is in the store
+    /// already is verified again, without a network.
+    #[cfg(feature = "registry")]
+    pub fn reference(
+        reference: impl Into<fumehood_registry::reference::Reference>,
+        source: Arc<RegistrySource>,
+    ) -> Self {
+        Self::new(Source::Reference(Box::new(reference.into()), source))
+    }
+
+    /// Creates a load of a component that a [`RegistrySource`] has got.
+    #[cfg(feature = "registry")]
+    #[must_use]
+    pub fn stored(component: &StoredComponent) -> Self {
+        let load = Self::path(&component.path).named(default_component_name(&component.reference));
+        load.digest(component.digest).origin(component.origin())
+    }
+
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            name: None,
+            limits: None,
+            grant: Grant::none(),
+            strict_imports: false,
+            pinning: Pinning::Off,
+            allow_slow_compile: false,
+            docs: None,
+            isolation: None,
+            digest: None,
+            origin: None,
+        }
+    }
+
+    /// Overrides the component's name. The full name of its tools is `name__tool`.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Refuses the component if its bytes have another digest.
+    #[must_use]
+    pub fn digest(mut self, digest: Digest) -> Self {
+        self.digest = Some(digest);
+        self
+    }
+
+    /// Sets the origin of the component, which an approval pins together with everything else.
+    #[must_use]
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// Sets the limits of its calls, in place of the host's.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Grants powers to the component. Without this it has none.
+    #[must_use]
+    pub fn grant(mut self, grant: Grant) -> Self {
+        self.grant = grant;
+        self
+    }
+
+    /// Refuses the component if it imports a power that it is not granted, whether or not it would use it.
+    ///
+    /// Most language runtimes import all of WASI, so this is for components that were built without one.
+    #[must_use]
+    pub fn strict_imports(mut self) -> Self {
+        self.strict_imports = true;
+        self
+    }
+
+    /// Allows calls of its tools only if the component is what was approved; with `None`, none can be called. Approvals
+    /// are stored in a lock: see [`crate::Lock::get`].
+    ///
+    /// A component that is not what was approved is loaded nevertheless, so that an operator can inspect it. Its code
+    /// has then run once, without any power and within the limits of a call, to describe its tools; no other code of it
+    /// ever runs.
+    #[must_use]
+    pub fn approval(mut self, approved: Option<Approval>) -> Self {
+        self.pinning = Pinning::On { approved: approved.map(Box::new), base: None, origin: None };
+        self
+    }
+
+    /// Like [`Self::approval`], with folders of the grant below `base` recorded relative to it, so that an approval
+    /// does not depend on the location of `base`.
+    #[must_use]
+    pub fn approval_below(mut self, base: impl Into<PathBuf>, approved: Option<Approval>) -> Self {
+        self.pinning = Pinning::On { approved: approved.map(Box::new), base: Some(base.into()), origin: None };
+        self
+    }
+
+    /// Compiles the component even if that takes many seconds.
+    #[must_use]
+    pub fn allow_slow_compile(mut self) -> Self {
+        self.allow_slow_compile = true;
+        self
+    }
+
+    /// Describes its tools with the doc comments of the WIT that it was built from. For components that export plain
+    /// typed functions and have lost their doc comments; a component that describes its tools itself is refused.
+    #[must_use]
+    pub fn docs(mut self, docs: WitDocs) -> Self {
+        self.docs = Some(docs);
+        self
+    }
+
+    /// Sets where its calls run, in place of the host's policy. [`IsolationPolicy::Everything`] takes precedence: see
+    /// [`crate::HostBuilder::isolation`].
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = Some(isolation);
+        self
+    }
+
+    pub(crate) fn isolation_wanted(&self) -> Option<Isolation> {
+        self.isolation
+    }
+
+    /// Returns the name that it will have.
+    ///
+    /// # Errors
+    /// If the name that was set, or else the name of the file, is not valid.
+    pub fn name(&self) -> Result<Namespace, LoadError> {
+        let name = match (&self.name, &self.source) {
+            (Some(name), _) => Namespace::parse(name),
+            (None, Source::Path(path)) => Namespace::parse(&name_of_file(path)),
+            (None, Source::Bytes(_)) => Namespace::parse(""),
+            #[cfg(feature = "registry")]
+            (None, Source::Reference(reference, _)) => Namespace::parse(&default_component_name(reference)),
+        };
+        name.map_err(|reason| LoadError::Name { reason })
+    }
+
+    pub(crate) fn own_limits(&self) -> Option<Limits> {
+        self.limits
+    }
+
+    pub(crate) fn pinning(&self) -> (Pinning, Grant) {
+        (self.pinning.clone().with_origin(self.origin.clone()), self.grant.clone())
+    }
+
+    /// Fetches the component if it is in a registry.
+    #[cfg(feature = "registry")]
+    pub(crate) async fn fetched(self) -> Result<Self, LoadError> {
+        let Source::Reference(reference, source) = &self.source else { return Ok(self) };
+        let name = self.name()?;
+        let found = source.get(reference, &mut |_| {}).await;
+        let found = found.map_err(|source| LoadError::Fetch { name: name.clone(), source: Box::new(source) })?;
+        let (digest, origin) = (Some(found.digest), Some(found.origin()));
+        Ok(Self { source: Source::Path(found.path), name: Some(name.to_string()), digest, origin, ..self })
+    }
+
+    pub(crate) fn options(&self, name: &Namespace, describe: Limits) -> LoadOptions {
+        LoadOptions {
+            limits: describe,
+            definitions: DefinitionLimits::default(),
+            name: Some(name.clone()),
+            grant: self.grant.clone(),
+            strict_imports: self.strict_imports,
+            allow_slow_compile: self.allow_slow_compile,
+            docs: self.docs.as_ref().map(WitDocs::section),
+            isolation: Isolation::default(),
+        }
+    }
+
+    /// Returns the file that the component is in, if it is in one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Reads the bytes, and returns them with their digest. A file over [`MAX_COMPONENT_BYTES`] is not read at all.
+    pub(crate) fn read(self, name: &Namespace) -> Result<(Vec<u8>, Digest), LoadError> {
+        let (path, expected) = (self.file().map(Path::to_owned).unwrap_or_default(), self.digest);
+        let bytes = self.read_bytes(name)?;
+        let found = Digest::of(&bytes);
+        match expected.filter(|expected| *expected != found) {
+            Some(expected) => Err(LoadError::Digest { path, expected, found }),
+            None => Ok((bytes, found)),
+        }
+    }
+
+    fn read_bytes(self, name: &Namespace) -> Result<Vec<u8>, LoadError> {
+        let path = match self.source {
+            Source::Bytes(bytes) => return Ok(bytes),
+            Source::Path(path) => path,
+            // A host fetches it before it reads.
+            #[cfg(feature = "registry")]
+            Source::Reference(..) => return Err(LoadError::Host),
+        };
+        let io = |source| LoadError::Read { path: path.clone(), source };
+        let too_large =
+            |size| Err(LoadError::Component { name: name.clone(), source: Box::new(ComponentError::TooLarge(size)) });
+        // Opening a pipe would otherwise block until a process writes to it. The metadata is that of the open file, which
+        // the path may not name any more.
+        let file = fumehood_platform::files::open_without_waiting(&path).map_err(io)?;
+        let metadata = file.metadata().map_err(io)?;
+        if !metadata.is_file() {
+            return Err(LoadError::NotAFile(path));
+        }
+        let most = MAX_COMPONENT_BYTES as u64;
+        if metadata.len() > most {
+            return too_large(metadata.len());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+        let read = file.take(most + 1).read_to_end(&mut bytes).map_err(io)?;
+        if read as u64 > most { too_large(read as u64) } else { Ok(bytes) }
+    }
+}
+
+impl From<&Path> for Load {
+    fn from(path: &Path) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<PathBuf> for Load {
+    fn from(path: PathBuf) -> Self {
+        Self::path(path)
+    }
+}
+
+impl From<&str> for Load {
+    fn from(path: &str) -> Self {
+        Self::path(path)
+    }
+}
+
+/// The components that run in worker processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IsolationPolicy {
+    /// No component.
+    Nothing,
+    /// Components whose bytes are not those of an approval, also while they describe their tools: see
+    /// [`crate::Load::approval`].
+    Unapproved,
+    /// All components, regardless of [`crate::Load::isolation`].
+    Everything,
+}
+
+impl IsolationPolicy {
+    /// Decides where a component with this digest runs; `wanted` is the setting of its load.
+    pub(crate) fn choose(self, wanted: Option<Isolation>, pinning: &Pinning, digest: &Digest) -> Isolation {
+        match (self, wanted) {
+            (Self::Everything, _) => Isolation::Process,
+            (_, Some(wanted)) => wanted,
+            (Self::Unapproved, None) if !pinning.knows(digest) => Isolation::Process,
+            (Self::Unapproved | Self::Nothing, None) => Isolation::InProcess,
+        }
+    }
+}
+
+/// Creates the tools of a loaded component, and compiles their schemas.
+pub(crate) fn load_tools(
+    name: &Namespace,
+    component: &Component,
+    limits: Limits,
+    gate_limits: &GateLimits,
+    approval: Option<ApprovalCheck>,
+    grant: &Grant,
+) -> Result<LoadedComponent, LoadError> {
+    let arguments_limits = match limits.string {
+        Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
+        None => gate_limits.clone(),
+    };
+    let powers: Arc<[String]> = grant.phrases().into();
+    let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
+    let load_tool = |definition: &ToolDefinition| {
+        let refused = |which| {
+            let (name, tool) = (name.clone(), definition.name.clone());
+            move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
+        };
+        let arguments = Gate::for_arguments(definition.input_schema.expose_raw(), arguments_limits.clone())
+            .map_err(refused("input"))?;
+        let results = definition.output_schema.as_ref().map(|schema| {
+            Gate::for_results(schema.expose_raw(), results_limits(gate_limits, &limits)).map_err(refused("output"))
+        });
+        let tool = Tool::new(definition.clone(), arguments).in_namespace(name).result_gate(results.transpose()?);
+        let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers));
+        Ok(Arc::new(tool.withheld(refusal.clone())))
+    };
+    let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;
+    Ok(LoadedComponent { component: component.clone(), tools, limits, approval })
+}
+
+/// Returns the limits of results. A result, and each string in it, may have as many bytes as the limits of the call
+/// allow: the lower limits of arguments only protect tools.
+fn results_limits(gate: &GateLimits, limits: &Limits) -> GateLimits {
+    let bytes = limits.output.max(gate.document_bytes);
+    GateLimits { document_bytes: bytes, string_bytes: bytes, ..gate.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_called_after_its_file() {
+        let check = |path: &str, expected: &str| assert_eq!(name_of_file(Path::new(path)), expected);
+        check("tools/calculator.wasm", "calculator");
+        check("My Tools_v2.wasm", "my-tools-v2");
+        check("a__b.wasm", "a-b");
+        check("/", "");
+    }
+}

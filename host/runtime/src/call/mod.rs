@@ -1,0 +1,9 @@
+//! One call from its place in the queue to its outcome.
+
+pub(crate) mod admission;
+mod exception;
+pub(crate) mod outcome;
+pub(crate) mod place;
+pub(crate) mod run;
+pub(crate) mod shared;
+mod tool_call;

@@ -1,0 +1,323 @@
+//! The execution of one call: a fresh store with its limits set, the guest, and the metadata of its cost.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood_core::call::CancellationToken;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::tool::ValidatedCall;
+use fumehood_core::tool::definition::{Annotations, RawDefinition};
+use tracing::Instrument as _;
+use wasmtime::component::Val;
+use wasmtime::{Store, UpdateDeadline};
+
+use super::outcome::{self, Execution, Phase};
+use super::place::{Place, unless_cancelled};
+use super::shared::Shared;
+use crate::engine::deadline::{Deadline, DeadlinePassed, FIRST_SLICE};
+use crate::engine::guest_runtime::{FirstSlice, Lost, move_over};
+use crate::load::dialect::Callable;
+use crate::load::dialect::typed::TypedTool;
+use crate::load::surface::Surface;
+use crate::wasi::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
+use crate::wasi::bindings::fumehood::tool::types;
+use crate::wasi::http::OutboundConfig;
+use crate::wasi::{CallState, Invocation, OpenFolders, Powers};
+
+/// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
+/// not interrupted, and takes tens of milliseconds for each 64 MiB.
+const FIRST_SLICE_MEMORY: usize = 64 << 20;
+
+/// Arguments that have passed the tool's schema.
+#[derive(Debug)]
+pub(crate) enum Arguments {
+    Validated(ValidatedCall),
+    /// In a worker, whose host has checked them.
+    Text(String),
+}
+
+impl Arguments {
+    /// Returns them as compact JSON text.
+    pub(crate) fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Validated(call) => call.to_text(),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// The input of a guest.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Describe,
+    Contract { arguments: Arguments },
+    Typed { tool: usize, arguments: Vec<Val> },
+}
+
+/// The return value of `call` in the contract.
+type Returned = Result<Vec<types::Content>, types::Failure>;
+
+/// The output of a guest, before anything was checked.
+pub(crate) enum Output {
+    Described(Vec<RawDefinition>),
+    Contract(Returned),
+    Typed { tool: usize, results: Vec<Val> },
+}
+
+/// A linked component that can be instantiated, with its powers. A running call holds nothing else of its sandbox.
+#[derive(Clone)]
+pub(crate) struct Runnable(Arc<RunnableParts>);
+
+struct RunnableParts {
+    shared: Arc<Shared>,
+    callable: Callable,
+    uses_wasi: bool,
+    powers: Arc<Powers>,
+    folders: Option<Arc<OpenFolders>>,
+}
+
+impl Runnable {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        callable: Callable,
+        surface: &Surface,
+        powers: Powers,
+        folders: Option<Arc<OpenFolders>>,
+    ) -> Self {
+        let uses_wasi = surface.imports.iter().any(|import| import.starts_with("wasi:"));
+        let (shared, powers) = (Arc::clone(shared), Arc::new(powers));
+        Self(Arc::new(RunnableParts { shared, callable, uses_wasi, powers, folders }))
+    }
+
+    /// Returns the tools, if they are plain typed functions.
+    pub(crate) fn typed(&self) -> Option<&[TypedTool]> {
+        match &self.0.callable {
+            Callable::Contract { .. } => None,
+            Callable::Typed { tools, .. } => Some(tools),
+        }
+    }
+
+    /// Calls `describe` of a component of the contract, within the limits of a call.
+    pub(crate) async fn describe(&self, limits: Limits) -> Result<Vec<RawDefinition>, CallError> {
+        let invocation = Arc::new(Invocation { limits, ..Invocation::default() });
+        let place = match self.admit(&invocation).await {
+            Ok(place) => place,
+            Err(refused) => return Err(refused.outcome.err().unwrap_or_else(CallError::cancelled)),
+        };
+        let (output, _) = self.run(place, Input::Describe, invocation, None).await;
+        match output? {
+            Output::Described(raw) => Ok(raw),
+            _ => Err(CallError::new(ErrorKind::Host, "`describe` returned something else")),
+        }
+    }
+
+    /// Waits for a place among the running calls.
+    ///
+    /// # Errors
+    /// See [`Place::enter`].
+    pub(crate) async fn admit(&self, call: &Invocation) -> Result<Place, Execution> {
+        Place::enter(&self.0.shared, None, call).await
+    }
+
+    /// Runs a call that has a place to its end.
+    ///
+    /// `outbound` replaces the component's own [`OutboundConfig`].
+    pub(crate) async fn run(
+        &self,
+        place: Place,
+        input: Input,
+        call: Arc<Invocation>,
+        outbound: Option<OutboundConfig>,
+    ) -> (Result<Output, CallError>, Metadata) {
+        let (memory, queued) = (call.limits.memory, place.queued);
+        let execution = Box::pin(execute(self.clone(), place, input, call, outbound).in_current_span());
+        let first = match memory {
+            more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
+            _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
+            _ => FirstSlice::Here,
+        };
+        match self.0.shared.runtime.run(first, execution).await {
+            Ok(ended) => ended,
+            Err(lost) => (Err(lost_call(lost)), Metadata { queued, ..Metadata::default() }),
+        }
+    }
+}
+
+/// Runs one call in a fresh store with its limits set, and returns its output with the metadata of its cost.
+async fn execute(
+    runnable: Runnable,
+    place: Place,
+    input: Input,
+    call: Arc<Invocation>,
+    outbound: Option<OutboundConfig>,
+) -> (Result<Output, CallError>, Metadata) {
+    let parts = &*runnable.0;
+    let limits = call.limits;
+    let _ticking = parts.shared.ticker.run();
+    let deadline = Deadline::after(Instant::now(), limits.deadline);
+    // A component describes itself before anybody has approved it, so it does that without any power.
+    let (mut powers, folders) = match input {
+        Input::Describe => (Arc::new(parts.powers.without_grant()), None),
+        _ => (Arc::clone(&parts.powers), parts.folders.clone()),
+    };
+    if let Some(outbound) = outbound {
+        Arc::make_mut(&mut powers).outbound = outbound;
+    }
+    let state = CallState::new(Arc::clone(&call), powers, deadline).with_folders(folders);
+    let mut store = Store::new(&parts.shared.engine, state);
+    let output = match arm(&mut store, &limits) {
+        Ok(()) => until_deadline(&parts.callable, &mut store, input, &call).await,
+        Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
+    };
+    if matches!(&output, Ok(Output::Contract(Err(failure))) if failure.kind == types::FailureKind::Denied) {
+        store.data().refusals().promote_missing();
+    }
+    let scratch = store.data_mut().take_scratch();
+    let metadata = account(store, &limits, deadline, place.queued);
+    if let Some(scratch) = scratch {
+        scratch.remove().await;
+    }
+    (output, metadata)
+}
+
+/// Sets the limits of a store.
+fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
+    store.limiter(|state| &mut state.memory);
+    store.set_fuel(limits.fuel)?;
+    // The limit on copies out of a guest is never below the largest result that is accepted.
+    store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
+    store.set_max_component_handles(limits.handles);
+    store.set_epoch_deadline(FIRST_SLICE);
+    // It compares clocks and does not count ticks, because ticks come late on a busy machine.
+    store.epoch_deadline_callback(|cx| {
+        if cx.data().deadline.passed() { Err(DeadlinePassed.into()) } else { Ok(UpdateDeadline::Yield(1)) }
+    });
+    Ok(())
+}
+
+/// Runs the guest until it ends, its deadline passes, or the call is cancelled.
+///
+/// The timer is set only after the first slice: a guest that is done by then never needed it, and one that spins
+/// compares clocks itself.
+async fn until_deadline(
+    callable: &Callable,
+    store: &mut Store<CallState>,
+    input: Input,
+    call: &Invocation,
+) -> Result<Output, CallError> {
+    let (deadline, limits, cancelled) = (store.data().deadline, &call.limits, call.cancelled.as_ref());
+    let ended = {
+        let mut guest = std::pin::pin!(drive(callable, store, input, call));
+        match std::future::poll_fn(|cx| std::task::Poll::Ready(guest.as_mut().poll(cx))).await {
+            std::task::Poll::Ready(ended) => Some(ended),
+            std::task::Poll::Pending => {
+                move_over().await;
+                match tokio::time::timeout_at(deadline.at().into(), unless_cancelled(cancelled, guest)).await {
+                    Ok(Some(ended)) => Some(ended),
+                    Ok(None) => return Err(CallError::cancelled()),
+                    Err(_late) => None,
+                }
+            }
+        }
+    };
+    match ended {
+        // A single bulk instruction is not interrupted, so a guest may return after its deadline.
+        Some(_) if deadline.passed() => Err(outcome::deadline(limits)),
+        Some(Ok(output)) => Ok(output),
+        Some(Err((phase, error))) => Err(outcome::from_wasmtime(&error, phase, limits, &store.data().memory)),
+        None => Err(outcome::deadline(limits)),
+    }
+}
+
+/// Instantiates the component and calls the export, including its `post-return` function.
+async fn drive(
+    callable: &Callable,
+    store: &mut Store<CallState>,
+    input: Input,
+    call: &Invocation,
+) -> Result<Output, (Phase, wasmtime::Error)> {
+    let instantiating = |error| (Phase::Instantiate, error);
+    let calling = |error| (Phase::Call, error);
+    match (callable, input) {
+        (Callable::Contract { pre, .. }, Input::Describe) => {
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
+            Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
+        }
+        (Callable::Contract { pre, call: export }, Input::Contract { arguments }) => {
+            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let function =
+                guest.get_typed_func::<(ToolCall<'_>,), (Returned,)>(&mut *store, export).map_err(instantiating)?;
+            let arguments = arguments.to_text();
+            let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
+            let (returned,) = function.call_async(store, (request,)).await.map_err(calling)?;
+            Ok(Output::Contract(returned))
+        }
+        (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
+            let missing = || calling(wasmtime::Error::msg("the component has no such export"));
+            let typed = tools.get(tool).ok_or_else(missing)?;
+            let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
+            let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
+            function.call_async(store, &arguments, &mut results).await.map_err(calling)?;
+            Ok(Output::Typed { tool, results })
+        }
+        _ => Err(calling(wasmtime::Error::msg("the component does not speak this dialect"))),
+    }
+}
+
+/// Returns the metadata of a call. Consumes the store, so that its cleanup is part of the duration.
+fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued: Duration) -> Metadata {
+    let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
+    let state = store.data();
+    let (stdout, stderr) = state.wasi().map(|wasi| wasi.output()).unwrap_or_default();
+    let (refused, exhausted) = state.refused_and_exhausted();
+    let mut metadata = Metadata {
+        sanitized: [state.journal.hidden_chars(), stdout.text.hidden_chars(), stderr.text.hidden_chars()]
+            .into_iter()
+            .sum(),
+        queued,
+        deadline: limits.deadline,
+        fuel_used,
+        peak_memory: state.memory.peak(),
+        log_dropped: state.journal.dropped(),
+        refused,
+        exhausted,
+        stdout,
+        stderr,
+        ..Metadata::default()
+    };
+    let reports = state.wasi().map(|wasi| wasi.egress.reports());
+    drop(store);
+    metadata.requests = reports.map(|reports| reports.take()).unwrap_or_default();
+    metadata.duration = deadline.armed().elapsed();
+    metadata
+}
+
+/// Converts the error of a call whose task did not complete.
+pub(crate) fn lost_call(lost: Lost) -> CallError {
+    match lost {
+        Lost::ShutDown => CallError::new(ErrorKind::Cancelled, "the host shut down while the tool was running"),
+        Lost::Panicked(text) => CallError::new(ErrorKind::Host, format!("the host panicked during the call: {text}")),
+    }
+}
+
+fn to_raw(definition: GuestDefinition) -> RawDefinition {
+    let annotations = definition.annotations;
+    RawDefinition {
+        name: definition.name,
+        title: definition.title,
+        description: definition.description,
+        input_schema: definition.input_schema,
+        output_schema: definition.output_schema,
+        annotations: Annotations {
+            read_only: annotations.read_only,
+            destructive: annotations.destructive,
+            idempotent: annotations.idempotent,
+            open_world: annotations.open_world,
+        },
+    }
+}

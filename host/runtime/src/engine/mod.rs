@@ -1,0 +1,171 @@
+//! The wasmtime engine: its configuration, its epoch, and the threads that run guests and their file operations.
+
+pub(crate) mod deadline;
+pub(crate) mod features;
+pub(crate) mod file_pool;
+pub(crate) mod guest_runtime;
+pub(crate) mod memory;
+
+use std::num::NonZeroUsize;
+
+use wasmparser::WasmFeatures;
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Strategy,
+};
+
+use features::ENABLED;
+
+/// Address space reserved for one linear memory. With guard pages behind it, accesses need no bounds checks.
+const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
+/// Bytes of a memory that are zeroed with `memset` after a call instead of being returned to the kernel.
+const KEEP_RESIDENT_BYTES: usize = 1 << 20;
+/// Stack for guest frames, in bytes; the rest of the fiber's stack is for host functions.
+const MAX_GUEST_STACK_BYTES: usize = 512 << 10;
+/// Stack of one call's fiber, in bytes.
+const FIBER_STACK_BYTES: usize = 2 << 20;
+/// Maximum number of core modules that one component may instantiate. Language runtimes with dynamic linking need
+/// dozens.
+pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
+/// Maximum number of linear memories of one component.
+pub(crate) const MAX_MEMORIES: u32 = 8;
+/// Maximum number of tables of one component.
+pub(crate) const MAX_TABLES: u32 = 16;
+/// Maximum number of elements of one table in the pool.
+const MAX_TABLE_ELEMENTS: usize = 100_000;
+/// Fuel charged for each page that a memory grows by: zeroing a page costs the host about as much as this many
+/// instructions.
+const FUEL_PER_PAGE: u8 = 255;
+
+/// Strategy for allocating instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub enum EngineProfile {
+    /// Pooling where the kernel reports which pages a call touched (`PAGEMAP_SCAN`, Linux 6.7 and later), otherwise
+    /// [`Self::Plain`].
+    #[default]
+    Automatic,
+    /// Slots are allocated once and reused; the pages that a call touched are zeroed before the next one gets the slot.
+    Pooling,
+    /// Memory is mapped for each call and unmapped after it. Works everywhere.
+    Plain,
+    /// Like [`Self::Plain`], with stacks zeroed too. For operators who trust the kernel more than the allocator.
+    Strict,
+}
+
+impl EngineProfile {
+    /// Resolves [`Self::Automatic`] to the profile that is used on this machine.
+    #[must_use]
+    pub fn resolve(self) -> Self {
+        match self {
+            Self::Automatic if PoolingAllocationConfig::is_pagemap_scan_available() => Self::Pooling,
+            Self::Automatic => Self::Plain,
+            chosen => chosen,
+        }
+    }
+}
+
+/// Settings of an engine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EngineSettings {
+    pub(crate) profile: EngineProfile,
+    /// Maximum number of calls that run at once.
+    pub(crate) concurrency: u32,
+    /// Maximum size of a call's memory, in bytes.
+    pub(crate) memory_ceiling: usize,
+}
+
+impl EngineSettings {
+    /// Settings of an engine that compiles and never runs anything. Its code runs in engines of every profile.
+    pub(crate) const fn only_compiling() -> Self {
+        Self { profile: EngineProfile::Plain, concurrency: 1, memory_ceiling: 0 }
+    }
+}
+
+/// Errors of setting up a sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// A setting that must be at least one is zero.
+    #[error("the sandbox needs at least one {0}")]
+    Zero(&'static str),
+    /// wasmtime refuses the settings, for example because the address space is limited.
+    #[error("the WebAssembly engine cannot be set up on this machine")]
+    Engine(#[source] wasmtime::Error),
+    /// The threads for guests cannot be started.
+    #[error("the threads that run guests cannot be started")]
+    Threads(#[source] std::io::Error),
+}
+
+/// Builds an engine. [`EngineProfile::Automatic`] falls back to [`EngineProfile::Plain`] if the pool cannot be
+/// allocated, for instance under a limit on address space.
+///
+/// # Errors
+/// If wasmtime refuses the settings.
+pub(crate) fn build(config: &EngineSettings) -> Result<Engine, SandboxError> {
+    let profile = config.profile.resolve();
+    match Engine::new(&engine_config(config, profile)) {
+        Err(_) if config.profile == EngineProfile::Automatic && profile == EngineProfile::Pooling => {
+            Engine::new(&engine_config(config, EngineProfile::Plain))
+        }
+        engine => engine,
+    }
+    .map_err(SandboxError::Engine)
+}
+
+fn engine_config(config: &EngineSettings, profile: EngineProfile) -> Config {
+    let mut settings = Config::new();
+    settings
+        .strategy(Strategy::Cranelift)
+        .cranelift_opt_level(OptLevel::Speed)
+        .epoch_interruption(true)
+        .consume_fuel(true)
+        .operator_cost(operator_cost())
+        .max_wasm_stack(MAX_GUEST_STACK_BYTES)
+        .async_stack_size(FIBER_STACK_BYTES)
+        .async_stack_zeroing(profile == EngineProfile::Strict)
+        .memory_reservation(MEMORY_RESERVATION_BYTES)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(32))
+        .concurrency_support(false)
+        .shared_memory(false);
+    set_features(&mut settings);
+    if profile == EngineProfile::Pooling {
+        settings.allocation_strategy(InstanceAllocationStrategy::Pooling(pooling_config(config)));
+    }
+    settings
+}
+
+/// Turns everything off, and the features that guests may use on again: code that is off cannot be attacked.
+///
+/// Proposals whose implementation is not compiled in must be off, too: the engine's defaults leave some of them on, and
+/// a component that validates would reach functions that do not exist.
+fn set_features(settings: &mut Config) {
+    settings.wasm_features(WasmFeatures::all(), false).wasm_features(ENABLED, true);
+}
+
+fn operator_cost() -> OperatorCost {
+    let mut cost = OperatorCost::new();
+    cost.variable.memory_grow_per_page = FUEL_PER_PAGE;
+    cost
+}
+
+fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
+    let calls = config.concurrency;
+    let mut pool = PoolingAllocationConfig::new();
+    // Every call may use the maximum of every resource, so that one component can never take another's slots. Unused
+    // slots cost only address space.
+    pool.total_component_instances(calls)
+        .total_core_instances(calls.saturating_mul(MAX_CORE_INSTANCES))
+        .total_memories(calls.saturating_mul(MAX_MEMORIES))
+        .total_tables(calls.saturating_mul(MAX_TABLES))
+        .total_stacks(calls)
+        .max_core_instances_per_component(MAX_CORE_INSTANCES)
+        .max_memories_per_component(MAX_MEMORIES)
+        .max_tables_per_component(MAX_TABLES)
+        .max_tables_per_module(MAX_TABLES)
+        .max_memories_per_module(1)
+        .table_elements(MAX_TABLE_ELEMENTS)
+        .max_memory_size(config.memory_ceiling)
+        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+        .table_keep_resident(KEEP_RESIDENT_BYTES / 16)
+        .async_stack_keep_resident(KEEP_RESIDENT_BYTES / 8)
+        .pagemap_scan(if PoolingAllocationConfig::is_pagemap_scan_available() { Enabled::Yes } else { Enabled::No });
+    pool
+}

@@ -1,0 +1,157 @@
+//! The calling convention of a component: our contract, or plain typed functions.
+
+pub(crate) mod typed;
+
+use fumehood_core::tool::definition::DefinitionLimits;
+use serde::Serialize;
+use wasmparser::{KnownCustom, Parser, Payload};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
+
+use crate::load::error::LoadError;
+use crate::load::imports::{Import, contract_version};
+use crate::wasi::CallState;
+use crate::wasi::bindings::ToolPre;
+use typed::PackageDocs;
+
+pub(crate) use typed::DOCS_SECTION;
+pub use typed::{Skipped, convert_typed};
+
+/// A component's calling convention.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "version", rename_all = "snake_case")]
+pub enum Dialect {
+    /// The contract: the component exports `fumehood:tool/tools` of this version.
+    Contract(String),
+    /// Plain exported functions. Names, schemas and descriptions of the tools come from their types.
+    Typed,
+}
+
+/// A linked component that is ready to be instantiated.
+pub(crate) enum Callable {
+    /// `call` is the index of that export: looking up both functions of the contract by name, and comparing their types,
+    /// takes longer than many calls.
+    Contract {
+        pre: ToolPre<CallState>,
+        call: ComponentExportIndex,
+    },
+    Typed {
+        pre: InstancePre<CallState>,
+        tools: Vec<typed::TypedTool>,
+    },
+}
+
+/// Links a component to the host's interfaces, and finds the tools of one that does not describe itself.
+///
+/// # Errors
+/// If its imports do not fit, or no tools can be made of its exports.
+pub(crate) fn link(
+    linker: &Linker<CallState>,
+    component: &Component,
+    docs: &PackageDocs,
+    dialect: &Dialect,
+    limits: &DefinitionLimits,
+) -> Result<(Callable, Vec<Skipped>), LoadError> {
+    let link_error = |error: wasmtime::Error| LoadError::Link(crate::wasi::guest_output::cut(&format!("{error:#}")));
+    let pre = linker.instantiate_pre(component).map_err(link_error)?;
+    match dialect {
+        Dialect::Contract(version) => {
+            let pre = ToolPre::new(pre).map_err(link_error)?;
+            let tools = component.get_export_index(None, &format!("fumehood:tool/tools@{version}"));
+            let call = tools.and_then(|tools| component.get_export_index(Some(&tools), "call"));
+            let call = call.ok_or_else(|| link_error(wasmtime::Error::msg("it exports no function `call`")))?;
+            Ok((Callable::Contract { pre, call }, Vec::new()))
+        }
+        Dialect::Typed => {
+            let found = typed::discover(component, docs, linker.engine(), limits)
+                .map_err(|error| LoadError::Typed(error.to_string()))?;
+            Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
+        }
+    }
+}
+
+/// Determines the dialect of a component from the names of its exports.
+///
+/// # Errors
+/// If the component was built for a version of the contract that this host does not accept.
+pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
+    let exported = exports.iter().find_map(|name| {
+        name.starts_with("fumehood:tool/tools").then(|| contract_version(name).unwrap_or("none").to_owned())
+    });
+    match exported {
+        Some(version) if is_accepted(&version) => Ok(Dialect::Contract(version)),
+        Some(found) => Err(LoadError::ContractVersion { found }),
+        None => Ok(Dialect::Typed),
+    }
+}
+
+/// Checks that a component was built for an accepted version of the contract, before the linker reports a less helpful
+/// error.
+///
+/// # Errors
+/// If it was built for another version.
+pub(crate) fn check_contract(imports: &[Import]) -> Result<(), LoadError> {
+    let foreign = imports.iter().filter_map(|import| contract_version(&import.name)).find(|found| !is_accepted(found));
+    foreign.map_or(Ok(()), |found| Err(LoadError::ContractVersion { found: found.to_owned() }))
+}
+
+/// Returns whether a version is compatible with 0.1. Messages name these versions as
+/// [`crate::load::error::ACCEPTED_CONTRACT`].
+fn is_accepted(version: &str) -> bool {
+    let patch = version.strip_prefix("0.1.");
+    patch.is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+/// The name of the section that lists the languages and tools that a component was built with (WebAssembly tool
+/// conventions, "Producers Section").
+pub(crate) const PRODUCERS_SECTION: &str = "producers";
+/// Maximum size of a section that is read, in bytes.
+const MAX_PRODUCERS_BYTES: usize = 16 << 10;
+/// Maximum number of fields, and of values of one field. The convention has three fields.
+const MAX_PRODUCERS: usize = 32;
+
+/// Reads the fields of a component's `producers` section with their values. Sections that are malformed or too large
+/// are ignored.
+pub(crate) fn read_producers(bytes: &[u8]) -> Vec<(String, Vec<String>)> {
+    let mut producers = Vec::new();
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload {
+            Ok(Payload::ModuleSection { .. } | Payload::ComponentSection { .. }) => depth += 1,
+            Ok(Payload::End(_)) => depth = depth.saturating_sub(1),
+            Ok(Payload::CustomSection(section)) if depth == 0 && section.data().len() <= MAX_PRODUCERS_BYTES => {
+                if let KnownCustom::Producers(fields) = section.as_known() {
+                    let fields = fields.into_iter().map_while(Result::ok);
+                    producers.extend(fields.filter_map(|field| read_producer(&field)));
+                    producers.truncate(MAX_PRODUCERS);
+                }
+            }
+            Ok(_) => {}
+            Err(_) => return producers,
+        }
+    }
+    producers
+}
+
+fn read_producer(field: &wasmparser::ProducersField<'_>) -> Option<(String, Vec<String>)> {
+    let values = field.values.clone().into_iter().take(MAX_PRODUCERS).map(|value| {
+        let value = value.ok()?;
+        let text = format!("{} {}", value.name, value.version);
+        Some(crate::wasi::guest_output::cut(text.trim()))
+    });
+    Some((crate::wasi::guest_output::cut(field.name), values.collect::<Option<_>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_only_compatible_contract_versions() {
+        for version in ["0.1.0", "0.1.7"] {
+            assert!(is_accepted(version), "{version}");
+        }
+        for version in ["0.2.0", "1.0.0", "0.10.0", "0.1.", "0.1.0-rc1", "none", ""] {
+            assert!(!is_accepted(version), "{version}");
+        }
+    }
+}

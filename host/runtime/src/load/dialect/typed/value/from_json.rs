@@ -1,0 +1,197 @@
+//! Conversion of JSON to a component's values.
+
+use std::str::FromStr;
+
+use fumehood_core::schema::typed::Ty;
+use fumehood_core::schema::typed::schema::{INFINITY, NEGATIVE_INFINITY, NOT_A_NUMBER};
+use serde_json::Value;
+use wasmtime::component::Val;
+
+use super::ValueError;
+
+/// Converts a JSON value to type `ty`. Recurses only as deep as the type does.
+pub(super) fn from_json(value: &Value, ty: &Ty) -> Result<Val, ValueError> {
+    match ty {
+        Ty::List(item) => read_array(value)?
+            .enumerate()
+            .map(|(at, value)| read_item(at, value, item))
+            .collect::<Result<_, _>>()
+            .map(Val::List),
+        Ty::Tuple(items) => read_tuple(value, items),
+        Ty::Record(fields) => read_record(value, fields).map(Val::Record),
+        Ty::Variant(cases) => read_variant(value, cases),
+        Ty::Flags(names) => read_flags(value, names),
+        Ty::Option(inner) => read_option(value, inner),
+        Ty::Result { ok, err } => read_result(value, ok.as_deref(), err.as_deref()),
+        _ => read_scalar(value, ty).ok_or_else(|| ValueError::expected(expected_form(ty))),
+    }
+}
+
+/// Converts an object to the fields of a record. Fields of an option type may be absent.
+pub(in crate::load::dialect::typed) fn read_record(
+    value: &Value,
+    fields: &[(String, Ty)],
+) -> Result<Vec<(String, Val)>, ValueError> {
+    let object = value.as_object().ok_or_else(|| ValueError::expected("an object"))?;
+    let mut found = 0;
+    let mut read = Vec::with_capacity(fields.len());
+    for (name, ty) in fields {
+        let value = match object.get(name) {
+            Some(value) => {
+                found += 1;
+                from_json(value, ty).map_err(|error| error.within(name))?
+            }
+            None if ty.is_option() => Val::Option(None),
+            None => return Err(ValueError::expected(format!("an object with `{name}`"))),
+        };
+        read.push((name.clone(), value));
+    }
+    if found < object.len() {
+        return Err(ValueError::expected("an object without fields that its type does not have"));
+    }
+    Ok(read)
+}
+
+fn read_array(value: &Value) -> Result<std::slice::Iter<'_, Value>, ValueError> {
+    value.as_array().map(|items| items.iter()).ok_or_else(|| ValueError::expected("an array"))
+}
+
+fn read_item(at: usize, value: &Value, ty: &Ty) -> Result<Val, ValueError> {
+    from_json(value, ty).map_err(|error| error.within(at))
+}
+
+fn read_tuple(value: &Value, items: &[Ty]) -> Result<Val, ValueError> {
+    let values = read_array(value)?;
+    if values.len() != items.len() {
+        return Err(ValueError::expected(format!("an array of {} values", items.len())));
+    }
+    let each = values.zip(items).enumerate().map(|(at, (value, ty))| read_item(at, value, ty));
+    each.collect::<Result<_, _>>().map(Val::Tuple)
+}
+
+fn read_variant(value: &Value, cases: &[(String, Option<Ty>)]) -> Result<Val, ValueError> {
+    let wrong = || ValueError::expected("an object with one of the variant's cases as `tag`, and its value as `val`");
+    let object = value.as_object().ok_or_else(wrong)?;
+    let tag = object.get("tag").and_then(Value::as_str).ok_or_else(wrong)?;
+    let (name, ty) = cases.iter().find(|(name, _)| name == tag).ok_or_else(wrong)?;
+    let payload = match (ty, object.get("val"), object.len()) {
+        (None, None, 1) => None,
+        (Some(ty), Some(value), 2) => Some(Box::new(from_json(value, ty).map_err(|error| error.within("val"))?)),
+        _ => return Err(wrong()),
+    };
+    Ok(Val::Variant(name.clone(), payload))
+}
+
+fn read_flags(value: &Value, names: &[String]) -> Result<Val, ValueError> {
+    let wrong = || ValueError::expected("an array of the flags' names, each at most once");
+    let given = read_array(value).map_err(|_| wrong())?;
+    // In the order of their declaration, independent of the order in the array.
+    let set: Vec<_> = names.iter().filter(|name| given.clone().any(|value| value == name.as_str())).cloned().collect();
+    if set.len() == given.len() { Ok(Val::Flags(set)) } else { Err(wrong()) }
+}
+
+fn read_option(value: &Value, inner: &Ty) -> Result<Val, ValueError> {
+    if value.is_null() {
+        return Ok(Val::Option(None));
+    }
+    let some = if inner.is_option() {
+        from_json(only_field(value, "some")?, inner).map_err(|error| error.within("some"))?
+    } else {
+        from_json(value, inner)?
+    };
+    Ok(Val::Option(Some(Box::new(some))))
+}
+
+fn read_result(value: &Value, ok: Option<&Ty>, err: Option<&Ty>) -> Result<Val, ValueError> {
+    let side = |name, ty: Option<&Ty>| {
+        let value = only_field(value, name)?;
+        match ty {
+            Some(ty) => from_json(value, ty).map(|value| Some(Box::new(value))),
+            None if value.is_null() => Ok(None),
+            None => Err(ValueError::expected("null")),
+        }
+        .map_err(|error| error.within(name))
+    };
+    let is_ok = value.as_object().is_some_and(|object| object.contains_key("ok"));
+    Ok(Val::Result(if is_ok { Ok(side("ok", ok)?) } else { Err(side("err", err)?) }))
+}
+
+/// Returns the value of the object's only field, which must have this name.
+fn only_field<'a>(value: &'a Value, name: &str) -> Result<&'a Value, ValueError> {
+    let object = value.as_object().filter(|object| object.len() == 1);
+    object
+        .and_then(|object| object.get(name))
+        .ok_or_else(|| ValueError::expected(format!("an object with `{name}` and nothing else")))
+}
+
+fn read_scalar(value: &Value, ty: &Ty) -> Option<Val> {
+    match ty {
+        Ty::Bool => value.as_bool().map(Val::Bool),
+        Ty::S8 => read_integer(value).map(Val::S8),
+        Ty::U8 => read_integer(value).map(Val::U8),
+        Ty::S16 => read_integer(value).map(Val::S16),
+        Ty::U16 => read_integer(value).map(Val::U16),
+        Ty::S32 => read_integer(value).map(Val::S32),
+        Ty::U32 => read_integer(value).map(Val::U32),
+        Ty::S64 => read_wide_integer(value).map(Val::S64),
+        Ty::U64 => read_wide_integer(value).map(Val::U64),
+        // The bound is checked first, so that rounding never gives an infinite number.
+        Ty::F32 => read_float(value, f32::MAX.into()).map(|number| Val::Float32(number as f32)),
+        Ty::F64 => read_float(value, f64::MAX).map(Val::Float64),
+        Ty::Char => value.as_str().and_then(only_char).map(Val::Char),
+        Ty::String => value.as_str().map(|text| Val::String(text.to_owned())),
+        Ty::Enum(names) => {
+            value.as_str().filter(|name| names.iter().any(|known| known == name)).map(|name| Val::Enum(name.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// Converts a number without a fractional part, in any spelling: 5, 5.0 and 5e0 are the same number to JSON Schema
+/// (Validation 2020-12, section 6.1.1).
+fn read_integer<T: TryFrom<i128>>(value: &Value) -> Option<T> {
+    let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+    let number = exact.or_else(|| {
+        // Exact in the range of all our types; beyond it the conversion saturates, and no type fits.
+        value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
+    })?;
+    T::try_from(number).ok()
+}
+
+/// Like [`read_integer`], but also accepts a string with the number in its canonical decimal spelling.
+fn read_wide_integer<T: TryFrom<i128> + FromStr + ToString>(value: &Value) -> Option<T> {
+    match value {
+        Value::String(text) => text.parse().ok().filter(|number: &T| number.to_string() == *text),
+        _ => read_integer(value),
+    }
+}
+
+fn read_float(value: &Value, max: f64) -> Option<f64> {
+    match value {
+        Value::String(text) => match text.as_str() {
+            NOT_A_NUMBER => Some(f64::NAN),
+            INFINITY => Some(f64::INFINITY),
+            NEGATIVE_INFINITY => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => value.as_f64().filter(|number| number.abs() <= max),
+    }
+}
+
+fn only_char(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+fn expected_form(ty: &Ty) -> String {
+    let text = match ty {
+        Ty::Bool => "true or false",
+        Ty::S64 | Ty::U64 => return format!("a whole number that fits `{ty}`, or the same in decimal as a string"),
+        Ty::F32 | Ty::F64 => return format!("a number that fits `{ty}`, or \"NaN\", \"Infinity\", \"-Infinity\""),
+        Ty::Char => "a string of one character",
+        Ty::String => "a string",
+        Ty::Enum(_) => "one of the enum's names",
+        _ => return format!("a whole number that fits `{ty}`"),
+    };
+    text.to_owned()
+}

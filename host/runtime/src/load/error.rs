@@ -1,0 +1,215 @@
+//! Errors of loading a component.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use fumehood_core::call::limits::display_bytes;
+use fumehood_core::call::result::CallError;
+use fumehood_core::tool::definition::DefinitionError;
+
+use super::imports::Ungranted;
+use crate::engine::guest_runtime::Lost;
+use crate::wasi::FolderError;
+
+/// The versions of the contract that this host accepts, for messages.
+pub const ACCEPTED_CONTRACT: &str = "0.1.x";
+/// Maximum size of a component, in bytes.
+pub const MAX_COMPONENT_BYTES: usize = 256 << 20;
+/// Size in bytes above which a component is compiled only if the caller allows it. Language runtimes, such as those of
+/// Python and JavaScript, are smaller.
+pub const SLOW_COMPILE_BYTES: usize = 32 << 20;
+
+/// Errors of loading a component.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The component has no bytes.
+    #[error("the component is empty (0 bytes)")]
+    Empty,
+    /// The component has this many bytes, more than [`MAX_COMPONENT_BYTES`].
+    #[error("the component has {}; at most {} are accepted", display_bytes(*.0), display_bytes(MAX_COMPONENT_BYTES as u64))]
+    TooLarge(u64),
+    /// The component has this many bytes, more than [`SLOW_COMPILE_BYTES`], and
+    /// [`LoadOptions::allow_slow_compile`](crate::LoadOptions::allow_slow_compile) is not set.
+    #[error(
+        "the component has {}; compiling more than {} takes many seconds and is done only when it is allowed \
+         (`allow_slow_compile`; on the command line, `--allow-slow-compile`)", display_bytes(*.0 as u64), display_bytes(SLOW_COMPILE_BYTES as u64)
+    )]
+    SlowCompile(usize),
+    /// The component has too much of something that is expensive to compile.
+    #[error(
+        "the component would cost too much to compile: {found} {what}, where at most {limit} are accepted. If it is to be \
+         trusted, allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
+    )]
+    TooComplex {
+        /// The kind of item.
+        what: &'static str,
+        /// The number of items that were found before the rest was left unread.
+        found: u64,
+        /// The number of items that are accepted.
+        limit: u64,
+    },
+    /// Compiling was stopped because it reached a limit.
+    #[error(
+        "compiling the component was stopped: {limit} is limited to {allowed} for one of its size. If it is to be trusted, \
+         allow it more (`allow_slow_compile`; on the command line, `--allow-slow-compile`)"
+    )]
+    CompileStopped {
+        /// The limit that was used up.
+        limit: CompileLimit,
+        /// The allowed amount, formatted.
+        allowed: String,
+    },
+    /// The compiler program cannot be started.
+    #[error("the compiler {} cannot be started; name the program that compiles, or compile in this process", .program.display())]
+    NoCompiler {
+        /// The path of the program.
+        program: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// The compiler process failed for another reason than a limit.
+    #[error("the compiler process failed: {0}")]
+    Compiler(String),
+    /// WebAssembly in the text format.
+    #[error("this is WebAssembly text, not a component; build a binary first, for example with `wasm-tools parse`")]
+    Text,
+    /// Bytes that are not WebAssembly.
+    #[error("this is not WebAssembly: a component begins with `\\0asm`")]
+    NotWasm,
+    /// A core module.
+    #[error(
+        "this is a core WebAssembly module, not a component; in Rust, build a library with `crate-type = [\"cdylib\"]` for \
+         `--target wasm32-wasip2`, or turn a module for `wasm32-unknown-unknown` into a component with `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// An archive of object files, such as a Rust library.
+    #[error(
+        "this is a library for the compiler (`.rlib` or `.a`), not a component; add `crate-type = [\"cdylib\"]` under `[lib]` in \
+         Cargo.toml, and build for `--target wasm32-wasip2`: the component is the `.wasm` file"
+    )]
+    Archive,
+    /// A native program or library.
+    #[error(
+        "this is a program or library for this machine, not a component; build it for WebAssembly: in Rust, with \
+         `--target wasm32-wasip2`"
+    )]
+    Native,
+    /// Precompiled machine code.
+    #[error(
+        "this is precompiled machine code, which is never accepted because it would run unchecked; give the component \
+         that it was made from"
+    )]
+    Precompiled,
+    /// An unknown version or layer of the binary format.
+    #[error("this WebAssembly has an unknown version or layer ({0:02x?}); a component has [0d, 00, 01, 00]")]
+    Version([u8; 4]),
+    /// The engine refuses the component.
+    #[error("the component is malformed or uses what this host does not support: {0}")]
+    Malformed(String),
+    /// The component uses a WebAssembly proposal that is off.
+    #[error(
+        "the component uses the WebAssembly proposal \"{proposal}\" (at byte {offset}), which this host turns off; build it for \
+         `wasm32-wasip2` without that proposal"
+    )]
+    Proposal {
+        /// The proposal's name.
+        proposal: &'static str,
+        /// The position of its first use, in bytes from the start of the component.
+        offset: usize,
+    },
+    /// The component was built for another version of the contract.
+    #[error(
+        "the component was built for version {found} of the contract `fumehood:tool`; this host accepts \
+         {ACCEPTED_CONTRACT}. Rebuild it with a matching `fumehood-guest`"
+    )]
+    ContractVersion {
+        /// The version that the component names.
+        found: String,
+    },
+    /// The component imports what this host does not provide.
+    #[error("the component imports what this host does not provide: {}", .0.join(", "))]
+    UnknownImport(Vec<String>),
+    /// The component imports powers that are not granted, and
+    /// [`LoadOptions::strict_imports`](crate::LoadOptions::strict_imports) is set.
+    #[error(
+        "the component imports powers that are not granted, which `strict_imports` refuses:{}",
+        .0.iter().map(|import| format!("\n{import}")).collect::<String>()
+    )]
+    Ungranted(Vec<Ungranted>),
+    /// The component's imports do not fit the interfaces that the host links.
+    #[error("the component does not fit this host's interfaces: {0}")]
+    Link(String),
+    /// The component failed to describe its tools.
+    #[error("the component could not describe its tools: {0}")]
+    Describe(CallError),
+    /// A definition of a tool is not accepted.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// The component's exports cannot be called as tools.
+    #[error("{0}")]
+    Typed(String),
+    /// [`LoadOptions::docs`](crate::LoadOptions::docs) is set for a component that describes its tools itself.
+    #[error(
+        "the component describes its tools itself, so that documentation from WIT has no effect; leave that out (`wit` in the \
+         configuration)"
+    )]
+    DescribesItself,
+    /// A granted folder cannot be opened.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The grant allows requests to `https` addresses, and this build has no TLS.
+    #[error(
+        "the grant allows requests to `https` addresses, and this build of the host has no TLS; build it with the feature `tls`, or \
+         grant `http` addresses only"
+    )]
+    NoTls,
+    /// [`Isolation::Process`](crate::Isolation::Process) was requested, and no program for workers is set.
+    #[error(
+        "the component is to run in a worker process, and no program for workers is set; set one (`Workers`), or run it in this process"
+    )]
+    NoWorkers,
+    /// The jail of the worker is incomplete, and [`Workers::require_jail`](crate::Workers::require_jail) is set, or it
+    /// cannot be put in force.
+    #[error("the component cannot be isolated here: {0}")]
+    Jail(String),
+    /// The worker process could not be started, or failed.
+    #[error("the worker process of the component failed: {0}")]
+    Worker(String),
+    /// The host is shutting down, or failed.
+    #[error("the host could not load the component: {0}")]
+    Host(String),
+}
+
+/// A limit that compiling a component can exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompileLimit {
+    /// Wall-clock time.
+    Time,
+    /// CPU time over all threads.
+    Cpu,
+    /// Memory of the compiler.
+    Memory,
+    /// Size of the compiled code.
+    Output,
+}
+
+impl fmt::Display for CompileLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Time => "the time on the clock",
+            Self::Cpu => "the CPU time",
+            Self::Memory => "the memory of the compiler",
+            Self::Output => "the compiled code",
+        })
+    }
+}
+
+impl From<Lost> for LoadError {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Panicked(text) => Self::Host(format!("it panicked with `{text}`")),
+            Lost::ShutDown => Self::Host("it is shutting down".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The stages of loading a component: its surface, its imports, compiling, the cache of compiled code, and its calling
+//! convention. `sandbox/load.rs` runs them in order.
+
+pub(crate) mod cache;
+pub(crate) mod compile;
+pub(crate) mod dialect;
+mod embed_docs;
+pub(crate) mod error;
+pub(crate) mod imports;
+pub(crate) mod surface;
+
+use std::sync::Arc;
+
+use fumehood_core::call::limits::Limits;
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::tool::definition::DefinitionLimits;
+use fumehood_core::tool::name::Namespace;
+
+pub use embed_docs::embed_docs;
+
+/// Options for loading one component.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// Limits of the call that asks the component for its tools.
+    pub limits: Limits,
+    /// Limits on the component's definitions of its tools.
+    pub definitions: DefinitionLimits,
+    /// The name of the component in its host. Its keys and values are stored under this name; without one it has no
+    /// store.
+    pub name: Option<Namespace>,
+    /// The powers that calls of its tools have.
+    pub grant: Grant,
+    /// True if a component that imports a power which is not granted is refused, even if it never uses it.
+    pub strict_imports: bool,
+    /// True if a component that takes long to compile is compiled nevertheless.
+    pub allow_slow_compile: bool,
+    /// The content of a `package-docs` section that documents the functions and types of a component, in place of the
+    /// component's own section. A component that describes its tools itself is refused with
+    /// [`LoadError::DescribesItself`](crate::LoadError::DescribesItself).
+    pub docs: Option<Arc<[u8]>>,
+    /// The process that runs its calls. [`Isolation::Process`] needs [`crate::SandboxConfig::workers`].
+    pub isolation: Isolation,
+}
+
+/// The process that runs the calls of a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Threads of this process. The engine is the only layer of isolation.
+    #[default]
+    InProcess,
+    /// A worker process of its own, without files, network or privileges except those that the component was granted.
+    /// [`Workers`](crate::Workers) names its program.
+    Process,
+}

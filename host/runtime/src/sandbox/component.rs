@@ -1,0 +1,227 @@
+//! A loaded component and its tools.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood_core::call::CallContext;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
+use fumehood_core::digest::Digest;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::tool::definition::ToolDefinition;
+use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
+
+use crate::call::outcome::{self, Execution};
+use crate::call::run::{Arguments, Runnable};
+use crate::call::shared::Shared;
+use crate::engine::guest_runtime::Elapsed;
+use crate::isolation::Worker;
+use crate::jail::JailReport;
+use crate::load::cache::CacheReport;
+use crate::load::dialect::{Dialect, Skipped};
+use crate::load::imports::Import;
+use crate::wasi::Invocation;
+
+/// The duration of loading a component, and its use of the code cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadReport {
+    /// The use of the code cache.
+    pub cache: CacheReport,
+    /// The time from the first byte to the last check.
+    pub time: Duration,
+}
+
+/// A loaded component and the definitions of its tools. Cheap to clone.
+///
+/// It runs only calls that have passed the gate of their tool, which is the [`ValidatedCall`]'s.
+#[derive(Clone)]
+pub struct Component(Arc<ComponentParts>);
+
+pub(crate) struct ComponentParts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) backend: Backend,
+    /// Removes the tool's secrets from its output, if it has any.
+    pub(crate) redactor: Option<Arc<Redactor>>,
+    pub(crate) digest: Digest,
+    pub(crate) size: usize,
+    pub(crate) dialect: Dialect,
+    pub(crate) definitions: Vec<ToolDefinition>,
+    pub(crate) imports: Vec<Import>,
+    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) producers: Vec<(String, Vec<String>)>,
+    pub(crate) report: LoadReport,
+}
+
+/// The process that runs the calls of a component.
+pub(crate) enum Backend {
+    InProcess(Runnable),
+    Process(Worker),
+}
+
+impl Component {
+    pub(crate) fn new(parts: ComponentParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// Returns the SHA-256 digest of its bytes, which identifies it.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.0.digest
+    }
+
+    /// Returns its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// Returns the calling convention of its tools.
+    #[must_use]
+    pub fn dialect(&self) -> &Dialect {
+        &self.0.dialect
+    }
+
+    /// Returns the definitions of its tools. [`Component::call`] takes an index into this list.
+    #[must_use]
+    pub fn definitions(&self) -> &[ToolDefinition] {
+        &self.0.definitions
+    }
+
+    /// Returns everything that it imports.
+    #[must_use]
+    pub fn imports(&self) -> &[Import] {
+        &self.0.imports
+    }
+
+    /// Returns the exports that are not tools, each with the reason.
+    #[must_use]
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.0.skipped
+    }
+
+    /// Returns the fields of its `producers` section with their values: the languages and tools that it was built with,
+    /// as it states them.
+    #[must_use]
+    pub fn producers(&self) -> &[(String, Vec<String>)] {
+        &self.0.producers
+    }
+
+    /// Returns the duration of loading it, and its use of the code cache.
+    #[must_use]
+    pub fn report(&self) -> &LoadReport {
+        &self.0.report
+    }
+
+    /// Returns whether its calls run in a worker process.
+    #[must_use]
+    pub fn is_isolated(&self) -> bool {
+        matches!(self.0.backend, Backend::Process(_))
+    }
+
+    /// Returns the restrictions of its worker process; `None` if its calls run in this process.
+    #[must_use]
+    pub fn jail(&self) -> Option<JailReport> {
+        match &self.0.backend {
+            Backend::InProcess(_) => None,
+            Backend::Process(worker) => Some(worker.jail()),
+        }
+    }
+
+    /// Returns the id of its worker process; `None` if there is none, or it has died and was not restarted yet.
+    #[must_use]
+    pub fn worker_id(&self) -> Option<u32> {
+        match &self.0.backend {
+            Backend::InProcess(_) => None,
+            Backend::Process(worker) => worker.process_id(),
+        }
+    }
+
+    /// Runs a call of the tool at `index` of [`Component::definitions`] in a fresh instance: waits for a place, runs the
+    /// guest in this process or in its worker, and settles the outcome. Dropping the future stops the guest.
+    ///
+    /// `limits` must have passed [`Limits::check`]; those of the context are not used.
+    pub async fn call(&self, index: usize, call: ValidatedCall, limits: Limits, context: CallContext) -> Execution {
+        let tool = Arc::clone(call.tool());
+        let invocation = Arc::new(Invocation::new(tool.definition().name.as_str(), limits, context));
+        let mut execution = match &self.0.backend {
+            Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
+                Ok(place) => runnable.call(place, index, Arguments::Validated(call), invocation, None).await,
+                Err(refused) => refused,
+            },
+            Backend::Process(worker) => match worker.admit(&invocation).await {
+                Ok(place) => worker.call(place, index, call.to_text().into_owned(), &invocation).await,
+                Err(refused) => refused,
+            },
+        };
+        self.settle(&mut execution, &limits);
+        self.check_result(&tool, &mut execution, &limits).await;
+        execution
+    }
+
+    /// Applies the limit on results, explains failures, redacts secrets, and measures what is left.
+    fn settle(&self, execution: &mut Execution, limits: &Limits) {
+        let Execution { outcome, metadata } = execution;
+        if let Ok(parts) = outcome {
+            let bytes = parts.iter().map(Content::bytes).sum::<usize>();
+            if bytes > limits.output {
+                *outcome = Err(outcome::output_too_large(Some(bytes), limits));
+            }
+        }
+        if let Err(error) = outcome {
+            outcome::explain(error, metadata);
+            if self.0.dialect == Dialect::Typed {
+                outcome::hint_at_exceptions(error, metadata);
+            }
+        }
+        if let Some(redactor) = &self.0.redactor {
+            match outcome {
+                Ok(parts) => parts.iter_mut().for_each(|part| redactor.redact_content(part)),
+                Err(error) => redactor.redact_error(error),
+            }
+            redactor.redact_metadata(metadata);
+        }
+        if let Ok(parts) = outcome {
+            metadata.bytes = parts.iter().map(Content::bytes).sum();
+            metadata.mime = mime(parts);
+            metadata.sanitized += parts.iter().map(Content::hidden_chars).sum::<u64>();
+        }
+    }
+
+    /// Checks the result against the tool's output schema, on another thread if that may take long. There it counts
+    /// towards the deadline.
+    async fn check_result(&self, tool: &Arc<Tool>, execution: &mut Execution, limits: &Limits) {
+        let Execution { outcome, metadata } = execution;
+        let Ok(parts) = outcome else { return };
+        if tool.result_steps(parts) <= MAX_INLINE_STEPS {
+            if let Err(error) = tool.check_result(parts) {
+                *outcome = Err(error);
+            }
+            return;
+        }
+        let parts = std::mem::take(parts);
+        let (tool, started) = (Arc::clone(tool), Instant::now());
+        let left = limits.deadline.saturating_sub(metadata.duration);
+        let check = move || tool.check_result(&parts).map(|()| parts);
+        let checked = self.0.shared.runtime.block_within(left, check).await;
+        metadata.duration += started.elapsed();
+        *outcome = match checked {
+            Ok(Ok(checked)) => checked,
+            Ok(Err(_lost)) => Err(CallError::new(
+                ErrorKind::Host,
+                "the host stopped in the middle of a check: it is shutting down, or it panicked",
+            )),
+            Err(Elapsed) => Err(outcome::unchecked_at_deadline()),
+        };
+    }
+}
+
+fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
+    match parts {
+        [] => None,
+        [only] => Some(only.mime()),
+        _ => Some(Cow::Borrowed("multipart/mixed")),
+    }
+}

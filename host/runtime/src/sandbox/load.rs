@@ -1,0 +1,230 @@
+//! Loading a component: from its bytes to callable tools.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fumehood_core::call::limits::Limits;
+use fumehood_core::digest::Digest;
+use fumehood_core::policy::permission::Grant;
+use fumehood_core::policy::permission::http::HttpGrant;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::tool::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
+
+use super::component::{Backend, Component, ComponentParts, LoadReport};
+use crate::call::run::Runnable;
+use crate::call::shared::Shared;
+use crate::engine::file_pool::{Gone, OPEN_TIMEOUT};
+use crate::engine::guest_runtime::Elapsed;
+use crate::isolation::{self, CompiledComponent};
+use crate::load::cache::{AuthenticCode, CacheReport};
+use crate::load::compile::{self, CompileJob, Start};
+use crate::load::dialect::typed::PackageDocs;
+use crate::load::dialect::{self, Dialect};
+use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
+use crate::load::surface::Surface;
+use crate::load::{Isolation, LoadOptions};
+use crate::wasi::http::OutboundConfig;
+use crate::wasi::{ComponentStore, FolderError, OpenFolders, Powers, open_all};
+
+/// A component whose bytes were inspected, and its compiled code.
+struct Compiled {
+    digest: Digest,
+    surface: Surface,
+    dialect: Dialect,
+    code: Code,
+    report: CacheReport,
+}
+
+/// Compiled code.
+enum Code {
+    /// Mapped into this process.
+    Component(wasmtime::component::Component),
+    /// A file for a worker process.
+    File(AuthenticCode),
+}
+
+/// Loads a component and makes its tools callable. See [`crate::Sandbox::load`].
+pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
+    let started = Instant::now();
+    let size = bytes.len();
+    if size > MAX_COMPONENT_BYTES {
+        return Err(LoadError::TooLarge(size as u64));
+    }
+    if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
+        return Err(LoadError::NoTls);
+    }
+    let bytes = Arc::new(bytes);
+    let compiled = compile(shared, &bytes, &options).await?;
+    let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
+    let redactor = redactor.map(Arc::new);
+    let (dialect, imports) = (compiled.dialect, crate::load::imports::list(&compiled.surface.imports));
+    let (backend, definitions, skipped) = match compiled.code {
+        Code::Component(component) => {
+            let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
+            let docs = options.docs.clone();
+            let linking = move |shared: &Shared, bytes: &[u8]| {
+                let docs = PackageDocs::from_section_or_component(docs.as_deref(), bytes);
+                dialect::link(&shared.linker, &linking, &docs, &on_dialect, &caps)
+            };
+            let (callable, skipped) = run_blocking(shared, &bytes, linking).await?;
+            let folders = open_folders(shared, &options.grant).await?;
+            let powers = build_powers(shared, &options, redactor.clone());
+            let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
+            let definitions = describe(&runnable, options.limits, &options.definitions).await?;
+            (Backend::InProcess(runnable), definitions, skipped)
+        }
+        Code::File(code) => {
+            let workers = shared.workers.as_ref().ok_or(LoadError::NoWorkers)?;
+            let compiled = CompiledComponent {
+                bytes: Arc::clone(&bytes),
+                code,
+                dialect: dialect.clone(),
+                redactor: redactor.clone(),
+            };
+            let (worker, definitions, skipped) = isolation::load(shared, workers, compiled, &options).await?;
+            (Backend::Process(worker), definitions, skipped)
+        }
+    };
+    check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
+    Ok(Component::new(ComponentParts {
+        shared: Arc::clone(shared),
+        backend,
+        redactor,
+        digest: compiled.digest,
+        size,
+        dialect,
+        definitions,
+        imports,
+        skipped,
+        producers: dialect::read_producers(&bytes),
+        report: LoadReport { cache: compiled.report, time: started.elapsed() },
+    }))
+}
+
+/// Returns the powers of a component that runs in this process.
+fn build_powers(shared: &Shared, options: &LoadOptions, redactor: Option<Arc<Redactor>>) -> Powers {
+    let grant = Arc::new(options.grant.clone());
+    let secret_names = grant.secrets().iter().map(|secret| secret.name().to_owned()).collect();
+    let store = Arc::new(ComponentStore::new(&shared.key_value, options.name.clone()));
+    Powers {
+        grant,
+        secret_names,
+        store,
+        outbound: OutboundConfig::Network { network: shared.network.clone(), redactor },
+    }
+}
+
+/// Opens the granted folders, on the threads for file operations: the file system of a folder may not answer.
+async fn open_folders(shared: &Arc<Shared>, grant: &Grant) -> Result<Option<Arc<OpenFolders>>, FolderError> {
+    if grant.folders().is_empty() && grant.scratch().is_none() {
+        return Ok(None);
+    }
+    let (on_thread, grant) = (Arc::clone(shared), grant.clone());
+    let opening = shared.files.run(move || {
+        let own = (on_thread.own_folders.as_slice(), &on_thread.protected);
+        open_all(&grant, own, &on_thread.scratch_root, &on_thread.files)
+    });
+    let opened = shared
+        .runtime
+        .within(OPEN_TIMEOUT, opening)
+        .await
+        .map_err(|Elapsed| FolderError::Slow(OPEN_TIMEOUT.as_secs()))?;
+    opened.map_err(|Gone| FolderError::Gone)?
+}
+
+/// Inspects a component and compiles it unless its code is cached. Blocking work runs on other threads, and compiling
+/// may run in another process.
+async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptions) -> Result<Compiled, LoadError> {
+    let looking = options.clone();
+    let (digest, surface, dialect, start) =
+        run_blocking(shared, bytes, move |shared, bytes| inspect(shared, bytes, &looking)).await?;
+    let code = match &start {
+        Start::Cached(_) | Start::CachedCode(_) => None,
+        Start::Compile { .. } => {
+            let factor = if options.allow_slow_compile { compile::SLOW_FACTOR } else { 1 };
+            let job = CompileJob { engine: &shared.engine, bytes: Arc::clone(bytes), factor };
+            shared.compile_service.compile(&shared.runtime, job).await?
+        }
+    };
+    let isolation = options.isolation;
+    let (code, report) = run_blocking(shared, bytes, move |shared, bytes| {
+        let (engine, cache) = (&shared.engine, shared.cache.as_ref());
+        Ok(match (start, code) {
+            (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
+            (Start::CachedCode(code), _) => (Code::File(code), CacheReport::Hit),
+            (Start::Compile { damage }, code) if isolation == Isolation::Process => {
+                let (code, report) = compile::prepare_for_worker(engine, cache, &digest, bytes, code, damage)?;
+                (Code::File(code), report)
+            }
+            (Start::Compile { damage }, Some(code)) => {
+                let (component, report) = compile::load_from_child(engine, cache, &digest, &code, damage)?;
+                (Code::Component(component), report)
+            }
+            (Start::Compile { damage }, None) => {
+                let (component, report) = compile::compile_in_process(engine, cache, &digest, bytes, damage)?;
+                (Code::Component(component), report)
+            }
+        })
+    })
+    .await?;
+    Ok(Compiled { digest, surface, dialect, code, report })
+}
+
+/// Checks a component as far as possible before it is compiled, and looks its code up in the cache.
+fn inspect(
+    shared: &Shared,
+    bytes: &[u8],
+    options: &LoadOptions,
+) -> Result<(Digest, Surface, Dialect, Start), LoadError> {
+    compile::recognise(bytes)?;
+    let digest = Digest::of(bytes);
+    let (cache, limits) = (shared.cache.as_ref(), &shared.compile_limits);
+    let (allow_slow, isolation) = (options.allow_slow_compile, options.isolation);
+    let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
+    let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
+    let imports = crate::load::imports::list(&surface.imports);
+    dialect::check_contract(&imports)?;
+    let unknown: Vec<_> =
+        imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();
+    if !unknown.is_empty() {
+        return Err(LoadError::UnknownImport(unknown));
+    }
+    if options.strict_imports {
+        let ungranted = crate::load::imports::find_ungranted(&imports, &options.grant);
+        if !ungranted.is_empty() {
+            return Err(LoadError::Ungranted(ungranted));
+        }
+    }
+    let dialect = dialect::detect(&surface.exports)?;
+    if options.docs.is_some() && dialect != Dialect::Typed {
+        return Err(LoadError::DescribesItself);
+    }
+    Ok((digest, surface, dialect, start))
+}
+
+/// Runs work on a component's bytes on a thread for blocking work.
+async fn run_blocking<R: Send + 'static>(
+    shared: &Arc<Shared>,
+    bytes: &Arc<Vec<u8>>,
+    work: impl FnOnce(&Shared, &[u8]) -> Result<R, LoadError> + Send + 'static,
+) -> Result<R, LoadError> {
+    let (shared_there, bytes) = (Arc::clone(shared), Arc::clone(bytes));
+    shared.runtime.block(move || work(&shared_there, &bytes)).await?
+}
+
+/// Returns the definitions of a component's tools: from its `describe` function, within the limits of a call, or from
+/// the types of its functions if it is not of the contract.
+async fn describe(
+    runnable: &Runnable,
+    limits: Limits,
+    caps: &DefinitionLimits,
+) -> Result<Vec<ToolDefinition>, LoadError> {
+    if let Some(typed) = runnable.typed() {
+        return Ok(typed.iter().map(|tool| tool.definition.clone()).collect());
+    }
+    let raw = runnable.describe(limits).await.map_err(LoadError::Describe)?;
+    if raw.len() > caps.tools {
+        return Err(DefinitionError::TooManyTools { found: raw.len(), limit: caps.tools }.into());
+    }
+    raw.into_iter().map(|raw| raw.parse(caps).map_err(LoadError::from)).collect()
+}

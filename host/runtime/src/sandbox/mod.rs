@@ -1,0 +1,97 @@
+//! The public interface of the sandbox.
+
+mod component;
+mod load;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fumehood_core::policy::permission::files::FileRole;
+use wasmtime::Engine;
+
+use crate::call::shared::Shared;
+use crate::config::SandboxConfig;
+use crate::engine::SandboxError;
+use crate::load::LoadOptions;
+use crate::load::error::LoadError;
+
+pub use component::{Component, LoadReport};
+
+/// An engine with the threads that run guests: compiles components and runs their calls.
+///
+/// Cheap to clone; all clones share the same sandbox.
+#[derive(Clone)]
+pub struct Sandbox {
+    shared: Arc<Shared>,
+}
+
+impl Sandbox {
+    /// Sets up the engine, the thread that advances its epoch, and the threads for guests.
+    ///
+    /// # Errors
+    /// If a setting is zero, or the system refuses the address space or the threads.
+    pub fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
+        Ok(Self { shared: Arc::new(Shared::new(config)?) })
+    }
+
+    /// Protects a file of the host from all tools, including those that are already loaded. Reads the file system.
+    pub fn protect(&self, file: &Path, role: FileRole) {
+        self.shared.protected.add(file, role);
+    }
+
+    /// Loads a component and makes its tools callable.
+    ///
+    /// Takes its compiled code from the cache or compiles it, then has it describe its tools. Guest code runs at most
+    /// once, for that description, and within `options.limits`.
+    ///
+    /// # Errors
+    /// See [`LoadError`]: problems of the bytes, of their imports, or of the definitions.
+    pub async fn load(&self, bytes: Vec<u8>, options: LoadOptions) -> Result<Component, LoadError> {
+        load::load(&self.shared, bytes, options).await
+    }
+
+    /// Returns the engine, for benches that measure against wasmtime itself.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    /// Runs work that takes long, such as compiling a schema, on a thread for blocking work. Returns `None` if the
+    /// sandbox is shut down or the work panicked.
+    pub async fn off_thread<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+        self.shared.runtime.block(work).await.ok()
+    }
+
+    /// Returns the maximum memory limit of a call, in bytes.
+    #[must_use]
+    pub fn memory_ceiling(&self) -> usize {
+        self.shared.memory_ceiling
+    }
+
+    /// Returns the number of calls that are running guest code.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.shared.ticker.running() + self.shared.isolated.load(Ordering::Relaxed)
+    }
+
+    /// Refuses new and queued calls, waits at most `grace` for the running ones, and ends the rest.
+    ///
+    /// A call that is ended this way fails with the kind `cancelled`. This returns within `grace` and a few
+    /// milliseconds, even if guests do not stop.
+    pub async fn shutdown(&self, grace: Duration) {
+        const POLL: Duration = Duration::from_millis(2);
+        self.shared.admission.close();
+        let until = Instant::now() + grace;
+        while self.running() > 0 && Instant::now() < until {
+            if self.shared.runtime.sleep(POLL).await.is_err() {
+                return;
+            }
+        }
+        self.shared.runtime.shutdown();
+        self.shared.scratch_root.close();
+        self.shared.files.shutdown();
+    }
+}

@@ -1,0 +1,169 @@
+//! The open files of one call, and the limits on their number.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wasmtime_wasi::filesystem::WasiFilesystemCtx;
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+
+use super::attempt::Attempt;
+use super::folder::{OpenFolder, OpenFolders};
+use super::resolve::Base;
+use super::scratch::Scratch;
+use crate::engine::file_pool::{FilePool, OpenSlot};
+use crate::wasi::HostFailure;
+use crate::wasi::refusals::Refusals;
+
+/// Maximum number of files, folders and listings that one call holds open at once.
+pub(super) const MAX_OPEN: usize = 64;
+/// Maximum number of file streams that one call holds at once: each may buffer a part of a file in the host.
+const MAX_STREAMS: usize = 64;
+/// Maximum number of names that one call lists.
+pub(super) const MAX_LISTED_NAMES: u64 = 100_000;
+
+/// The files of one call, created when its guest first uses them.
+pub(crate) struct CallFiles {
+    /// Open files and folders by the number of their handle.
+    open: HashMap<u32, OpenFile>,
+    /// The number of open ones: handles, and streams that have outlived theirs.
+    count: Arc<AtomicUsize>,
+    streams: Arc<AtomicUsize>,
+    pub(super) listed: u64,
+    pub(super) refusals: Refusals,
+    pub(super) granted: Arc<OpenFolders>,
+    /// An empty context, needed only to call wasmtime's own functions.
+    pub(super) wasi: WasiFilesystemCtx,
+    scratch: Option<Scratch>,
+}
+
+/// One open file or folder.
+#[derive(Clone)]
+pub(super) struct OpenFile {
+    pub(super) file: Arc<File>,
+    pub(super) is_dir: bool,
+    /// The path as the guest sees it.
+    pub(super) path: Arc<str>,
+    pub(super) folder: Arc<OpenFolder>,
+    /// `None` for the granted folders themselves, which are open in any case. Dropped after the file.
+    pub(super) slot: Option<Arc<Slot>>,
+}
+
+impl OpenFile {
+    /// Returns the open folder as one that paths are resolved beneath.
+    pub(super) fn base(&self) -> Base<'_> {
+        Base { folder: &self.file, resolver: self.folder.resolver }
+    }
+}
+
+/// A permit to hold something open, released on drop.
+pub(super) struct Slot {
+    count: Arc<AtomicUsize>,
+    /// The folder whose account counts the open file.
+    folder: Option<Arc<OpenFolder>>,
+    _shared_slot: OpenSlot,
+}
+
+impl CallFiles {
+    pub(crate) fn new(granted: &Arc<OpenFolders>, refusals: &Refusals) -> Self {
+        Self {
+            open: HashMap::new(),
+            count: Arc::default(),
+            streams: Arc::default(),
+            listed: 0,
+            refusals: refusals.clone(),
+            granted: Arc::clone(granted),
+            wasi: WasiFilesystemCtx::default(),
+            scratch: None,
+        }
+    }
+
+    pub(super) fn pool(&self) -> &FilePool {
+        &self.granted.pool
+    }
+
+    /// Returns the granted folders and the scratch space, which is created on first use.
+    pub(super) fn folders(&mut self) -> Result<Vec<Arc<OpenFolder>>, HostFailure> {
+        let mut folders = self.granted.folders.clone();
+        if let Some(quota) = self.granted.scratch {
+            if self.scratch.is_none() {
+                self.scratch = Some(Scratch::create(quota, &self.granted.scratch_root, &self.granted.pool)?);
+            }
+            folders.extend(self.scratch.as_ref().map(|scratch| Arc::clone(scratch.folder())));
+        }
+        Ok(folders)
+    }
+
+    /// Takes the scratch space, so that the caller can remove it.
+    pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
+        self.scratch.take()
+    }
+
+    pub(super) fn insert(&mut self, handle: u32, open: OpenFile) {
+        self.open.insert(handle, open);
+    }
+
+    pub(super) fn remove(&mut self, handle: u32) {
+        self.open.remove(&handle);
+    }
+
+    pub(super) fn get(&self, handle: u32) -> FsResult<&OpenFile> {
+        self.open.get(&handle).ok_or_else(|| ErrorCode::BadDescriptor.into())
+    }
+
+    /// Acquires a permit to open a file or folder.
+    pub(super) fn acquire_slot(&self, folder: &Arc<OpenFolder>, attempt: &Attempt) -> FsResult<Slot> {
+        let shared_slot = self.pool().open_slot().ok_or(ErrorCode::Busy)?;
+        // Only this call changes the count, and it runs one host function at a time.
+        if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
+            return Err(
+                attempt.exhausted_error(format!("it may hold {MAX_OPEN} files and folders open at once and no more"))
+            );
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if let Some(ledger) = &folder.ledger {
+            ledger.add_open();
+        }
+        Ok(Slot { count: Arc::clone(&self.count), folder: Some(Arc::clone(folder)), _shared_slot: shared_slot })
+    }
+}
+
+/// A permit to hold a stream, released on drop.
+pub(super) struct StreamSlot(Arc<AtomicUsize>);
+
+impl CallFiles {
+    /// Acquires a permit to hold one more stream.
+    pub(super) fn acquire_stream_slot(&self, attempt: &Attempt) -> FsResult<StreamSlot> {
+        if self.streams.load(Ordering::Relaxed) >= MAX_STREAMS {
+            return Err(
+                attempt.exhausted_error(format!("it may hold {MAX_STREAMS} streams of files at once and no more"))
+            );
+        }
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Ok(StreamSlot(Arc::clone(&self.streams)))
+    }
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Slot {
+    /// Stops counting an open file in the folder's account: what was opened is a folder, which takes up no bytes.
+    pub(super) fn uncount_folder(&mut self) {
+        if let Some(ledger) = self.folder.take().as_ref().and_then(|folder| folder.ledger.as_ref()) {
+            ledger.remove_open();
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.uncount_folder();
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,76 @@
+//! Content and messages of guests, as values of the host.
+
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::text::sanitize::printable;
+use fumehood_core::text::untrusted::{PrintableText, Untrusted};
+
+use super::bindings::fumehood::tool::types;
+
+/// Maximum size of a tool's message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
+
+/// Converts one part of a result.
+///
+/// # Errors
+/// If a JSON part is not JSON.
+pub(crate) fn to_content(content: types::Content) -> Result<Content, CallError> {
+    match content {
+        types::Content::Text(text) => Ok(Content::text(text)),
+        types::Content::Json(text) => json(text),
+        types::Content::Blob(blob) => Ok(Content::Blob { mime_type: blob.mime_type.into(), data: blob.data }),
+        types::Content::Link(link) => Ok(Content::Link {
+            uri: link.uri.into(),
+            title: link.title.map(Untrusted::new),
+            mime_type: link.mime_type.map(Untrusted::new),
+        }),
+    }
+}
+
+/// Parses a JSON part.
+///
+/// # Errors
+/// If the text is not JSON.
+pub(crate) fn json(text: String) -> Result<Content, CallError> {
+    Content::json(text).map_err(|error| {
+        CallError::new(ErrorKind::BadResult, format!("the tool's `json` content is not JSON: {error}"))
+    })
+}
+
+/// Makes a guest's message printable, and truncates it to [`MAX_MESSAGE_BYTES`].
+pub(crate) fn cut(message: &str) -> String {
+    cut_to(message, MAX_MESSAGE_BYTES)
+}
+
+/// Like [`cut`], with the count of the characters that were escaped.
+pub(crate) fn message(text: &str) -> PrintableText {
+    let mut message = PrintableText::from(text);
+    message.revise(cut(text));
+    message
+}
+
+/// Makes a guest's message printable, and truncates it to at most `bytes` bytes and an ellipsis.
+pub(crate) fn cut_to(message: &str, bytes: usize) -> String {
+    let printable = printable(message);
+    if printable.len() <= bytes {
+        return printable.into_owned();
+    }
+    let end = (0..=bytes).rev().find(|at| printable.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", printable.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truncates_messages_at_a_character_and_escapes_them() {
+        assert_eq!(cut("a\u{1b}[0m"), "a\\u{1b}[0m");
+        assert_eq!((message("a\u{1b}[0m").as_str(), message("a\u{1b}[0m").hidden_chars()), ("a\\u{1b}[0m", 1));
+        let long = "ä".repeat(4000);
+        let short = cut(&long);
+        assert!(short.len() <= MAX_MESSAGE_BYTES + '…'.len_utf8());
+        assert!(short.ends_with('…'));
+    }
+}

@@ -1,0 +1,248 @@
+//! Accounting of the requests of a call: what they use of its allowances, and a report of each of them.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fumehood_core::call::Observer;
+use fumehood_core::call::event::RequestReport;
+use fumehood_core::call::limits::display_bytes;
+use fumehood_core::policy::permission::http::HttpLimits;
+use fumehood_core::policy::redact::Redactor;
+
+use crate::wasi::refusals::Refusals;
+
+/// Maximum number of refused requests of one call that are reported. More would add nothing new.
+const MAX_REPORTED_REFUSALS: u32 = 16;
+
+/// Maximum number of reports in the result of one call.
+const MAX_REPORTS: usize = 64;
+
+/// The reports of the requests of one call, for its result. Clones share the list.
+#[derive(Clone, Default)]
+pub(crate) struct Reports(Arc<Mutex<Vec<RequestReport>>>);
+
+impl Reports {
+    fn push(&self, report: &RequestReport) {
+        let mut reports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reports.len() < MAX_REPORTS {
+            reports.push(report.clone());
+        }
+    }
+
+    /// Takes all reports, once the call is over.
+    pub(crate) fn take(&self) -> Vec<RequestReport> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The receivers of the reports of a call's requests, and the redactor of what they receive.
+#[derive(Clone)]
+pub(crate) struct RequestObserver {
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) redactor: Option<Arc<Redactor>>,
+    pub(crate) reports: Reports,
+}
+
+impl RequestObserver {
+    /// Redacts secrets in a text.
+    pub(super) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.redactor.as_ref().map_or(Cow::Borrowed(text), |redactor| redactor.redact(text))
+    }
+
+    fn report(&self, mut report: RequestReport) {
+        if let Some(redactor) = &self.redactor {
+            redactor.redact_text(&mut report.method);
+            redactor.redact_text(&mut report.host);
+            report.reason.iter_mut().for_each(|reason| redactor.redact_text(reason));
+        }
+        self.reports.push(&report);
+        if let Some(observer) = &self.observer {
+            observer.request(report);
+        }
+    }
+}
+
+/// The allowances of all requests of one call together. Clones share them.
+#[derive(Clone)]
+pub(super) struct Budget(Arc<BudgetState>);
+
+struct BudgetState {
+    limits: HttpLimits,
+    requests: AtomicU32,
+    refused: AtomicU32,
+    bytes_out: AtomicU64,
+    bytes_in: AtomicU64,
+    refusals: Refusals,
+}
+
+/// The error for an allowance of the call that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AllowanceExceeded;
+
+/// The direction in which bytes are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Out,
+    In,
+}
+
+impl Budget {
+    pub(super) fn new(limits: HttpLimits, refusals: &Refusals) -> Self {
+        let [requests, refused] = [AtomicU32::new(0), AtomicU32::new(0)];
+        let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
+        Self(Arc::new(BudgetState { limits, requests, refused, bytes_out, bytes_in, refusals: refusals.clone() }))
+    }
+
+    /// Counts one more request.
+    fn count_request(&self) -> Result<(), AllowanceExceeded> {
+        let limit = self.0.limits.requests;
+        if self.0.requests.fetch_add(1, Relaxed) < limit {
+            return Ok(());
+        }
+        // Reset, so that the counter never wraps however often a guest tries.
+        self.0.requests.store(limit, Relaxed);
+        self.0.refusals.add_exhausted(format!("http: the tool made all of its {limit} requests"));
+        Err(AllowanceExceeded)
+    }
+
+    fn count_bytes(&self, direction: Direction, bytes: u64) -> Result<(), AllowanceExceeded> {
+        let limits = &self.0.limits;
+        let (counter, limit, did) = match direction {
+            Direction::Out => (&self.0.bytes_out, limits.bytes_out, "sent"),
+            Direction::In => (&self.0.bytes_in, limits.bytes_in, "received"),
+        };
+        if counter.fetch_add(bytes, Relaxed).saturating_add(bytes) <= limit {
+            return Ok(());
+        }
+        self.0.refusals.add_exhausted(format!("http: the tool {did} all of its {}", display_bytes(limit)));
+        Err(AllowanceExceeded)
+    }
+
+    /// Counts one more refused request, and returns whether to report it.
+    fn count_refusal(&self) -> bool {
+        let refused = self.0.refused.load(Relaxed);
+        self.0.refused.store(refused.saturating_add(1), Relaxed);
+        refused < MAX_REPORTED_REFUSALS
+    }
+}
+
+/// The account of one request. Clones share it.
+#[derive(Clone)]
+pub(super) struct Account(Arc<Entry>);
+
+struct Entry {
+    method: String,
+    host: String,
+    budget: Budget,
+    observer: RequestObserver,
+    bytes_out: AtomicU64,
+    bytes_in: AtomicU64,
+    outcome: Mutex<Outcome>,
+    reported: AtomicBool,
+}
+
+#[derive(Default)]
+struct Outcome {
+    status: Option<u16>,
+    reason: Option<String>,
+}
+
+impl Account {
+    /// Opens an account and counts the request.
+    pub(super) fn open(
+        budget: &Budget,
+        observer: &RequestObserver,
+        method: String,
+        host: String,
+    ) -> Result<Self, AllowanceExceeded> {
+        let account = Self::new(budget, observer, method, host);
+        match budget.count_request() {
+            Ok(()) => Ok(account),
+            Err(error) => {
+                account.record_refusal("all requests of the call were made");
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn new(budget: &Budget, observer: &RequestObserver, method: String, host: String) -> Self {
+        let [bytes_out, bytes_in] = [AtomicU64::new(0), AtomicU64::new(0)];
+        let (budget, observer) = (budget.clone(), observer.clone());
+        let (outcome, reported) = (Mutex::default(), AtomicBool::new(false));
+        Self(Arc::new(Entry { method, host, budget, observer, bytes_out, bytes_in, outcome, reported }))
+    }
+
+    /// Reports a request that was never sent, unless enough of those were reported.
+    pub(super) fn record_refusal(&self, reason: &str) {
+        self.record_failure(reason);
+        match self.0.budget.count_refusal() {
+            true => self.report(),
+            false => self.0.reported.store(true, Relaxed),
+        }
+    }
+
+    /// Counts bytes of this request. After an error the caller must not pass them on.
+    pub(super) fn count(&self, direction: Direction, bytes: usize) -> Result<(), AllowanceExceeded> {
+        let bytes = bytes as u64;
+        self.0.budget.count_bytes(direction, bytes)?;
+        match direction {
+            Direction::Out => self.0.bytes_out.fetch_add(bytes, Relaxed),
+            Direction::In => self.0.bytes_in.fetch_add(bytes, Relaxed),
+        };
+        Ok(())
+    }
+
+    /// Records the status of the response.
+    pub(super) fn record_status(&self, status: u16) {
+        self.update_outcome(|outcome| outcome.status = Some(status));
+    }
+
+    /// Records a failure. Only the first reason is kept.
+    pub(super) fn record_failure(&self, reason: &str) {
+        self.update_outcome(|outcome| {
+            outcome.reason.get_or_insert_with(|| reason.to_owned());
+        });
+    }
+
+    /// Returns whether a failure was recorded, whose reason is better than those of errors that follow from it.
+    pub(super) fn has_failed(&self) -> bool {
+        let mut failed = false;
+        self.update_outcome(|outcome| failed = outcome.reason.is_some());
+        failed
+    }
+
+    fn update_outcome(&self, change: impl FnOnce(&mut Outcome)) {
+        change(&mut self.0.outcome.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Reports the outcome to the observer, once.
+    pub(super) fn report(&self) {
+        let entry = &self.0;
+        if entry.reported.swap(true, Relaxed) {
+            return;
+        }
+        let mut report = RequestReport {
+            method: entry.method.clone(),
+            host: entry.host.clone(),
+            status: None,
+            reason: None,
+            bytes_out: entry.bytes_out.load(Relaxed),
+            bytes_in: entry.bytes_in.load(Relaxed),
+        };
+        self.update_outcome(|outcome| (report.status, report.reason) = (outcome.status, outcome.reason.clone()));
+        if report.status.is_none() && report.reason.is_none() {
+            report.reason = Some("the call ended before there was an answer".to_owned());
+        }
+        entry.observer.report(report);
+    }
+}
+
+/// A running request, which is over and reported when this is dropped.
+pub(super) struct ReportOnDrop(pub(super) Account);
+
+impl Drop for ReportOnDrop {
+    fn drop(&mut self) {
+        self.0.report();
+    }
+}

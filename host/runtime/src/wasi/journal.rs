@@ -1,0 +1,152 @@
+//! The `log` and `progress` interfaces: messages of a running call, up to a cap.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use fumehood_core::call::Observer;
+use fumehood_core::call::event::{Level, Progress};
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::text::sanitize::{count_hidden, printable};
+
+use super::CallState;
+use super::bindings::fumehood::tool::types::Content;
+use super::bindings::fumehood::tool::{log, progress};
+use super::guest_output::to_content;
+
+/// Forwards the messages of one call to its observer, within a cap on their total size. Messages beyond it are dropped
+/// and counted.
+pub(crate) struct Journal {
+    remaining: usize,
+    dropped: u64,
+    hidden: u64,
+    observer: Option<Arc<dyn Observer>>,
+    redactor: Option<Arc<Redactor>>,
+}
+
+impl Journal {
+    pub(crate) fn new(cap: usize, observer: Option<Arc<dyn Observer>>, redactor: Option<Arc<Redactor>>) -> Self {
+        Self { remaining: cap, dropped: 0, hidden: 0, observer, redactor }
+    }
+
+    /// Redacts secrets in a message and makes it printable.
+    fn sanitize(&mut self, message: &str) -> String {
+        let message = match &self.redactor {
+            Some(redactor) => redactor.redact(message),
+            None => Cow::Borrowed(message),
+        };
+        self.hidden = self.hidden.saturating_add(count_hidden(&message));
+        printable(&message).into_owned()
+    }
+
+    /// Converts a part of a result and redacts secrets in it.
+    fn convert_part(&mut self, part: Content) -> Option<fumehood_core::call::content::Content> {
+        // A part that is not well-formed is left out here. The result of the call is checked separately.
+        let mut part = to_content(part).ok()?;
+        if let Some(redactor) = &self.redactor {
+            redactor.redact_content(&mut part);
+        }
+        self.hidden = self.hidden.saturating_add(part.hidden_chars());
+        Some(part)
+    }
+
+    /// Returns the number of bytes that were not forwarded.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Returns the number of characters that a reader would not see or that a terminal would act on.
+    pub(crate) fn hidden_chars(&self) -> u64 {
+        self.hidden
+    }
+
+    /// Sends a warning of the host to the observer, within the same cap.
+    pub(crate) fn warn(&mut self, message: &str) {
+        if self.admit(message.len() + OVERHEAD_BYTES)
+            && let Some(observer) = &self.observer
+        {
+            observer.log(Level::Warn, &printable(message));
+        }
+    }
+
+    /// Returns whether `bytes` more fit. They count either way.
+    fn admit(&mut self, bytes: usize) -> bool {
+        if let Some(remaining) = self.remaining.checked_sub(bytes) {
+            self.remaining = remaining;
+            return true;
+        }
+        self.dropped = self.dropped.saturating_add(bytes as u64);
+        false
+    }
+}
+
+/// Size charged for a message or a part besides its text: about what the host holds for it, so that empty ones are not
+/// free.
+const OVERHEAD_BYTES: usize = 96;
+
+impl log::Host for CallState {
+    fn log(&mut self, level: log::Level, message: String) {
+        if self.journal.admit(message.len() + OVERHEAD_BYTES) {
+            // Counted with and without an observer, so that the metadata of a call does not depend on one.
+            let message = self.journal.sanitize(&message);
+            if let Some(observer) = &self.journal.observer {
+                observer.log(to_level(level), &message);
+            }
+        }
+    }
+}
+
+impl progress::Host for CallState {
+    fn report(&mut self, update: progress::Update) {
+        // Counted before anything is converted: what is dropped costs the host nothing more.
+        let text = update.message.as_ref().map_or(0, String::len);
+        let bytes = update.partial.iter().map(part_size).sum::<usize>() + text + OVERHEAD_BYTES;
+        if self.journal.admit(bytes) {
+            let partial = update.partial.into_iter().filter_map(|part| self.journal.convert_part(part)).collect();
+            let fraction =
+                update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
+            let message = update.message.map(|message| self.journal.sanitize(&message).into());
+            if let Some(observer) = &self.journal.observer {
+                observer.progress(Progress { fraction, message, partial });
+            }
+        }
+    }
+}
+
+/// Returns the size charged for a part, which need not be well-formed.
+fn part_size(part: &Content) -> usize {
+    let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    OVERHEAD_BYTES
+        + match part {
+            Content::Text(text) | Content::Json(text) => text.len(),
+            Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),
+            Content::Link(link) => link.uri.len() + optional(&link.title) + optional(&link.mime_type),
+        }
+}
+
+fn to_level(level: log::Level) -> Level {
+    match level {
+        log::Level::Trace => Level::Trace,
+        log::Level::Debug => Level::Debug,
+        log::Level::Info => Level::Info,
+        log::Level::Warn => Level::Warn,
+        log::Level::Error => Level::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fumehood_core::policy::permission::{Injection, Secret, SecretValue};
+
+    #[test]
+    fn redacts_secrets_and_escapes_terminal_controls() {
+        let into = Injection::header("authorization", "{secret}").unwrap();
+        let secret = Secret::new("api", SecretValue::new("s3cr3t").unwrap(), "https://a.example/**", into).unwrap();
+        let redactor = Redactor::new(&[secret]).unwrap().map(Arc::new);
+        let mut journal = Journal::new(100, None, redactor);
+        assert_eq!(journal.sanitize("\u{1b}[1m s3cr3t, czNjcjN0"), "\\u{1b}[1m [secret api], [secret api]");
+        let part = journal.convert_part(Content::Text("it is s3cr3t".to_owned())).unwrap();
+        assert_eq!(journal.hidden_chars(), 1);
+        assert_eq!(format!("{part:?}"), r#"Text { text: "it is [secret api]" }"#);
+    }
+}

@@ -1,0 +1,97 @@
+//! The host functions that a guest can call, one file for each power.
+//!
+//! All of WASI 0.2 is linked, because language runtimes import it whether they use it or not. Linking grants nothing:
+//! each file here refuses the uses of its power that were not granted. Nothing outside this folder decides whether a
+//! guest may do something.
+
+pub(crate) mod clocks;
+pub(crate) mod filesystem;
+pub(crate) mod guest_output;
+pub(crate) mod http;
+pub(crate) mod journal;
+mod key_value;
+pub(crate) mod random;
+mod refusals;
+mod state;
+pub(crate) mod stdio;
+
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CapturedStream;
+use fumehood_core::policy::permission::{Grant, Power, Refusal};
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
+use wasmtime_wasi_http::WasiHttpCtx;
+
+use bindings::Tool;
+pub use filesystem::FolderError;
+pub(crate) use filesystem::{OpenFolder, OpenFolders, ProtectedSet, ScratchRoot, WorkerScratch, open_all, open_files};
+pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
+pub(crate) use refusals::Refusals;
+pub(crate) use state::{CallState, HostFailure, Invocation, Powers};
+
+/// Rust bindings of `wit/`, generated.
+pub(crate) mod bindings {
+    #![allow(missing_docs, reason = "the documentation is in the WIT files that this is generated from")]
+    #![allow(unreachable_pub, reason = "generated code makes everything public")]
+
+    wasmtime::component::bindgen!({
+        path: "wit",
+        world: "tool",
+        // The only one of our own imports that may have to wait: the store may be on disk.
+        imports: { "fumehood:tool/key-value": async },
+        exports: { default: async },
+        ownership: Borrowing { duplicate_if_necessary: false },
+    });
+}
+
+/// The WASI contexts of one call.
+pub(crate) struct Wasi {
+    pub(crate) ctx: WasiCtx,
+    pub(crate) http: WasiHttpCtx,
+    pub(crate) egress: http::Egress,
+    stdio: stdio::Capture,
+}
+
+impl Wasi {
+    /// Creates contexts with the powers of `grant`; every other use is refused.
+    pub(crate) fn new(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
+        let stdio = stdio::Capture::new(limits.log);
+        let mut builder = WasiCtxBuilder::new();
+        stdio.attach(&mut builder);
+        // The variables and arguments that were granted, none of the host's own, and no working directory.
+        builder.envs(grant.environment().variables()).args(grant.command_line().arguments());
+        clocks::configure(&mut builder, grant.clock(), grant.fixed_time());
+        random::configure(&mut builder, limits.random_bytes, grant.seed());
+        filesystem::configure(&mut builder);
+        deny_sockets(&mut builder, refusals);
+        Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, stdio }
+    }
+
+    /// Returns what the guest wrote to stdout and stderr.
+    pub(crate) fn output(&self) -> (CapturedStream, CapturedStream) {
+        self.stdio.output()
+    }
+}
+
+/// Links the contract and all of WASI 0.2. A component that imports anything else fails to load.
+pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
+    Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    filesystem::link(linker, CallState::files)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+}
+
+/// Refuses TCP, UDP and name lookup, and also every single address: no grant allows raw sockets.
+fn deny_sockets(builder: &mut WasiCtxBuilder, refusals: &Refusals) {
+    builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+    let refusals = refusals.clone();
+    builder.socket_addr_check(move |address, _use| {
+        refusals.add(Refusal {
+            power: Power::Sockets,
+            tried: format!("a raw socket to {address}"),
+            because: "raw sockets are never granted".to_owned(),
+            allow: None,
+        });
+        Box::pin(async { false })
+    });
+}

@@ -1,0 +1,208 @@
+//! The state of one call while it runs, and the interfaces through which the guest reads it.
+
+use std::sync::{Arc, OnceLock};
+
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::{CallContext, CancellationToken, Observer};
+use fumehood_core::policy::permission::{Grant, Refusal};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+
+use super::Wasi;
+use super::bindings::fumehood::tool::{context, secrets, types};
+use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
+use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
+use super::journal::Journal;
+use super::key_value::ComponentStore;
+use super::refusals::Refusals;
+use crate::engine::deadline::Deadline;
+use crate::engine::memory::MemoryLimiter;
+
+/// A call of a guest. The guest can read the first four; all of it comes from the host.
+#[derive(Clone, Default)]
+pub(crate) struct Invocation {
+    /// The id of the call.
+    pub(crate) id: String,
+    /// The tool's name within its component.
+    pub(crate) tool: String,
+    /// The person or program on whose behalf the call is made.
+    pub(crate) actor: Option<Arc<str>>,
+    /// A snapshot of the agent's state, as JSON text. Only a tool that was granted it can read it.
+    pub(crate) state: Option<Arc<str>>,
+    /// The limits. They have passed [`Limits::check`].
+    pub(crate) limits: Limits,
+    /// The observer of the call's log lines, progress and requests.
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    /// A token that ends the call with the kind `cancelled`, and with the metadata of its cost until then.
+    pub(crate) cancelled: Option<CancellationToken>,
+}
+
+impl Invocation {
+    /// Creates the call of a tool with these limits, in place of those of the context.
+    pub(crate) fn new(tool: &str, limits: Limits, context: CallContext) -> Self {
+        let CallContext { id, actor, state, observer, cancelled, .. } = context;
+        Self { id, tool: tool.to_owned(), actor, state, limits, observer, cancelled }
+    }
+}
+
+/// A failure of the host during a call, which the guest did not cause. The text describes what failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct HostFailure(pub(crate) String);
+
+/// The powers of a component in its calls.
+#[derive(Clone)]
+pub(crate) struct Powers {
+    pub(crate) grant: Arc<Grant>,
+    /// Names of the secrets that it was granted. Their values never enter a guest.
+    pub(crate) secret_names: Arc<[String]>,
+    pub(crate) store: Arc<ComponentStore>,
+    pub(crate) outbound: OutboundConfig,
+}
+
+impl Powers {
+    /// Returns no powers at all, as while a component describes its tools.
+    pub(crate) fn without_grant(&self) -> Self {
+        Self { grant: Arc::default(), secret_names: Arc::default(), ..self.clone() }
+    }
+}
+
+/// The data of a call's [`Store`](wasmtime::Store), created for the call and dropped with it.
+pub(crate) struct CallState {
+    pub(crate) memory: MemoryLimiter,
+    pub(crate) deadline: Deadline,
+    pub(crate) call: Arc<Invocation>,
+    pub(crate) powers: Arc<Powers>,
+    pub(crate) journal: Journal,
+    /// Created by the first refusal, or with the WASI contexts and the files, which add to it.
+    refusals: OnceLock<Refusals>,
+    /// Created when the guest first uses WASI: most calls of pure tools never do.
+    wasi: Option<Box<Wasi>>,
+    folders: Option<Arc<OpenFolders>>,
+    /// Created when the guest first uses the folders that it was granted.
+    files: Option<Box<CallFiles>>,
+    table: ResourceTable,
+    limits: Limits,
+}
+
+impl CallState {
+    pub(crate) fn new(call: Arc<Invocation>, powers: Arc<Powers>, deadline: Deadline) -> Self {
+        let limits = call.limits;
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles);
+        Self {
+            memory: MemoryLimiter::new(limits.memory),
+            deadline,
+            journal: Journal::new(limits.log, call.observer.clone(), powers.outbound.redactor()),
+            call,
+            powers,
+            refusals: OnceLock::new(),
+            wasi: None,
+            folders: None,
+            files: None,
+            table,
+            limits,
+        }
+    }
+
+    /// Returns the record of what the call tried that it was not granted.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        self.refusals.get_or_init(Refusals::default)
+    }
+
+    /// Returns the refusals and the allowances that were used up, in the order of the attempts.
+    pub(crate) fn refused_and_exhausted(&self) -> (Vec<Refusal>, Vec<String>) {
+        self.refusals.get().map(Refusals::to_lists).unwrap_or_default()
+    }
+
+    /// Sets the folders that were opened when the tool was loaded.
+    pub(crate) fn with_folders(mut self, folders: Option<Arc<OpenFolders>>) -> Self {
+        self.folders = folders;
+        self
+    }
+
+    /// Returns the files of the call and the table of its handles.
+    pub(crate) fn files(&mut self) -> FilesView<'_> {
+        let refusals = self.refusals.get_or_init(Refusals::default);
+        let files = self
+            .folders
+            .as_ref()
+            .map(|folders| &mut **self.files.get_or_insert_with(|| Box::new(CallFiles::new(folders, refusals))));
+        FilesView { files, refusals, table: &mut self.table }
+    }
+
+    /// Takes the call's scratch space, if it used any, so that the caller can remove it.
+    pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
+        self.files.as_mut()?.take_scratch()
+    }
+
+    /// Returns the WASI contexts, if the guest used WASI at all.
+    pub(crate) fn wasi(&self) -> Option<&Wasi> {
+        self.wasi.as_deref()
+    }
+
+    fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
+        let (powers, limits, refusals) = (&self.powers, &self.limits, self.refusals.get_or_init(Refusals::default));
+        let make = || {
+            let egress = match &powers.outbound {
+                OutboundConfig::Network { network, redactor } => {
+                    let (observer, reports) = (self.call.observer.clone(), Reports::default());
+                    let request_observer = RequestObserver { observer, redactor: redactor.clone(), reports };
+                    Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, request_observer))
+                }
+                OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),
+            };
+            Box::new(Wasi::new(&powers.grant, limits, refusals, egress))
+        };
+        (self.wasi.get_or_insert_with(make), &mut self.table)
+    }
+}
+
+impl WasiView for CallState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let (wasi, table) = self.wasi_and_table();
+        WasiCtxView { ctx: &mut wasi.ctx, table }
+    }
+}
+
+impl WasiHttpView for CallState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let (wasi, table) = self.wasi_and_table();
+        WasiHttpCtxView { hooks: &mut wasi.egress, table, ctx: &mut wasi.http }
+    }
+}
+
+/// The facts that a guest can read about its own call.
+impl context::Host for CallState {
+    fn call_id(&mut self) -> String {
+        self.call.id.clone()
+    }
+
+    fn tool_name(&mut self) -> String {
+        self.call.tool.clone()
+    }
+
+    fn remaining_ms(&mut self) -> u64 {
+        u64::try_from(self.deadline.remaining().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn actor(&mut self) -> Option<String> {
+        self.call.actor.as_deref().map(str::to_owned)
+    }
+
+    fn state(&mut self) -> Option<String> {
+        self.call.state.as_deref().filter(|_| self.powers.grant.state()).map(str::to_owned)
+    }
+}
+
+impl types::Host for CallState {}
+
+/// The names of granted secrets. Their values never enter a guest; the host puts them into requests.
+impl secrets::Host for CallState {
+    /// Returns whether this tool was granted a secret of this name. A secret that only other tools were granted and one
+    /// that does not exist give the same answer.
+    fn exists(&mut self, name: String) -> bool {
+        self.powers.secret_names.contains(&name)
+    }
+}
