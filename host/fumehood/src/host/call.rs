@@ -162,7 +162,7 @@ impl Host {
             return tool.validate(arguments).map_err(InvalidCall::into);
         }
         let tool = Arc::clone(tool);
-        let validated = self.sandbox().off_thread(move || tool.validate(arguments)).await;
+        let validated = Box::pin(self.sandbox().off_thread(move || tool.validate(arguments))).await;
         let lost = || {
             let message = "the host stopped in the middle of a check: it is shutting down, or it panicked";
             CallError::new(ErrorKind::Host, message)

@@ -143,22 +143,32 @@ impl Component {
     /// guest in this process or in its worker, and settles the outcome. Dropping the future stops the guest.
     ///
     /// `limits` must have passed [`Limits::check`]; those of the context are not used.
-    pub async fn call(&self, index: usize, call: ValidatedCall, limits: Limits, context: CallContext) -> Execution {
+    pub fn call(
+        &self,
+        index: usize,
+        call: ValidatedCall,
+        limits: Limits,
+        context: CallContext,
+    ) -> impl Future<Output = Execution> + Send + '_ {
+        // Outside the future, which is moved several times: it would hold the context twice.
         let tool = Arc::clone(call.tool());
         let invocation = Arc::new(Invocation::new(tool.definition().name.as_str(), limits, context));
-        let mut execution = match &self.0.backend {
-            Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
-                Ok(place) => runnable.call(place, index, Arguments::Validated(call), invocation, None).await,
-                Err(refused) => refused,
-            },
-            Backend::Process(worker) => match worker.admit(&invocation).await {
-                Ok(place) => worker.call(place, index, call.to_text().into_owned(), &invocation).await,
-                Err(refused) => refused,
-            },
-        };
-        self.settle(&mut execution, &limits);
-        self.check_result(&tool, &mut execution, &limits).await;
-        execution
+        async move {
+            let mut execution = match &self.0.backend {
+                Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
+                    Ok(place) => runnable.call(place, index, Arguments::Validated(call), invocation, None).await,
+                    Err(refused) => refused,
+                },
+                Backend::Process(worker) => match worker.admit(&invocation).await {
+                    // Boxed, because it is several times as large as the future of a call in this process.
+                    Ok(place) => Box::pin(worker.call(place, index, call.to_text().into_owned(), &invocation)).await,
+                    Err(refused) => refused,
+                },
+            };
+            self.settle(&mut execution, &limits);
+            self.check_result(&tool, &mut execution, &limits).await;
+            execution
+        }
     }
 
     /// Applies the limit on results, explains failures, redacts secrets, and measures what is left.
@@ -205,7 +215,7 @@ impl Component {
         let (tool, started) = (Arc::clone(tool), Instant::now());
         let left = limits.deadline.saturating_sub(metadata.duration);
         let check = move || tool.check_result(&parts).map(|()| parts);
-        let checked = self.0.shared.runtime.block_within(left, check).await;
+        let checked = Box::pin(self.0.shared.runtime.block_within(left, check)).await;
         metadata.duration += started.elapsed();
         *outcome = match checked {
             Ok(Ok(checked)) => checked,
