@@ -78,7 +78,15 @@ fn a_key_can_be_trusted_while_adding() {
     let Some(registry) = Registry::start() else { return };
     registry.publish("1.0", &[Described::new("read")], Some(&KEY));
     let (bench, reference) = (Workbench::new(), registry.reference("1.0"));
-    assert_refused(&bench, &["add", &reference, "--yes"], 3, &["no key is trusted for", "`trusted_keys`"]);
+    assert_refused(
+        &bench,
+        &["add", &reference, "--yes"],
+        3,
+        &["`--key FILE`", "no key is trusted for", "`trusted_keys`"],
+    );
+    let json = bench.run(&["add", &reference, "--yes", "--json"]).json();
+    assert_eq!(json["error"]["kind"], "refused", "{json}");
+    assert!(json["error"]["message"].as_str().unwrap().contains("`--key FILE`"), "{json}");
     assert!(!bench.path("fumehood.toml").exists() && !bench.path("fumehood.lock").exists());
     assert_eq!(store_files(&bench), [""; 0].map(std::path::PathBuf::from));
     bench.put("acme.pem", KEY.public().to_pem());
@@ -106,7 +114,7 @@ fn refuses_what_no_trusted_key_signed() {
     registry.publish("unsigned", &[Described::new("one")], None);
     refuse("unsigned", &["acme/greeter is not signed"]);
     registry.publish("foreign", &[Described::new("two")], Some(&OTHER_KEY));
-    refuse("foreign", &["is signed with a key that is not trusted for it"]);
+    refuse("foreign", &["`--key FILE`", "is signed with a key that is not trusted for it"]);
     assert_refused(&bench, &["add", &registry.reference("none"), "--yes"], 6, &["does not exist"]);
     assert_refused(&bench, &["--offline", "add", &registry.reference("none"), "--yes"], 6, &["is not in the store"]);
     assert_refused(
