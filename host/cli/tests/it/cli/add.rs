@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use fumehood::{Load, Lock, RegistrySource};
 use fumehood_registry::client::RegistryClient;
+use fumehood_registry::fetch::FetchError;
 use fumehood_registry::policy::Policy;
-use fumehood_registry::reference::OciReference;
+use fumehood_registry::reference::{OciReference, Reference};
 use fumehood_registry::store::Store;
 use fumehood_tests::contract::Described;
 
@@ -248,6 +249,41 @@ fn embedders_load_by_reference() {
         let refused = host.reload(Load::reference(reference, nobody)).await.err().unwrap();
         assert!(std::error::Error::source(&refused).unwrap().to_string().contains("no key is trusted"), "{refused}");
     });
+}
+
+#[test]
+fn many_stored_components_are_verified_in_their_order() {
+    let Some(registry) = Registry::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = || Store::open(folder.path().join("store")).unwrap();
+    let policy = || Policy::new().trusted_keys([KEY.public().clone()]);
+    let online = RegistrySource::new(store(), policy()).client(RegistryClient::builder().build().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut references: Vec<Reference> = Vec::new();
+    for (tag, key) in [("1", &*KEY), ("2", &*KEY), ("3", &*OTHER_KEY), ("4", &*KEY), ("5", &*KEY)] {
+        let published = registry.publish(tag, &[Described::new(&format!("read-{tag}"))], Some(key));
+        references.push(Reference::Oci(published.reference));
+    }
+    // The third is signed by somebody else; the last is not in the store.
+    for reference in &references[..4] {
+        let got = runtime.block_on(online.get(reference, &mut |_| {}));
+        assert_eq!(got.is_ok(), *reference != references[2], "{got:?}");
+    }
+    let found = RegistrySource::new(store(), policy()).stored_all(&references);
+    assert_eq!(found.len(), 5);
+    for (index, (found, reference)) in found.iter().zip(&references).enumerate() {
+        match (index, found) {
+            (2 | 4, Err(FetchError::NotStored(_))) => {}
+            (0 | 1 | 3, Ok(component)) => assert_eq!(component.reference, *reference),
+            other => panic!("{other:?}"),
+        }
+    }
+    let foreign = Policy::new().trusted_keys([OTHER_KEY.public().clone()]);
+    let found = RegistrySource::new(store(), foreign).stored_all(&references);
+    assert!(
+        found.iter().all(|found| matches!(found, Err(FetchError::Policy(_) | FetchError::NotStored(_)))),
+        "{found:?}"
+    );
 }
 
 #[test]
