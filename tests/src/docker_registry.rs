@@ -2,11 +2,11 @@
 //! referrers, so that the fallback tag is needed.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 /// The program.
 const PROGRAM: &str = "docker-registry";
@@ -14,6 +14,8 @@ const PROGRAM: &str = "docker-registry";
 const PASSWORD_PROGRAM: &str = "htpasswd";
 /// Timeout of the start, far above what it takes.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Member of a line of the log with the time of a request.
+const DURATION: &str = "http.response.duration=";
 
 /// A user of registries that ask for a password.
 pub const USER: &str = "ann";
@@ -25,6 +27,7 @@ pub const PASSWORD: &str = "correct horse";
 pub struct DockerRegistry {
     program: Child,
     host: String,
+    log: PathBuf,
 }
 
 /// Settings of a registry. By default it is plain, and open to everybody.
@@ -47,7 +50,7 @@ impl DockerRegistry {
         let host = format!("127.0.0.1:{port}");
         let storage = folder.join("storage").display().to_string();
         let mut configuration = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {storage}\nhttp:\n  addr: {host}\n"
+            "version: 0.1\nlog:\n  level: info\n  accesslog:\n    disabled: true\nstorage:\n  filesystem:\n    rootdirectory: {storage}\nhttp:\n  addr: {host}\n"
         );
         if let Some((certificate, key)) = settings.tls {
             let (certificate, key) = (certificate.display(), key.display());
@@ -63,13 +66,14 @@ impl DockerRegistry {
         }
         let path = folder.join("config.yml");
         std::fs::write(&path, configuration)?;
-        let log = std::fs::File::create(folder.join("log"))?;
-        let started = Command::new(PROGRAM).arg("serve").arg(&path).stdout(Stdio::null()).stderr(log).spawn();
+        let log = folder.join("log");
+        let written = std::fs::File::create(&log)?;
+        let started = Command::new(PROGRAM).arg("serve").arg(&path).stdout(Stdio::null()).stderr(written).spawn();
         let Ok(program) = started else { return Ok(skipped(PROGRAM)) };
-        let registry = Self { program, host };
+        let registry = Self { program, host, log };
         let began = Instant::now();
         while TcpStream::connect(&registry.host).is_err() {
-            let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+            let log = || std::fs::read_to_string(&registry.log).unwrap_or_default();
             ensure!(began.elapsed() < PATIENCE, "{PROGRAM} does not start: {}", log());
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -81,6 +85,27 @@ impl DockerRegistry {
     pub fn host(&self) -> &str {
         &self.host
     }
+
+    /// Returns the time that the registry has spent on requests since it started, as its log says.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn time_spent(&self) -> Result<Duration> {
+        let log = std::fs::read_to_string(&self.log)?;
+        let times = log.lines().filter_map(|line| line.split_once(DURATION));
+        times.map(|(_, rest)| parse_duration(rest.trim_start_matches('"'))).sum()
+    }
+}
+
+/// Parses the time at the beginning of a text as Go writes it, below a minute, such as `1.5ms`.
+fn parse_duration(text: &str) -> Result<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(digits);
+    let unit =
+        [("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)].into_iter().find(|(unit, _)| rest.starts_with(unit));
+    let (_, seconds) =
+        unit.with_context(|| format!("unknown unit of time: {}", text.split_whitespace().next().unwrap_or("")))?;
+    Ok(Duration::from_secs_f64(number.parse::<f64>()? * seconds))
 }
 
 impl Drop for DockerRegistry {

@@ -198,7 +198,11 @@ fn from_publish_error(error: &anyhow::Error) -> Option<Exit> {
         _ => {}
     }
     if let Some(error) = error.downcast_ref::<IndexError>() {
-        return Some(if matches!(error, IndexError::Build(_)) { Exit::Usage } else { Exit::Refused });
+        return Some(match error {
+            IndexError::Build(_) => Exit::Usage,
+            IndexError::History { .. } => Exit::Host,
+            _ => Exit::Refused,
+        });
     }
     matches!(error.downcast_ref(), Some(RegistryError::Url { .. })).then_some(Exit::Usage)
 }

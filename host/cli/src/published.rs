@@ -22,8 +22,6 @@ use crate::{render, source, user_folders};
 
 /// Beginnings of references, which no path of a component has.
 const SCHEMES: [&str; 3] = ["oci://", "https://", "http://"];
-/// Number of components from which on several threads verify them.
-const MIN_PARALLEL: usize = 4;
 
 /// Returns the reference that was typed in place of a file; `None` if it is a path.
 ///
@@ -173,7 +171,7 @@ pub(crate) async fn get_pinned(config: &Config, references: &[Reference]) -> Res
     let stored = stored_source(config)?;
     let mut online = None;
     let mut components = Vec::with_capacity(references.len());
-    for (reference, found) in references.iter().zip(verify_stored(&stored, references)) {
+    for (reference, found) in references.iter().zip(stored.stored_all(references)) {
         let is_missing = matches!(found, Err(FetchError::NotStored(_) | FetchError::UrlNotStored(_)));
         if is_missing && !config.offline && is_pinned(reference) {
             let online = match &mut online {
@@ -198,21 +196,6 @@ pub(crate) async fn get_pinned(config: &Config, references: &[Reference]) -> Res
 /// Returns whether a reference says which bytes it means.
 pub(crate) fn is_pinned(reference: &Reference) -> bool {
     !matches!(reference, Reference::Oci(oci) if oci.digest().is_none())
-}
-
-/// Verifies what is in the store, many components on several threads: each costs a signature and some reads.
-fn verify_stored(source: &RegistrySource, references: &[Reference]) -> Vec<Result<StoredComponent, FetchError>> {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    if references.len() < MIN_PARALLEL || threads < 2 {
-        return references.iter().map(|reference| source.stored(reference)).collect();
-    }
-    std::thread::scope(|scope| {
-        let pieces = references.chunks(references.len().div_ceil(threads));
-        let verify = |piece: &[Reference]| piece.iter().map(|reference| source.stored(reference)).collect::<Vec<_>>();
-        let started: Vec<_> = pieces.map(|piece| (piece, scope.spawn(move || verify(piece)))).collect();
-        // A thread that cannot be joined has panicked; its part is verified here again.
-        started.into_iter().flat_map(|(piece, thread)| thread.join().unwrap_or_else(|_| verify(piece))).collect()
-    })
 }
 
 fn warn_if_unverified(component: &StoredComponent) {

@@ -55,3 +55,12 @@ pub(crate) fn component_store() -> Result<PathBuf, UsageError> {
     let missing = "there is no home folder to keep components of registries in; set HOME or XDG_STATE_HOME";
     Ok(state_folder().ok_or_else(|| UsageError(missing.to_owned()))?.join("store"))
 }
+
+/// Returns the folder in which the times of the newest indexes are remembered.
+///
+/// # Errors
+/// If there is no home folder.
+pub(crate) fn index_history() -> Result<PathBuf, UsageError> {
+    let missing = "there is no home folder to remember the newest indexes in; set HOME or XDG_STATE_HOME";
+    Ok(state_folder().ok_or_else(|| UsageError(missing.to_owned()))?.join("indexes"))
+}

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use fumehood_registry::client::RegistryClient;
 use fumehood_registry::fetch::fetch_offline;
 use fumehood_registry::signature::{Claim, sign, verify};
+use fumehood_tests::docker_registry::{DockerRegistry, Settings};
 
 use fixture::{KEY, NOW, TestStore, get, policy, publish, reference};
 use server::TestRegistry;
@@ -49,25 +50,61 @@ fn memory(line: &str) -> u64 {
     found.trim_matches([':', ' ', '\t', 'k', 'B']).parse().unwrap()
 }
 
-async fn publish_and_get(client: &RegistryClient) {
-    let (mut publishing, mut getting) = (Vec::new(), Vec::new());
+/// A registry to measure against.
+enum Measured {
+    /// One in this process, which keeps everything in memory.
+    Own(TestRegistry),
+    /// Debian's, a process of its own that writes to the disk.
+    Debian(DockerRegistry),
+}
+
+impl Measured {
+    fn host(&self) -> String {
+        match self {
+            Self::Own(registry) => registry.host(),
+            Self::Debian(registry) => registry.host().to_owned(),
+        }
+    }
+
+    /// Returns the time that the registry itself has spent so far, as far as it says.
+    fn time_spent(&self) -> Duration {
+        match self {
+            Self::Own(_) => Duration::ZERO,
+            Self::Debian(registry) => {
+                // The last line of the log follows the answer.
+                std::thread::sleep(Duration::from_millis(20));
+                registry.time_spent().unwrap()
+            }
+        }
+    }
+}
+
+async fn publish_and_get(client: &RegistryClient, registry: &Measured, name: &str) {
+    let mut times: [Vec<Duration>; 4] = Default::default();
     for turn in 0..TURNS {
-        let registry = TestRegistry::start().await;
-        let reference = reference(&registry.host(), "acme/greeter:1.0");
+        let reference = reference(&registry.host(), &format!("acme/greeter-{turn}:1.0"));
         let component = fixture::component(SMALL_BYTES + turn);
-        let began = Instant::now();
+        let (before, began) = (registry.time_spent(), Instant::now());
         let publication =
             fumehood_registry::publish::Publication::new(reference.clone(), component, Default::default());
         let publication = publication.unwrap().sign(&KEY, fixture::provenance()).unwrap();
         publication.publish(client).await.unwrap();
-        publishing.push(began.elapsed());
-        let store = TestStore::new();
-        let began = Instant::now();
+        let published = began.elapsed();
+        let (store, between, began) = (TestStore::new(), registry.time_spent(), Instant::now());
         get(client, &store, &policy(), &reference).await.unwrap();
-        getting.push(began.elapsed());
+        let got = began.elapsed();
+        let own = [between - before, registry.time_spent() - between];
+        for (times, time) in times.iter_mut().zip([published, own[0], got, own[1]]) {
+            times.push(time);
+        }
     }
-    print("publish 500 KB, signed", publishing);
-    print("get 500 KB, verified and stored", getting);
+    let [published, own_of_publishing, got, own_of_getting] = times.map(median);
+    let row = |what: &str, whole: Duration, own: Duration| {
+        let (whole, own) = (whole.as_secs_f64() * 1000.0, own.as_secs_f64() * 1000.0);
+        println!("{:<60} {whole:>9.2} ms, {own:.2} of it the registry's own", format!("{what}, {name}"));
+    };
+    row("publish 500 KB, signed", published, own_of_publishing);
+    row("get 500 KB, verified and stored", got, own_of_getting);
 }
 
 fn verification() {
@@ -126,7 +163,7 @@ async fn start(client: &RegistryClient) {
         }
         of_files.push(began.elapsed());
     }
-    print("read 100 components of the store, verified", of_store);
+    print("read 100 components of the store, verified on one thread", of_store);
     print("read 100 files and compute their digests", of_files);
 }
 
@@ -154,7 +191,11 @@ fn main() {
     let client = fixture::client();
     runtime.block_on(async {
         get_large(&client, host.trim()).await;
-        publish_and_get(&client).await;
+        publish_and_get(&client, &Measured::Own(TestRegistry::start().await), "registry in memory").await;
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(registry) = DockerRegistry::start(folder.path(), Settings::default()).unwrap() {
+            publish_and_get(&client, &Measured::Debian(registry), "Debian's registry").await;
+        }
         verification();
         start(&client).await;
     });

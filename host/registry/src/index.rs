@@ -3,6 +3,7 @@
 //! The file is a Sigstore bundle; its statement carries the list. Publishing it means to copy it somewhere.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::text::untrusted::PrintableText;
@@ -120,11 +121,28 @@ pub enum IndexError {
         /// The name in the file.
         found: String,
     },
-    /// The list is older than one that was seen before.
-    #[error("the index `{name}` is older than the one that was read before; somebody gives out an old list")]
+    /// The list is older than one that was read before.
+    #[error(
+        "the index `{name}` was issued at {issued_at}, and a list of {newest} was read from the same place before: an old one may hide \
+         new versions and revocations; ask its publisher, or remove {} to accept it", record.display()
+    )]
     Older {
         /// The name of the index.
         name: String,
+        /// The time of the list, in RFC 3339.
+        issued_at: String,
+        /// The time of the newest list that was read before.
+        newest: String,
+        /// The record of that.
+        record: PathBuf,
+    },
+    /// The record of the newest list cannot be read or written.
+    #[error("{} cannot be used to remember which list of an index is the newest: {reason}; remove it if it is damaged", path.display())]
+    History {
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
     },
 }
 
@@ -157,16 +175,12 @@ impl Index {
         }
     }
 
-    /// Reads and verifies the file of an index. `not_before` is the time of the list that was read before, if there was one.
+    /// Reads and verifies the file of an index. [`IndexHistory::check`](crate::index_history::IndexHistory::check) tells
+    /// whether it is an old one.
     ///
     /// # Errors
-    /// If the file is malformed, is not signed by a trusted key, is another index, or is older.
-    pub fn open(
-        file: &[u8],
-        name: &str,
-        trusted: &[PublicKey],
-        not_before: Option<Timestamp>,
-    ) -> Result<(Self, KeyId), IndexError> {
+    /// If the file is malformed, is not signed by a trusted key, or is another index.
+    pub fn open(file: &[u8], name: &str, trusted: &[PublicKey]) -> Result<(Self, KeyId), IndexError> {
         let name_of = || name.to_owned();
         let malformed = |reason: String| IndexError::Malformed { name: name_of(), reason };
         let opened = open_json::<Self>(file, name, INDEX_TYPE, trusted, MAX_INDEX_BYTES);
@@ -182,10 +196,7 @@ impl Index {
         if index.name != name {
             return Err(IndexError::OtherName { name: name_of(), found: PrintableText::from(index.name).into() });
         }
-        match not_before.is_some_and(|before| index.issued_at < before) {
-            true => Err(IndexError::Older { name: name_of() }),
-            false => Ok((index, key)),
-        }
+        Ok((index, key))
     }
 
     /// Finds the components in which every word occurs, the best first. Upper and lower case are the same.

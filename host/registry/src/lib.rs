@@ -9,7 +9,7 @@
 //! | talk to a registry | [`client::RegistryClient`] |
 //! | decide whether it may be used | [`policy::Policy`] |
 //! | get, verify and keep it | [`fetch::fetch`], [`store::Store`] |
-//! | find it | [`index::Index`] |
+//! | find it | [`index::Index`], [`index_history::IndexHistory`] |
 //!
 //! A registry is not trusted. Bytes are identified by their digests and authors by their keys; every answer is bounded in
 //! size, time and speed, and whatever goes wrong leaves nothing behind.
@@ -32,6 +32,7 @@ pub mod error;
 pub mod fetch;
 pub mod http;
 pub mod index;
+pub mod index_history;
 pub mod metadata;
 pub mod policy;
 mod private_file;

@@ -14,6 +14,10 @@ const MANIFEST_VERSION: &str = "0.3";
 const MAX_DESCRIPTION_CHARS: usize = 100;
 /// Maximum length of the name of a server, in bytes.
 const MAX_NAME_BYTES: usize = 200;
+/// Minimum length of each of the two parts of a name, in bytes.
+const MIN_NAME_PART_BYTES: usize = 2;
+/// Maximum length of a version, in bytes.
+const MAX_VERSION_BYTES: usize = 255;
 
 /// A description of a component for MCP clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,8 +70,8 @@ pub enum McpPackageError {
     NoName,
     /// The name is malformed.
     #[error(
-        "`{0}` cannot be a name in the MCP registry; expected NAMESPACE/NAME of letters, digits, `.` and `-`, such as \
-         io.github.acme/city-facts"
+        "`{0}` cannot be a name in the MCP registry; expected NAMESPACE/NAME of letters, digits, `.` and `-`, each with at least \
+         two characters and a letter or digit at both ends, such as io.github.acme/city-facts"
     )]
     Name(String),
     /// The address of the bundle is unknown.
@@ -77,8 +81,13 @@ pub enum McpPackageError {
     )]
     NoUrl,
     /// The address of the bundle is malformed.
-    #[error("`{0}` cannot be the address of a bundle; expected https://HOST/PATH")]
+    #[error(
+        "`{0}` cannot be the address of a bundle; expected https://HOST/PATH with `mcp` in it, such as its extension `.mcpb`"
+    )]
     Url(String),
+    /// The version is a range.
+    #[error("`{0}` cannot be a version in the MCP registry; expected one version, such as 1.0.0, and no range of them")]
+    Version(String),
     /// The component is too large.
     #[error("the component is too large for a bundle, which has at most 4 GiB")]
     TooLarge,
@@ -94,6 +103,9 @@ impl McpPackage {
     /// If a name or an address is missing or malformed.
     pub fn new(component: &[u8], info: &ServerInfo) -> Result<Self, McpPackageError> {
         let version = info.version.as_deref().ok_or(McpPackageError::NoVersion)?;
+        if !is_one_version(version) {
+            return Err(McpPackageError::Version(version.to_owned()));
+        }
         let name = server_name(info)?;
         let short = name.rsplit('/').next().unwrap_or_default();
         let bundle_name = format!("{short}-{version}.mcpb");
@@ -186,7 +198,10 @@ fn server_name(info: &ServerInfo) -> Result<String, McpPackageError> {
     };
     let name = info.server_name.clone().or_else(from_github).ok_or(McpPackageError::NoName)?;
     let is_part = |part: &str, others: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+        let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        part.len() >= MIN_NAME_PART_BYTES
+            && (is_end(part.chars().next()) && is_end(part.chars().next_back()))
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
     };
     let is_valid = name.split_once('/').is_some_and(|(namespace, own)| is_part(namespace, ".-") && is_part(own, "._-"));
     if is_valid && name.len() <= MAX_NAME_BYTES { Ok(name) } else { Err(McpPackageError::Name(name)) }
@@ -194,7 +209,9 @@ fn server_name(info: &ServerInfo) -> Result<String, McpPackageError> {
 
 fn bundle_url(info: &ServerInfo, version: &str, bundle_name: &str) -> Result<String, McpPackageError> {
     if let Some(url) = &info.bundle_url {
-        return web_address(Some(url)).map(str::to_owned).ok_or_else(|| McpPackageError::Url(url.clone()));
+        // The registry takes no other address.
+        let named = web_address(Some(url)).filter(|url| url.to_ascii_lowercase().contains("mcp"));
+        return named.map(str::to_owned).ok_or_else(|| McpPackageError::Url(url.clone()));
     }
     let (owner, name) = info.repository.as_deref().and_then(github).ok_or(McpPackageError::NoUrl)?;
     Ok(format!("https://github.com/{owner}/{name}/releases/download/v{version}/{bundle_name}"))
@@ -206,6 +223,14 @@ fn web_address(url: Option<&str>) -> Option<&str> {
         .filter(|url| !url.contains(|c: char| c.is_whitespace() || c.is_control()))
 }
 
+/// Returns whether a version is one, and neither a range nor a name for the newest.
+fn is_one_version(version: &str) -> bool {
+    let is_wildcard = |part: &str| matches!(part, "x" | "X" | "*");
+    let is_range =
+        version.split('.').any(is_wildcard) || version.contains(|c: char| "^~<>=|*".contains(c) || c.is_whitespace());
+    !version.is_empty() && version.len() <= MAX_VERSION_BYTES && version != "latest" && !is_range
+}
+
 /// Returns owner and name of a repository on GitHub.
 fn github(url: &str) -> Option<(&str, &str)> {
     let (owner, rest) = web_address(Some(url))?.strip_prefix("https://github.com/")?.split_once('/')?;
@@ -213,12 +238,17 @@ fn github(url: &str) -> Option<(&str, &str)> {
     (!owner.is_empty() && !name.is_empty()).then_some((owner, name))
 }
 
-/// Returns the hosting service of a repository and its address, if it is one that the MCP registry knows.
-fn repository(url: &str) -> Option<(&'static str, &str)> {
-    let url = web_address(Some(url))?.trim_end_matches(".git");
-    let services = [("https://github.com/", "github"), ("https://gitlab.com/", "gitlab")];
-    let known = services.into_iter().find(|(prefix, _)| url.starts_with(prefix));
-    known.map(|(_, source)| (source, url))
+/// Returns the hosting service of a repository and its address, if it is one that the MCP registry takes: owner and name at a
+/// known service, without a folder or a group in between.
+fn repository(url: &str) -> Option<(&'static str, String)> {
+    if let Some((owner, name)) = github(url) {
+        return Some(("github", format!("https://github.com/{owner}/{name}")));
+    }
+    let path =
+        web_address(Some(url))?.trim_end_matches('/').trim_end_matches(".git").strip_prefix("https://gitlab.com/")?;
+    let (owner, name) = path.split_once('/')?;
+    let is_plain = !owner.is_empty() && !name.is_empty() && !name.contains('/');
+    is_plain.then(|| ("gitlab", format!("https://gitlab.com/{path}")))
 }
 
 #[cfg(test)]
@@ -264,6 +294,83 @@ mod tests {
         check(named("city-facts"), "expected NAMESPACE/NAME");
         check(named("a/b/c"), "expected NAMESPACE/NAME");
         check(ServerInfo { repository: None, ..named("com.acme/cities") }, "--mcp-url");
-        check(ServerInfo { bundle_url: Some("http://a.example/b".to_owned()), ..info() }, "expected https://");
+        check(named("a/cities"), "at least two characters");
+        check(named("com.acme/cities-"), "a letter or digit at both ends");
+        for url in ["http://a.example/b.mcpb", "https://a.example/b.zip"] {
+            check(ServerInfo { bundle_url: Some(url.to_owned()), ..info() }, "expected https://");
+        }
+        for version in ["latest", "^1.2", "1.x", "1.2.*", "1.0 || 2.0", ""] {
+            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "no range of them");
+        }
+    }
+
+    /// Rules of the registry about `server.json`: those of its schema 2025-12-11 that concern a bundle, and those about names,
+    /// versions and addresses that it checks besides.
+    fn rules() -> Value {
+        let bundle = json!({
+            "type": "object",
+            "required": ["registryType", "identifier", "fileSha256", "transport"],
+            "properties": {
+                "registryType": { "const": "mcpb" },
+                "identifier": { "type": "string", "pattern": "^https://[^\\s]*[mM][cC][pP][^\\s]*$" },
+                "version": { "type": "string", "minLength": 1, "not": { "const": "latest" } },
+                "fileSha256": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
+                "transport": {
+                    "required": ["type"],
+                    "properties": { "type": { "const": "stdio" } },
+                    "additionalProperties": false,
+                },
+                "registryBaseUrl": false,
+            },
+        });
+        let name = "^[a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9]/[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$";
+        let repository = "^https?://(www\\.)?(github|gitlab)\\.com/[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+/?$";
+        let text = json!({ "type": "string", "minLength": 1, "maxLength": 100, "pattern": "\\S" });
+        json!({
+            "type": "object",
+            "required": ["$schema", "name", "description", "version"],
+            "properties": {
+                "$schema": { "const": SERVER_SCHEMA },
+                "name": { "type": "string", "minLength": 3, "maxLength": 200, "pattern": name },
+                "title": text,
+                "description": text,
+                "version": { "type": "string", "maxLength": 255, "not": { "pattern": "^latest$|[\\^~<>=|*\\s]" } },
+                "websiteUrl": { "type": "string", "pattern": "^https://\\S+$" },
+                "repository": {
+                    "type": "object",
+                    "required": ["url", "source"],
+                    "properties": { "url": { "pattern": repository }, "source": { "enum": ["github", "gitlab"] } },
+                },
+                "packages": { "type": "array", "items": bundle },
+            },
+        })
+    }
+
+    #[test]
+    fn server_json_has_what_the_registry_requires() {
+        let rules = jsonschema::validator_for(&rules()).unwrap();
+        let repositories = [
+            "https://github.com/acme/cities.git",
+            "https://github.com/acme/cities/tree/main/tools",
+            "https://gitlab.com/acme/cities",
+            "https://gitlab.com/acme/group/cities",
+            "https://git.example.com/acme/cities",
+            "git@github.com:acme/cities.git",
+        ];
+        for repository in repositories {
+            for description in [None, Some("Facts.".to_owned()), Some("ü".repeat(500)), Some("  ".to_owned())] {
+                let info = ServerInfo {
+                    description,
+                    repository: Some(repository.to_owned()),
+                    server_name: Some("io.github.acme/city-facts".to_owned()),
+                    bundle_url: Some("https://example.com/city-facts-1.2.0.mcpb".to_owned()),
+                    ..info()
+                };
+                let server: Value = serde_json::from_str(&McpPackage::new(b"\0asm", &info).unwrap().server).unwrap();
+                let faults: Vec<String> = rules.iter_errors(&server).map(|error| error.to_string()).collect();
+                assert!(faults.is_empty(), "{faults:?}\n{server:#}");
+            }
+        }
+        assert!(!rules.is_valid(&json!({ "name": "city-facts", "description": "", "version": "1" })));
     }
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::{Load, Namespace};
+use fumehood_registry::fetch::FetchError;
+use fumehood_registry::policy::PolicyError;
 use fumehood_registry::reference::{OciReference, Reference, ReferenceError};
-use fumehood_registry::signature::PublicKey;
+use fumehood_registry::signature::{PublicKey, SignatureError};
 
 use super::approve;
 use crate::args::{self, Arguments};
@@ -45,7 +47,10 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
     };
     let stored = match &place {
         Reference::File(_) => None,
-        reference => Some(published::get_typed(&changed, reference).await?),
+        reference => {
+            let stored = published::get_typed(&changed, reference).await;
+            Some(stored.map_err(|error| name_key_option(error, add))?)
+        }
     };
     let mut lock = configured::open_lock(&changed)?;
     let component = configured::from_section(&changed, &lock, name.as_str(), section, stored)?;
@@ -121,6 +126,21 @@ fn written_path(config: &Config, file: &Path) -> Result<String> {
         _ => absolute,
     };
     Ok(written.to_str().ok_or_else(unusable)?.to_owned())
+}
+
+/// Adds to the error about a key that is not trusted that one can be trusted while adding.
+fn name_key_option(error: anyhow::Error, add: &args::Add) -> anyhow::Error {
+    use SignatureError::{ForeignKey, NoTrustedKey};
+    match error.downcast_ref() {
+        Some(FetchError::Policy(PolicyError::Signature(NoTrustedKey { .. } | ForeignKey { .. })))
+            if add.key.is_none() =>
+        {
+            let message =
+                format!("cannot add {}; name the file with its publisher's public key: `--key FILE`", add.reference);
+            error.context(message)
+        }
+        _ => error,
+    }
 }
 
 fn read_key(file: &Path) -> Result<PublicKey> {

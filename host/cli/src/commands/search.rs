@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use fumehood::sanitize::printable;
 use fumehood_registry::index::{Index, MAX_INDEX_BYTES, Match};
+use fumehood_registry::index_history::IndexHistory;
 use fumehood_registry::signature::{KeyId, PublicKey};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::registry::registry_client;
 use crate::signing_key::read_public_key;
 use crate::trust::ConfigSource;
-use crate::{published, render};
+use crate::{published, render, user_folders};
 
 /// An index whose signature was verified.
 struct OpenedIndex {
@@ -24,19 +25,21 @@ struct OpenedIndex {
     index: Index,
 }
 
-/// Runs the command. Nothing is searched unless every index is what its key signed.
+/// Runs the command. Nothing is searched unless every index is what its key signed, and none is older than one that was read
+/// before from the same place.
 pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<Exit> {
     let config = ConfigSource::from_arguments(arguments).open_if(published::is_configured)?;
+    let history = IndexHistory::open(user_folders::index_history()?)?;
     let mut indexes = Vec::new();
     if search.index.is_empty() {
         for (name, section) in &config.registry.indexes {
             let keys = published::keys(&config, &section.keys)?;
-            let bytes = match (&section.url, &section.file) {
-                (Some(url), _) => read_url(arguments, search, &config, url).await?,
-                (None, Some(file)) => read_file(&config.path(file))?,
+            let (place, bytes) = match (&section.url, &section.file) {
+                (Some(url), _) => (url.clone(), read_url(arguments, search, &config, url).await?),
+                (None, Some(file)) => (absolute(&config.path(file)), read_file(&config.path(file))?),
                 (None, None) => continue,
             };
-            indexes.push(open(&bytes, name, &keys)?);
+            indexes.push(open(&bytes, name, &keys, &history, &place)?);
         }
         if indexes.is_empty() {
             let message =
@@ -46,10 +49,12 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
     }
     let keys = search.index_key.iter().map(|key| read_public_key(key)).collect::<Result<Vec<_>>>()?;
     for place in &search.index {
-        let (name, is_url) = (index_name(place)?, place.contains("://"));
-        let bytes =
-            if is_url { read_url(arguments, search, &config, place).await? } else { read_file(Path::new(place))? };
-        indexes.push(open(&bytes, &name, &keys)?);
+        let name = index_name(place)?;
+        let (place, bytes) = match place.contains("://") {
+            true => (place.clone(), read_url(arguments, search, &config, place).await?),
+            false => (absolute(Path::new(place)), read_file(Path::new(place))?),
+        };
+        indexes.push(open(&bytes, &name, &keys, &history, &place)?);
     }
     let words = search.words.join(" ");
     let mut found: Vec<(&OpenedIndex, Match<'_>)> = Vec::new();
@@ -87,8 +92,14 @@ fn read_file(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(reading)
 }
 
-fn open(bytes: &[u8], name: &str, keys: &[PublicKey]) -> Result<OpenedIndex> {
-    let (index, key) = Index::open(bytes, name, keys, None)?;
+/// Returns the path of a file as the history knows it.
+fn absolute(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+fn open(bytes: &[u8], name: &str, keys: &[PublicKey], history: &IndexHistory, place: &str) -> Result<OpenedIndex> {
+    let (index, key) = Index::open(bytes, name, keys)?;
+    history.check(place, key, &index)?;
     Ok(OpenedIndex { name: name.to_owned(), key, index })
 }
 

@@ -64,7 +64,7 @@ impl Load {
 
     /// Creates a load of a component in a registry, or at a URL with a digest. Its name is the last part of its repository.
     /// [`Host::load`](crate::Host::load) fetches it, which needs a runtime of tokio, and verifies it; what is in the store
-    /// already is verified again, without a network.
+    /// already is verified again, without a network. For many components, [`RegistrySource::stored_all`] verifies them at once.
     #[cfg(feature = "registry")]
     pub fn reference(
         reference: impl Into<fumehood_registry::reference::Reference>,

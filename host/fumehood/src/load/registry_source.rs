@@ -16,6 +16,9 @@ use fumehood_registry::store::Store;
 
 use super::loaded_component::name_of_file;
 
+/// Number of components from which on several threads verify them.
+const MIN_PARALLEL: usize = 4;
+
 /// The way to components in registries: the store that they are kept in, the operator's policy, and a client. Without a
 /// client, only what is in the store can be loaded.
 ///
@@ -115,6 +118,35 @@ impl RegistrySource {
             Reference::Url(url) => self.stored_url(url),
             other => Err(FetchError::NotPublished(other.to_string())),
         }
+    }
+
+    /// Like [`Self::stored`] for many components, verified on several threads: each costs a signature and some reads. The
+    /// results are in the order of the references.
+    ///
+    /// ```no_run
+    /// use fumehood::registry::reference::Reference;
+    /// use fumehood::{Host, Load, RegistrySource};
+    ///
+    /// # async fn example(host: Host, source: RegistrySource, references: &[Reference]) -> Result<(), Box<dyn std::error::Error>> {
+    /// for component in source.stored_all(references) {
+    ///     host.load(Load::stored(&component?)).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stored_all(&self, references: &[Reference]) -> Vec<Result<StoredComponent, FetchError>> {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let verify = |piece: &[Reference]| piece.iter().map(|reference| self.stored(reference)).collect::<Vec<_>>();
+        if references.len() < MIN_PARALLEL || threads < 2 {
+            return verify(references);
+        }
+        std::thread::scope(|scope| {
+            let pieces = references.chunks(references.len().div_ceil(threads));
+            let started: Vec<_> = pieces.map(|piece| (piece, scope.spawn(move || verify(piece)))).collect();
+            // A thread that cannot be joined has panicked; its part is verified here again.
+            started.into_iter().flat_map(|(piece, thread)| thread.join().unwrap_or_else(|_| verify(piece))).collect()
+        })
     }
 
     fn stored_oci(&self, reference: &OciReference) -> Result<StoredComponent, FetchError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use fumehood_core::digest::Digest;
 use fumehood_core::time::Timestamp;
 use fumehood_registry::index::{Index, IndexEntry, IndexError, IndexTool};
+use fumehood_registry::index_history::IndexHistory;
 use fumehood_registry::policy::{Pattern, Policy, PolicyError, SignatureRule, Trust};
 use fumehood_registry::reference::{MAX_REFERENCE_BYTES, OciReference, Reference};
 use fumehood_registry::signature::{Claim, Provenance, SignatureError, Verified};
@@ -187,25 +188,49 @@ fn finds_components_by_words() {
 }
 
 #[test]
+fn an_index_never_becomes_an_older_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || IndexHistory::open(folder.path().join("indexes")).unwrap();
+    let (url, key) = ("https://example.com/acme.json", KEY.public().id());
+    let of = |millis| Index { issued_at: Timestamp(millis), ..index() };
+    open().check(url, key, &of(2000)).unwrap();
+    open().check(url, key, &of(2000)).unwrap();
+    let error = open().check(url, key, &of(1999)).unwrap_err();
+    for part in ["`acme`", "1970-01-01T00:00:01.999Z", "1970-01-01T00:00:02.000Z", "remove "] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    open().check(url, key, &of(3000)).unwrap();
+    assert!(matches!(open().check(url, key, &of(2000)), Err(IndexError::Older { .. })));
+    // Another place, another key, and the record that the message names.
+    open().check("https://example.com/other.json", key, &of(1000)).unwrap();
+    open().check(url, OTHER_KEY.public().id(), &of(1000)).unwrap();
+    let IndexError::Older { record, .. } = error else { panic!("{error}") };
+    std::fs::write(&record, "{").unwrap();
+    assert!(matches!(open().check(url, key, &of(3000)), Err(IndexError::History { .. })));
+    std::fs::remove_file(record).unwrap();
+    open().check(url, key, &of(1000)).unwrap();
+    open().check(url, key, &of(u64::MAX)).unwrap();
+    assert!(matches!(open().check(url, key, &of(1000)), Err(IndexError::Older { .. })));
+}
+
+#[test]
 fn an_index_is_verified_before_it_is_read() {
     let (index, trusted) = (index(), [KEY.public().clone()]);
     let file = index.sign(&KEY).unwrap();
-    let open = |file: &str, name: &str, not_before| Index::open(file.as_bytes(), name, &trusted, not_before);
-    assert_eq!(open(&file, "acme", Some(NOW)), Ok((index.clone(), KEY.public().id())));
-    let later = Some(Timestamp(NOW.0 + 1));
-    assert!(matches!(open(&file, "acme", later), Err(IndexError::Older { .. })));
-    assert!(matches!(open(&file, "other", None), Err(IndexError::OtherName { .. })));
+    let open = |file: &str, name: &str| Index::open(file.as_bytes(), name, &trusted);
+    assert_eq!(open(&file, "acme"), Ok((index.clone(), KEY.public().id())));
+    assert!(matches!(open(&file, "other"), Err(IndexError::OtherName { .. })));
     let foreign = index.sign(&OTHER_KEY).unwrap();
-    assert!(matches!(open(&foreign, "acme", None), Err(IndexError::ForeignKey { .. })));
+    assert!(matches!(open(&foreign, "acme"), Err(IndexError::ForeignKey { .. })));
     // Another list under the signature of this one.
     let mut bundle: serde_json::Value = serde_json::from_str(&file).unwrap();
     let mut other = index.clone();
     other.entries.pop();
     let payload: serde_json::Value = serde_json::from_str(&other.sign(&KEY).unwrap()).unwrap();
     bundle["dsseEnvelope"]["payload"] = payload["dsseEnvelope"]["payload"].clone();
-    assert!(matches!(open(&bundle.to_string(), "acme", None), Err(IndexError::Wrong { .. })));
+    assert!(matches!(open(&bundle.to_string(), "acme"), Err(IndexError::Wrong { .. })));
     for broken in ["", "{}", "[1]", &file[..file.len() / 2]] {
-        assert!(matches!(open(broken, "acme", None), Err(IndexError::Malformed { .. })), "{broken}");
+        assert!(matches!(open(broken, "acme"), Err(IndexError::Malformed { .. })), "{broken}");
     }
     let unpinned = IndexEntry { reference: reference("ghcr.io", "a:1"), ..index.entries[0].clone() };
     assert!(matches!(Index::build("acme", NOW, vec![unpinned]), Err(IndexError::Build(_))));

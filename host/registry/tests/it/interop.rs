@@ -1,5 +1,7 @@
 //! Publications beside `oci-client`, which wkg and other tools for components are built on.
 
+use std::collections::BTreeMap;
+
 use fumehood_core::digest::Digest;
 use fumehood_registry::policy::{Policy, SignatureRule};
 use oci_client::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
@@ -48,4 +50,39 @@ async fn we_pull_what_others_publish() {
     let fetched =
         get(&client(), &TestStore::new(), &policy, &reference(&registry.host(), "acme/theirs:1.0")).await.unwrap();
     assert_eq!(fetched.component, Digest::of(&component(100)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn we_pull_what_wkg_publishes() {
+    // The manifest and the configuration that `wkg oci push` (0.16) sends, member by member.
+    let registry = TestRegistry::start().await;
+    let reference = reference(&registry.host(), "acme/theirs:1.0");
+    let title = ("org.opencontainers.image.title".to_owned(), "greeter.wasm".to_owned());
+    let layer =
+        ImageLayer::new(component(100), "application/wasm".to_owned(), Some(BTreeMap::from_iter([title.clone()])));
+    let digest = Digest::of(&component(100));
+    let config = serde_json::json!({
+        "created": "2026-01-01T00:00:00.123456789Z",
+        "author": null,
+        "architecture": "wasm",
+        "os": "wasip2",
+        "layerDigests": [digest.to_string()],
+        "component": { "exports": ["f"], "imports": [], "target": null },
+    });
+    let config = Config::new(config.to_string(), "application/vnd.wasm.config.v0+json".to_owned(), None);
+    let mut manifest = OciImageManifest::build(std::slice::from_ref(&layer), &config, None);
+    manifest.media_type = Some("application/vnd.oci.image.manifest.v1+json".to_owned());
+    let name = format!("{}/acme/theirs:1.0", registry.host()).parse().unwrap();
+    other_client().push(&name, &[layer], config, &RegistryAuth::Anonymous, Some(manifest)).await.unwrap();
+    {
+        let contents = registry.contents();
+        let (_, sent) = &contents.manifests[&("acme/theirs".to_owned(), "1.0".to_owned())];
+        let sent: serde_json::Value = serde_json::from_slice(sent).unwrap();
+        assert_eq!(sent["layers"][0]["annotations"][&title.0], title.1, "{sent}");
+    }
+    let error = get(&client(), &TestStore::new(), &crate::fixture::policy(), &reference).await.unwrap_err();
+    assert!(error.to_string().contains("is not signed"), "{error}");
+    let (store, policy) = (TestStore::new(), Policy::new().signatures(SignatureRule::Off));
+    let fetched = get(&client(), &store, &policy, &reference).await.unwrap();
+    assert_eq!(fetched.read(&store.store).unwrap(), component(100));
 }

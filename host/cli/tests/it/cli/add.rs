@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use fumehood::{Load, Lock, RegistrySource};
 use fumehood_registry::client::RegistryClient;
+use fumehood_registry::fetch::FetchError;
 use fumehood_registry::policy::Policy;
-use fumehood_registry::reference::OciReference;
+use fumehood_registry::reference::{OciReference, Reference};
 use fumehood_registry::store::Store;
 use fumehood_tests::contract::Described;
 
@@ -78,7 +79,15 @@ fn a_key_can_be_trusted_while_adding() {
     let Some(registry) = Registry::start() else { return };
     registry.publish("1.0", &[Described::new("read")], Some(&KEY));
     let (bench, reference) = (Workbench::new(), registry.reference("1.0"));
-    assert_refused(&bench, &["add", &reference, "--yes"], 3, &["no key is trusted for", "`trusted_keys`"]);
+    assert_refused(
+        &bench,
+        &["add", &reference, "--yes"],
+        3,
+        &["`--key FILE`", "no key is trusted for", "`trusted_keys`"],
+    );
+    let json = bench.run(&["add", &reference, "--yes", "--json"]).json();
+    assert_eq!(json["error"]["kind"], "refused", "{json}");
+    assert!(json["error"]["message"].as_str().unwrap().contains("`--key FILE`"), "{json}");
     assert!(!bench.path("fumehood.toml").exists() && !bench.path("fumehood.lock").exists());
     assert_eq!(store_files(&bench), [""; 0].map(std::path::PathBuf::from));
     bench.put("acme.pem", KEY.public().to_pem());
@@ -106,7 +115,7 @@ fn refuses_what_no_trusted_key_signed() {
     registry.publish("unsigned", &[Described::new("one")], None);
     refuse("unsigned", &["acme/greeter is not signed"]);
     registry.publish("foreign", &[Described::new("two")], Some(&OTHER_KEY));
-    refuse("foreign", &["is signed with a key that is not trusted for it"]);
+    refuse("foreign", &["`--key FILE`", "is signed with a key that is not trusted for it"]);
     assert_refused(&bench, &["add", &registry.reference("none"), "--yes"], 6, &["does not exist"]);
     assert_refused(&bench, &["--offline", "add", &registry.reference("none"), "--yes"], 6, &["is not in the store"]);
     assert_refused(
@@ -240,6 +249,41 @@ fn embedders_load_by_reference() {
         let refused = host.reload(Load::reference(reference, nobody)).await.err().unwrap();
         assert!(std::error::Error::source(&refused).unwrap().to_string().contains("no key is trusted"), "{refused}");
     });
+}
+
+#[test]
+fn many_stored_components_are_verified_in_their_order() {
+    let Some(registry) = Registry::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = || Store::open(folder.path().join("store")).unwrap();
+    let policy = || Policy::new().trusted_keys([KEY.public().clone()]);
+    let online = RegistrySource::new(store(), policy()).client(RegistryClient::builder().build().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut references: Vec<Reference> = Vec::new();
+    for (tag, key) in [("1", &*KEY), ("2", &*KEY), ("3", &*OTHER_KEY), ("4", &*KEY), ("5", &*KEY)] {
+        let published = registry.publish(tag, &[Described::new(&format!("read-{tag}"))], Some(key));
+        references.push(Reference::Oci(published.reference));
+    }
+    // The third is signed by somebody else; the last is not in the store.
+    for reference in &references[..4] {
+        let got = runtime.block_on(online.get(reference, &mut |_| {}));
+        assert_eq!(got.is_ok(), *reference != references[2], "{got:?}");
+    }
+    let found = RegistrySource::new(store(), policy()).stored_all(&references);
+    assert_eq!(found.len(), 5);
+    for (index, (found, reference)) in found.iter().zip(&references).enumerate() {
+        match (index, found) {
+            (2 | 4, Err(FetchError::NotStored(_))) => {}
+            (0 | 1 | 3, Ok(component)) => assert_eq!(component.reference, *reference),
+            other => panic!("{other:?}"),
+        }
+    }
+    let foreign = Policy::new().trusted_keys([OTHER_KEY.public().clone()]);
+    let found = RegistrySource::new(store(), foreign).stored_all(&references);
+    assert!(
+        found.iter().all(|found| matches!(found, Err(FetchError::Policy(_) | FetchError::NotStored(_)))),
+        "{found:?}"
+    );
 }
 
 #[test]

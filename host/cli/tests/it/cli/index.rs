@@ -88,6 +88,24 @@ fn refuses_indexes_that_were_changed() {
 }
 
 #[test]
+fn refuses_an_older_index_than_was_read_before() {
+    let Some(catalogue) = Catalogue::start(true) else { return };
+    let file = catalogue.bench.path("tools.json");
+    assert_eq!(catalogue.build(&[]).code, 0);
+    let old = std::fs::read(&file).unwrap();
+    assert_eq!(catalogue.build(&[]).code, 0);
+    assert_eq!(catalogue.search(&["divide"], "default").code, 0);
+    let new = std::fs::read(&file).unwrap();
+    std::fs::write(&file, old).unwrap();
+    let refused = catalogue.search(&["divide"], "default");
+    assert!(refused.code == 3 && refused.stderr.contains("was read from the same place before"), "{refused:?}");
+    let json = catalogue.search(&["divide", "--json"], "default").json();
+    assert_eq!(json["error"]["kind"], "refused", "{json}");
+    std::fs::write(&file, new).unwrap();
+    assert_eq!(catalogue.search(&["divide"], "default").code, 0);
+}
+
+#[test]
 fn lists_unsigned_components_only_on_request() {
     let Some(catalogue) = Catalogue::start(false) else { return };
     let refused = catalogue.build(&[]);

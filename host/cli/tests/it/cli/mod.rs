@@ -117,5 +117,6 @@ mod trust;
 mod update;
 #[cfg(test)]
 mod watch;
+mod wkg;
 #[cfg(test)]
 mod workbench;
