@@ -56,7 +56,7 @@ pub(crate) fn link(
     match dialect {
         Dialect::Contract(version) => {
             let pre = ToolPre::new(pre).map_err(link_error)?;
-            let tools = component.get_export_index(None, &format!("fumehood:tool/tools@{version}"));
+            let tools = component.get_export_index(None, format!("fumehood:tool/tools@{version}"));
             let call = tools.and_then(|tools| component.get_export_index(Some(&tools), "call"));
             let call = call.ok_or_else(|| link_error(wasmtime::Error::msg("it exports no function `call`")))?;
             Ok((Callable::Contract { pre, call }, Vec::new()))
