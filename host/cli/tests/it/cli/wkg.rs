@@ -1,7 +1,7 @@
 //! Components beside `wkg`, the package tool of the Bytecode Alliance, over Debian's `docker-registry`.
 //!
-//! `FUMEHOOD_WKG` names its program: `cargo install wkg --version 0.16.1 --locked` makes it. Without the variable nothing is tested
-//! here, and a note on stderr says so; what it pushed once is a fixture of `fumehood-registry`.
+//! `FUMEHOOD_WKG` names its program, which `cargo install wkg --version 0.16.1 --locked --profile dev` makes. Without the variable
+//! nothing is tested here, and a note on stderr says so; `interop` of `fumehood-registry` has the layout of what it pushes.
 
 use std::io::Write as _;
 use std::process::{Command, Output};
