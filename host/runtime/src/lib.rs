@@ -24,6 +24,7 @@ mod file_pool;
 mod guest_runtime;
 mod host_failure;
 mod imports;
+mod interpreter;
 mod invocation;
 mod isolation;
 mod jail;
@@ -52,6 +53,10 @@ pub use dialect::{Dialect, Skipped};
 pub use embed_docs::embed_docs;
 pub use engine::{EngineProfile, SandboxError};
 pub use imports::{Import, Ungranted};
+pub use interpreter::{
+    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Interpreter, Program, ProgramCalls, ProgramDeadline, ProgramError,
+    ProgramExecution,
+};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
 pub use load_error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};

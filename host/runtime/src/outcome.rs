@@ -299,7 +299,7 @@ pub(crate) fn cut_to(message: &str, bytes: usize) -> String {
     format!("{}…", printable.get(..end).unwrap_or_default())
 }
 
-fn display_duration(duration: Duration) -> String {
+pub(crate) fn display_duration(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())
     } else {

@@ -14,7 +14,7 @@ use crate::{clock, console};
 const PRELUDE: &str = include_str!("prelude.js");
 /// Stack of QuickJS, in bytes: what is left of it, the C functions beneath it take. The stack of the sandbox ends
 /// later, so that a deep recursion is an exception.
-const MAX_STACK_BYTES: usize = 32 << 10;
+const MAX_STACK_BYTES: usize = 160 << 10;
 
 /// An engine that is ready to run a program.
 pub(crate) struct Engine {
