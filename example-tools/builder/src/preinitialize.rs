@@ -14,7 +14,10 @@ pub(crate) fn preinitialize(module: &[u8]) -> Result<Vec<u8>> {
     let mut wizer = Wizer::new();
     wizer.init_func("wizer-initialize");
     let (context, instrumented) = wizer.instrument(module).map_err(into_anyhow)?;
-    let engine = Engine::new(&Config::new()).map_err(into_anyhow)?;
+    let mut config = Config::new();
+    // No collector is compiled in.
+    config.gc_support(false);
+    let engine = Engine::new(&config).map_err(into_anyhow)?;
     let compiled = Module::new(&engine, instrumented).map_err(into_anyhow)?;
     let mut store = Store::new(&engine, ());
     let mut linker = Linker::new(&engine);

@@ -54,8 +54,8 @@ pub use embed_docs::embed_docs;
 pub use engine::{EngineProfile, SandboxError};
 pub use imports::{Import, Ungranted};
 pub use interpreter::{
-    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Interpreter, Program, ProgramCalls, ProgramDeadline, ProgramError,
-    ProgramExecution,
+    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Interpreter, Pause, Program, ProgramCalls, ProgramDeadline,
+    ProgramError, ProgramExecution,
 };
 pub use isolation::serve_worker;
 pub use jail::JailReport;

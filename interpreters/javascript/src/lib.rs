@@ -4,6 +4,7 @@
 //! program begins at once. Nothing is imported but the calls of tools and the console.
 
 #![allow(unsafe_code, reason = "the symbols that the C library and the pre-initializer look for are exported by name")]
+#![allow(unreachable_pub, reason = "the macro that exports the bindings makes its modules public")]
 
 mod bindings;
 mod clock;
@@ -23,7 +24,6 @@ impl Guest for Interpreter {
     }
 }
 
-#[allow(unreachable_pub, reason = "generated code")]
 bindings::export!(Interpreter with_types_in bindings);
 
 /// Sets up the engine. Called once, when the component is built.

@@ -61,7 +61,8 @@ impl Drop for Pause {
         let mut state = self.0.lock();
         state.pauses = state.pauses.saturating_sub(1);
         if state.pauses == 0 {
-            state.at += state.paused_since.elapsed();
+            let paused = state.paused_since.elapsed();
+            state.at += paused;
         }
     }
 }

@@ -71,11 +71,7 @@ fn arm(store: &mut Store<ProgramState>, limits: &Limits) -> wasmtime::Result<()>
             return Err(stop.into());
         }
         // The epoch advanced while the guest waited for a call: its slice begins now.
-        Ok(if cx.data_mut().take_resumed() {
-            UpdateDeadline::Continue(FIRST_SLICE)
-        } else {
-            UpdateDeadline::Yield(1)
-        })
+        Ok(if cx.data_mut().take_resumed() { UpdateDeadline::Continue(FIRST_SLICE) } else { UpdateDeadline::Yield(1) })
     });
     Ok(())
 }

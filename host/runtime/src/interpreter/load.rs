@@ -42,12 +42,8 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>) -> Result<Interpr
         let (engine, cache) = (&shared.engine, shared.cache.as_ref());
         let (component, report) = match (start, code) {
             (Start::Cached(component), _) => (component, CacheReport::Hit),
-            (Start::Compile { damage }, Some(code)) => {
-                compile::load_from_child(engine, cache, &digest, &code, damage)?
-            }
-            (Start::Compile { damage }, None) => {
-                compile::compile_in_process(engine, cache, &digest, bytes, damage)?
-            }
+            (Start::Compile { damage }, Some(code)) => compile::load_from_child(engine, cache, &digest, &code, damage)?,
+            (Start::Compile { damage }, None) => compile::compile_in_process(engine, cache, &digest, bytes, damage)?,
             (Start::CachedCode(_), _) => {
                 return Err(LoadError::Host("the code of the interpreter was prepared for a worker".to_owned()));
             }

@@ -103,8 +103,7 @@ impl Interpreter {
         };
         let place = ProgramPlace(Arc::clone(shared));
         let (mailbox, deadline) = (Mailbox::default(), ProgramDeadline::after(Instant::now(), limits.deadline));
-        let mut first =
-            if limits.memory > FIRST_SLICE_MEMORY { FirstSlice::Elsewhere } else { FirstSlice::Here };
+        let mut first = if limits.memory > FIRST_SLICE_MEMORY { FirstSlice::Elsewhere } else { FirstSlice::Here };
         let armed = (place, mailbox.clone(), deadline.clone(), queued);
         let execution = execute::execute(self.clone(), program, armed);
         let mut guest: Guest = Box::pin(execution.in_current_span());

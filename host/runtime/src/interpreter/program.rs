@@ -119,6 +119,5 @@ pub trait ProgramCalls: Send {
     /// Waits until a call has finished, and returns all that have since the last time. Returns nothing if none runs.
     ///
     /// The time counts towards the deadline of the program, except while it is [paused](ProgramDeadline::pause).
-    fn wait<'a>(&'a mut self, deadline: &'a ProgramDeadline)
-    -> BoxFuture<'a, Vec<FinishedCall>>;
+    fn wait<'a>(&'a mut self, deadline: &'a ProgramDeadline) -> BoxFuture<'a, Vec<FinishedCall>>;
 }
