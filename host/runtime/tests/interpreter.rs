@@ -214,7 +214,11 @@ async fn exceptions_name_the_line_of_the_program() {
         ("null.x", "TypeError", (Some(1), Some(1))),
         ("let ok = 1;\nlet broken = ;", "SyntaxError", (Some(2), Some(14))),
         ("if (true) {\n  let a = 1;", "SyntaxError", (Some(2), Some(1))),
-        ("```javascript\nfunction f() {\n  throw new RangeError('far')\n}\nf()\n```", "RangeError", (Some(3), Some(13))),
+        (
+            "```javascript\nfunction f() {\n  throw new RangeError('far')\n}\nf()\n```",
+            "RangeError",
+            (Some(3), Some(13)),
+        ),
     ] {
         let exception = thrown(code).await;
         assert_eq!((exception.name.as_str(), (exception.line, exception.column)), (name, position), "{exception}");
