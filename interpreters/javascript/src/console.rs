@@ -1,4 +1,4 @@
-//! What a program prints, within its limit.
+//! The output of a program, within its limit.
 
 use std::cell::Cell;
 

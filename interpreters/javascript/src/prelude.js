@@ -1,4 +1,4 @@
-// What a program finds beside the language: `tools`, `console` and timers. Evaluated once, when the component is built.
+// Globals beside those of the language: `tools`, `console` and timers. Evaluated once, when the component is built.
 (function (host) {
   "use strict";
   const { parse, stringify } = JSON;

@@ -32,7 +32,7 @@ pub struct Program {
 pub struct ProgramExecution {
     /// The value that it returned, a JSON part, or `None` if it returned nothing; or the reason that there is none.
     pub outcome: Result<Option<Content>, ProgramError>,
-    /// What it printed until then.
+    /// Everything that it printed until then.
     pub console: Vec<ConsoleLine>,
     /// The cost. `log_dropped` counts the bytes that were printed beyond the limit.
     pub metadata: Metadata,
