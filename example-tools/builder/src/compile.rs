@@ -4,7 +4,7 @@ use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use fumehood_author::build::{CargoBuild, Labels, Toolchain, finish};
+use fumehood_author::build::{CargoBuild, Labels, RustTarget, Toolchain, finish};
 
 use crate::catalogue::ExampleTool;
 use crate::workspace::Workspace;
@@ -14,10 +14,10 @@ use crate::workspace::Workspace;
 ///
 /// # Errors
 ///
-/// If none of them can build the tool.
-pub fn choose_toolchain(workspace: &Workspace, tool: &ExampleTool) -> Result<Toolchain> {
+/// If none of them can build for the target.
+pub fn choose_toolchain(workspace: &Workspace, target: RustTarget) -> Result<Toolchain> {
     let unpacked = [workspace.root().join(".guest-rust/rustc")];
-    Toolchain::choose(tool.target, workspace.root(), &unpacked).context(
+    Toolchain::choose(target, workspace.root(), &unpacked).context(
         "on Debian and Ubuntu, `example-tools/builder/setup-debian-rust.sh` unpacks a compiler without rustup's servers",
     )
 }
@@ -36,6 +36,7 @@ pub fn build(workspace: &Workspace, tool: &ExampleTool, toolchain: &Toolchain) -
         target_folder: &target_folder(workspace),
         locked: true,
         renamed: &[(workspace.root().to_owned(), "/fumehood".to_owned())],
+        environment: &[],
     };
     let component = build.run(toolchain).with_context(|| format!("cannot build {}", tool.package()))?;
     // A tool of the contract has a `describe` function; one with its own WIT is described by its doc comments.
@@ -45,7 +46,7 @@ pub fn build(workspace: &Workspace, tool: &ExampleTool, toolchain: &Toolchain) -
 }
 
 /// Returns a target folder separate from the host's, so that the flags of components do not cause full rebuilds.
-fn target_folder(workspace: &Workspace) -> PathBuf {
+pub(crate) fn target_folder(workspace: &Workspace) -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     workspace.root().join(target).join("guests")
 }

@@ -11,13 +11,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::REBUILD;
-use crate::catalogue::ExampleTool;
-use crate::sources::source_digest;
-use crate::workspace::Workspace;
 
 const HEADER: &str = "# What the components beside this file were built from. Written by the builder; do not edit.\n\n";
 
-/// The built components of one folder, by tool.
+/// The built components of one folder, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Record {
@@ -86,21 +83,22 @@ impl Record {
     }
 
     /// Records a built component.
-    pub fn insert(&mut self, tool: &ExampleTool, built: BuildRecord) {
-        self.built.insert(tool.name.to_owned(), built);
+    pub fn insert(&mut self, name: &str, built: BuildRecord) {
+        self.built.insert(name.to_owned(), built);
     }
 
-    /// Returns the reason to rebuild the component of `tool` in `dist`, or `None` if it is up to date.
+    /// Returns the reason to rebuild the component `name` in `dist`, whose sources have the digest `sources` now, or
+    /// `None` if it is up to date.
     ///
     /// # Errors
     ///
-    /// If the sources or the component cannot be read.
-    pub fn staleness(&self, workspace: &Workspace, dist: &Path, tool: &ExampleTool) -> Result<Option<Staleness>> {
-        let component = dist.join(tool.file_name());
-        let Some(built) = self.built.get(tool.name).filter(|_| component.is_file()) else {
+    /// If the component cannot be read.
+    pub fn staleness(&self, dist: &Path, name: &str, sources: &str) -> Result<Option<Staleness>> {
+        let component = dist.join(format!("{name}.wasm"));
+        let Some(built) = self.built.get(name).filter(|_| component.is_file()) else {
             return Ok(Some(Staleness::Missing));
         };
-        if source_digest(workspace, tool)? != built.sources {
+        if sources != built.sources {
             return Ok(Some(Staleness::SourcesChanged));
         }
         let bytes = fs::read(&component).with_context(|| format!("cannot read {}", component.display()))?;
@@ -121,27 +119,26 @@ pub fn component_digest(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TOOLS;
 
     #[test]
     fn reports_the_reason_of_staleness() {
-        let (workspace, dist, tool) = (Workspace::current(), tempfile::tempdir().unwrap(), TOOLS[0]);
-        let check = |record: &Record| record.staleness(&workspace, dist.path(), &tool).unwrap();
+        let dist = tempfile::tempdir().unwrap();
+        let check = |record: &Record| record.staleness(dist.path(), "tool", "sources").unwrap();
         let mut record = Record::read(dist.path()).unwrap();
         assert_eq!(check(&record), Some(Staleness::Missing));
-        fs::write(dist.path().join(tool.file_name()), "component").unwrap();
+        fs::write(dist.path().join("tool.wasm"), "component").unwrap();
         assert_eq!(check(&record), Some(Staleness::Missing));
 
         let built = BuildRecord {
-            sources: source_digest(&workspace, &tool).unwrap(),
+            sources: "sources".to_owned(),
             component: component_digest(b"component"),
             compiler: "rustc".to_owned(),
         };
-        record.insert(&tool, BuildRecord { sources: "other".to_owned(), ..built.clone() });
+        record.insert("tool", BuildRecord { sources: "other".to_owned(), ..built.clone() });
         assert_eq!(check(&record), Some(Staleness::SourcesChanged));
-        record.insert(&tool, BuildRecord { component: "other".to_owned(), ..built.clone() });
+        record.insert("tool", BuildRecord { component: "other".to_owned(), ..built.clone() });
         assert_eq!(check(&record), Some(Staleness::ComponentChanged));
-        record.insert(&tool, built);
+        record.insert("tool", built);
         assert_eq!(check(&record), None);
 
         record.write(dist.path()).unwrap();

@@ -33,10 +33,24 @@ pub fn source_digest(workspace: &Workspace, tool: &ExampleTool) -> Result<String
         }
     }
     if closure.local.contains(SDK) {
-        sources.add(workspace.root(), &workspace.root().join("wit"))?;
+        // The folders in there are other contracts.
+        sources.add_files(workspace.root(), &workspace.root().join("wit"))?;
     }
     sources.contents.insert("Cargo.lock".to_owned(), lock_lines(&closure).into_bytes());
     sources.contents.insert("Cargo.toml".to_owned(), build_settings(&workspace.manifest()?, &closure)?.into_bytes());
+    Ok(sources.digest())
+}
+
+/// Computes the SHA-256 digest of files and folders of the checkout, in hexadecimal.
+///
+/// # Errors
+///
+/// If one of them cannot be read.
+pub(crate) fn digest_of(workspace: &Workspace, paths: &[&str]) -> Result<String> {
+    let mut sources = Sources::default();
+    for path in paths {
+        sources.add(workspace.root(), &workspace.root().join(path))?;
+    }
     Ok(sources.digest())
 }
 
@@ -79,6 +93,17 @@ impl Sources {
             let relative = path.strip_prefix(root).unwrap_or(path);
             let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
             self.contents.insert(parts.join("/"), contents);
+        }
+        Ok(())
+    }
+
+    /// Adds the files of a folder, without those of the folders in it.
+    fn add_files(&mut self, root: &Path, folder: &Path) -> Result<()> {
+        for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+            let path = entry.with_context(|| format!("cannot list {}", folder.display()))?.path();
+            if path.is_file() {
+                self.add(root, &path)?;
+            }
         }
         Ok(())
     }

@@ -39,10 +39,16 @@ impl Workspace {
         &self.root
     }
 
-    /// Returns the folder of the built components.
+    /// Returns the folder of the built example tools.
     #[must_use]
     pub fn dist(&self) -> PathBuf {
         self.root.join("example-tools/dist")
+    }
+
+    /// Returns the folder of the built interpreter, in the crate that contains it.
+    #[must_use]
+    pub fn interpreters(&self) -> PathBuf {
+        self.root.join("host/runtime/interpreters")
     }
 
     /// Reads the workspace's manifest.

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use fumehood_build_tools::{ExampleTool, REBUILD, Record, RustTarget, TOOLS, Workspace};
+use fumehood_build_tools::{
+    ExampleTool, INTERPRETER, REBUILD, Record, RustTarget, TOOLS, Workspace, interpreter_digest, source_digest,
+};
 use wasmparser::{Parser, Payload};
 
 fn component(tool: &ExampleTool) -> Vec<u8> {
@@ -56,11 +58,37 @@ fn committed_components_are_up_to_date() {
     let stale: Vec<String> = TOOLS
         .iter()
         .filter_map(|tool| {
-            let staleness = record.staleness(&workspace, &dist, tool).unwrap()?;
+            let sources = source_digest(&workspace, tool).unwrap();
+            let staleness = record.staleness(&dist, tool.name, &sources).unwrap()?;
             Some(format!("example-tools/dist/{} is {staleness}: run `{REBUILD}`", tool.file_name()))
         })
         .collect();
     assert!(stale.is_empty(), "{}", stale.join("\n"));
+}
+
+fn interpreter() -> Vec<u8> {
+    let path = Workspace::current().interpreters().join(INTERPRETER).with_extension("wasm");
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `{REBUILD}`", path.display()))
+}
+
+#[test]
+fn committed_interpreter_is_up_to_date() {
+    let workspace = Workspace::current();
+    let dist = workspace.interpreters();
+    let sources = interpreter_digest(&workspace).unwrap();
+    let staleness = Record::read(&dist).unwrap().staleness(&dist, INTERPRETER, &sources).unwrap();
+    if let Some(staleness) = staleness {
+        panic!("the interpreter is {staleness}: run `{REBUILD}`");
+    }
+}
+
+#[test]
+fn interpreter_reaches_only_calls_and_console() {
+    let bytes = interpreter();
+    let expected = ["fumehood:code/calls@0.1.0", "fumehood:code/console@0.1.0"];
+    assert_eq!(Vec::from_iter(imports(&bytes)), expected);
+    assert_eq!(Vec::from_iter(exports(&bytes)), ["fumehood:code/interpreter@0.1.0"]);
+    assert!(bytes.len() < 2 << 20, "{} bytes", bytes.len());
 }
 
 #[test]
@@ -76,11 +104,11 @@ fn dist_contains_nothing_else() {
 
 #[test]
 fn components_contain_no_build_paths() {
-    for tool in TOOLS {
-        let bytes = component(tool);
+    let tools = TOOLS.iter().map(|tool| (tool.name, component(tool)));
+    for (name, bytes) in tools.chain([(INTERPRETER, interpreter())]) {
         for trace in ["/root", "/home/", "/Users/", "/work", "/tmp", ".cargo", ".rustup", "index.crates"] {
             let found = bytes.windows(trace.len()).any(|window| window == trace.as_bytes());
-            assert!(!found, "{} contains `{trace}`", tool.file_name());
+            assert!(!found, "{name} contains `{trace}`");
         }
     }
 }

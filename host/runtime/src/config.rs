@@ -20,6 +20,9 @@ pub struct SandboxConfig {
     pub profile: EngineProfile,
     /// Maximum number of calls that run at once; more are queued. At least 1.
     pub concurrency: u32,
+    /// Maximum number of programs of code mode that run at once; more are queued. They have places of their own, because
+    /// a program waits for the calls that it makes.
+    pub programs: u32,
     /// Maximum number of queued calls; more are refused at once.
     pub queue: u32,
     /// Maximum memory limit that a call may ask for, in bytes.
@@ -52,6 +55,7 @@ impl Default for SandboxConfig {
         Self {
             profile: EngineProfile::Automatic,
             concurrency: 128,
+            programs: 128,
             queue: 16_384,
             memory_ceiling: 256 << 20,
             guest_threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2),
@@ -69,8 +73,8 @@ impl Default for SandboxConfig {
 
 impl SandboxConfig {
     pub(crate) fn engine(&self) -> EngineSettings {
-        let Self { profile, concurrency, memory_ceiling, .. } = *self;
-        EngineSettings { profile, concurrency, memory_ceiling }
+        let Self { profile, concurrency, programs, memory_ceiling, .. } = *self;
+        EngineSettings { profile, concurrency, programs, memory_ceiling }
     }
 }
 

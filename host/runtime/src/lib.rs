@@ -10,6 +10,7 @@
 mod call;
 mod config;
 mod engine;
+mod interpreter;
 mod isolation;
 mod jail;
 mod load;
@@ -20,6 +21,10 @@ mod wasi;
 pub use call::outcome::Execution;
 pub use config::{SandboxConfig, Workers};
 pub use engine::{EngineProfile, SandboxError};
+pub use interpreter::{
+    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Interpreter, Pause, Program, ProgramCalls, ProgramDeadline,
+    ProgramError, ProgramExecution,
+};
 pub use isolation::serve_worker;
 pub use jail::JailReport;
 pub use load::cache::{CacheError, CacheReport, CodeCache};

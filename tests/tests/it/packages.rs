@@ -110,11 +110,15 @@ fn packages_are_complete() {
         let copy = read_files(&package_folder(&folder, name).join("wit"));
         assert_eq!(copy, contract, "copy `wit/` to the folder of {name}");
     }
+    let contract = read_files(&root().join("wit/code"));
+    let runtime = package_folder(&folder, "fumehood-runtime");
+    assert_eq!(read_files(&runtime.join("wit/code")), contract, "copy `wit/code/` to the folder of fumehood-runtime");
+    assert!(runtime.join("interpreters/javascript.wasm").is_file());
 }
 
 /// Returns the names and texts of the files in a folder, sorted.
 fn read_files(folder: &Path) -> BTreeMap<String, String> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     files.map(|path| (name(&path), fs::read_to_string(&path).unwrap())).collect()
 }

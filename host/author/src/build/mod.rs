@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use error::BuildError;
 pub use metadata::{Labels, finish};
-pub use rust::CargoBuild;
+pub use rust::{CargoBuild, encode};
 pub use sbom::Dependencies;
 pub use toolchain::{RUSTC_VARIABLE, RustTarget, Toolchain};
 

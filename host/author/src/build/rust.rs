@@ -34,6 +34,8 @@ pub struct CargoBuild<'a> {
     pub locked: bool,
     /// Folders of sources, with the names that replace them in panic messages.
     pub renamed: &'a [(PathBuf, String)],
+    /// Environment variables for cargo, for instance with a C compiler for the target.
+    pub environment: &'a [(&'a str, OsString)],
 }
 
 /// A line of cargo's messages.
@@ -50,12 +52,27 @@ impl CargoBuild<'_> {
     /// # Errors
     /// If the crate does not compile, or the result is not a component.
     pub fn run(&self, toolchain: &Toolchain) -> Result<Vec<u8>, BuildError> {
+        let module = self.run_compiler(toolchain)?;
+        match self.target {
+            // The linker of this target produces components itself.
+            RustTarget::Wasi => Ok(module),
+            RustTarget::Pure => encode(&module),
+        }
+    }
+
+    /// Builds the crate, and returns the result of the linker: a component for [`RustTarget::Wasi`], and a module that
+    /// [`encode`] makes a component of for [`RustTarget::Pure`].
+    ///
+    /// # Errors
+    /// If the crate does not compile.
+    pub fn run_compiler(&self, toolchain: &Toolchain) -> Result<Vec<u8>, BuildError> {
         let mut cargo = cargo();
         cargo.args(["build", "--message-format=json-render-diagnostics", "--profile", self.profile]);
         cargo.args(["--target", self.target.triple(), "--target-dir"]).arg(self.target_folder);
         // One crate at a time: otherwise cargo would unify the features of all of them.
         cargo.args(self.package.iter().flat_map(|package| ["--package", package]));
         cargo.args(self.locked.then_some("--locked"));
+        cargo.envs(self.environment.iter().map(|(name, value)| (name, value)));
         cargo.current_dir(self.folder).env("RUSTC", toolchain.rustc()).env("PATH", toolchain.search_path()?);
         cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags(toolchain)?).stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = cargo.output().map_err(|source| BuildError::Start { program: "cargo".to_owned(), source })?;
@@ -64,12 +81,7 @@ impl CargoBuild<'_> {
             return Err(BuildError::Failed { program: "cargo build".to_owned(), reason });
         }
         let path = find_module(&output.stdout).ok_or_else(|| BuildError::Component(no_module()))?;
-        let module = fs::read(&path).map_err(|source| BuildError::Io { action: "read", path, source })?;
-        match self.target {
-            // The linker of this target produces components itself.
-            RustTarget::Wasi => Ok(module),
-            RustTarget::Pure => encode(&module),
-        }
+        fs::read(&path).map_err(|source| BuildError::Io { action: "read", path, source })
     }
 
     /// Returns compiler flags that give the component its memory, and that remap the paths of source files, which panic
@@ -100,7 +112,10 @@ impl CargoBuild<'_> {
 }
 
 /// Returns the component that a module of WIT bindings makes.
-fn encode(module: &[u8]) -> Result<Vec<u8>, BuildError> {
+///
+/// # Errors
+/// If the module has no bindings, or does not fit them.
+pub fn encode(module: &[u8]) -> Result<Vec<u8>, BuildError> {
     let mut encoder = ComponentEncoder::default();
     let encoded = encoder.validate(true).module(module).and_then(ComponentEncoder::encode);
     encoded.map_err(|error| BuildError::Component(format!("{error:#}")))
@@ -146,6 +161,7 @@ pub(super) fn compile(project: &Project, workspace: Workspace<'_>) -> Result<Com
         // `cargo metadata` has written the lock file where there was none.
         locked: true,
         renamed: &renamed,
+        environment: &[],
     };
     let component = build.run(&toolchain)?;
     let dependencies = Dependencies::from_metadata(&metadata)?;

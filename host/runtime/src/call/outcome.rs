@@ -248,7 +248,7 @@ pub(crate) fn from_failure(failure: types::Failure) -> CallError {
     error
 }
 
-fn display_duration(duration: Duration) -> String {
+pub(crate) fn display_duration(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())
     } else {

@@ -20,7 +20,7 @@ const MEMORY_RESERVATION_BYTES: u64 = 4 << 30;
 /// Bytes of a memory that are zeroed with `memset` after a call instead of being returned to the kernel.
 const KEEP_RESIDENT_BYTES: usize = 1 << 20;
 /// Stack for guest frames, in bytes; the rest of the fiber's stack is for host functions.
-const MAX_GUEST_STACK_BYTES: usize = 512 << 10;
+const MAX_GUEST_STACK_BYTES: usize = 1 << 20;
 /// Stack of one call's fiber, in bytes.
 const FIBER_STACK_BYTES: usize = 2 << 20;
 /// Maximum number of core modules that one component may instantiate. Language runtimes with dynamic linking need
@@ -30,6 +30,10 @@ pub(crate) const MAX_CORE_INSTANCES: u32 = 64;
 pub(crate) const MAX_MEMORIES: u32 = 8;
 /// Maximum number of tables of one component.
 pub(crate) const MAX_TABLES: u32 = 16;
+/// Number of core modules that an interpreter instantiates: itself, and those that a component encoder adds.
+const INTERPRETER_CORE_INSTANCES: u32 = 8;
+/// Number of tables of an interpreter: its own, and that of the modules that a component encoder adds.
+const INTERPRETER_TABLES: u32 = 4;
 /// Maximum number of elements of one table in the pool.
 const MAX_TABLE_ELEMENTS: usize = 100_000;
 /// Fuel charged for each page that a memory grows by: zeroing a page costs the host about as much as this many
@@ -69,6 +73,8 @@ pub(crate) struct EngineSettings {
     pub(crate) profile: EngineProfile,
     /// Maximum number of calls that run at once.
     pub(crate) concurrency: u32,
+    /// Maximum number of programs that run at once, beside the calls.
+    pub(crate) programs: u32,
     /// Maximum size of a call's memory, in bytes.
     pub(crate) memory_ceiling: usize,
 }
@@ -76,7 +82,7 @@ pub(crate) struct EngineSettings {
 impl EngineSettings {
     /// Settings of an engine that compiles and never runs anything. Its code runs in engines of every profile.
     pub(crate) const fn only_compiling() -> Self {
-        Self { profile: EngineProfile::Plain, concurrency: 1, memory_ceiling: 0 }
+        Self { profile: EngineProfile::Plain, concurrency: 1, programs: 0, memory_ceiling: 0 }
     }
 }
 
@@ -147,15 +153,19 @@ fn operator_cost() -> OperatorCost {
 }
 
 fn pooling_config(config: &EngineSettings) -> PoolingAllocationConfig {
-    let calls = config.concurrency;
+    let (calls, programs) = (config.concurrency, config.programs);
+    // An interpreter is trusted to be small, unlike a tool.
+    let total = |per_call: u32, per_program: u32| {
+        calls.saturating_mul(per_call).saturating_add(programs.saturating_mul(per_program))
+    };
     let mut pool = PoolingAllocationConfig::new();
     // Every call may use the maximum of every resource, so that one component can never take another's slots. Unused
     // slots cost only address space.
-    pool.total_component_instances(calls)
-        .total_core_instances(calls.saturating_mul(MAX_CORE_INSTANCES))
-        .total_memories(calls.saturating_mul(MAX_MEMORIES))
-        .total_tables(calls.saturating_mul(MAX_TABLES))
-        .total_stacks(calls)
+    pool.total_component_instances(total(1, 1))
+        .total_core_instances(total(MAX_CORE_INSTANCES, INTERPRETER_CORE_INSTANCES))
+        .total_memories(total(MAX_MEMORIES, 1))
+        .total_tables(total(MAX_TABLES, INTERPRETER_TABLES))
+        .total_stacks(total(1, 1))
         .max_core_instances_per_component(MAX_CORE_INSTANCES)
         .max_memories_per_component(MAX_MEMORIES)
         .max_tables_per_component(MAX_TABLES)

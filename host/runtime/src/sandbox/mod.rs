@@ -14,6 +14,7 @@ use wasmtime::Engine;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
 use crate::engine::SandboxError;
+use crate::interpreter::{self, Interpreter};
 use crate::load::LoadOptions;
 use crate::load::error::LoadError;
 
@@ -52,6 +53,15 @@ impl Sandbox {
         load::load(&self.shared, bytes, options).await
     }
 
+    /// Loads an interpreter of code mode: a component of the world `fumehood:code/code`. It has no powers, and none can
+    /// be granted to it. No guest code runs.
+    ///
+    /// # Errors
+    /// See [`LoadError`]: problems of the bytes, or a component that does not fit the world.
+    pub async fn load_interpreter(&self, bytes: Vec<u8>) -> Result<Interpreter, LoadError> {
+        interpreter::load(&self.shared, bytes).await
+    }
+
     /// Returns the engine, for benches that measure against wasmtime itself.
     #[doc(hidden)]
     #[must_use]
@@ -84,6 +94,7 @@ impl Sandbox {
     pub async fn shutdown(&self, grace: Duration) {
         const POLL: Duration = Duration::from_millis(2);
         self.shared.admission.close();
+        self.shared.program_admission.close();
         let until = Instant::now() + grace;
         while self.running() > 0 && Instant::now() < until {
             if self.shared.runtime.sleep(POLL).await.is_err() {

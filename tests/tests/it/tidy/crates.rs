@@ -46,7 +46,9 @@ const EXAMPLE: &str = "fumehood-tool-";
 
 /// Dependencies that only the listed packages may name.
 const CONFINED: &[(&str, &[&str])] = &[
-    ("wasmtime", &["fumehood-runtime"]),
+    // The builder runs the initialization of the interpreter, whose result it commits.
+    ("wasmtime", &["fumehood-build-tools", "fumehood-runtime"]),
+    ("wasmtime-wizer", &["fumehood-build-tools"]),
     ("wasmtime-wasi", &["fumehood-runtime"]),
     ("wasmtime-wasi-http", &["fumehood-runtime"]),
     ("cap-std", &["fumehood-cli", "fumehood-runtime"]),

@@ -140,6 +140,7 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
     let settings = EngineSettings {
         profile: setup.profile,
         concurrency: setup.concurrency,
+        programs: 0,
         memory_ceiling: usize::try_from(setup.memory_ceiling).unwrap_or(usize::MAX),
     };
     let engine = engine::build(&settings).map_err(|error| load_failure(LoadFailure::Host, error))?;

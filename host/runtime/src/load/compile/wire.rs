@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn engines_of_all_profiles_share_compiled_code() {
         let id = |profile, memory_ceiling| {
-            engine_id(&engine::build(&EngineSettings { profile, memory_ceiling, concurrency: 2 }).unwrap())
+            engine_id(&engine::build(&EngineSettings { profile, memory_ceiling, concurrency: 2, programs: 0 }).unwrap())
         };
         let plain = engine_id(&engine::build(&EngineSettings::only_compiling()).unwrap());
         assert_eq!(plain, id(EngineProfile::Plain, 64 << 20));
