@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use fumehood::{CodeCache, ComponentError, Host, Limits, Load, LoadError};
+use fumehood::{Call, CodeCache, ComponentError, Host, Limits, Load, LoadError};
 use fumehood_tests::contract::{Answer, Described, module};
 use fumehood_tests::{answering, component, wrap};
+use serde_json::json;
 
 fn host() -> Host {
     let limits = Limits { deadline: Duration::from_millis(100), ..Limits::default() };
@@ -126,6 +127,33 @@ async fn imports_and_contract_versions_are_named() {
     check(component("unknown-import").unwrap(), "acme:database/sql@1.0.0").await;
     check(component("other-contract").unwrap(), "0.2.0").await;
     check(component("other-contract").unwrap(), "accepts 0.1.x").await;
+}
+
+/// A component whose function takes a type of an interface that it imports, as a world with `use types.{city}` does.
+const IMPORTS_TYPES: &str = r#"(component
+    (type $types (instance
+        (type $record (record (field "name" string)))
+        (export "city" (type (eq $record)))))
+    (import "demo:geo/types@0.1.0" (instance $geo (type $types)))
+    (alias export $geo "city" (type $alias))
+    (import "city" (type $city (eq $alias)))
+    (core module $m
+        (memory (export "memory") 1)
+        (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 64))
+        (func (export "length") (param i32 i32) (result i32) (local.get 1)))
+    (core instance $i (instantiate $m))
+    (func $length (param "city" $city) (result u32)
+        (canon lift (core func $i "length") (memory $i "memory") (realloc (func $i "realloc"))))
+    (export "name-length" (func $length)))"#;
+
+#[tokio::test]
+async fn imports_of_types_alone_ask_nothing_of_the_host() {
+    let host = host();
+    let component = host.load(Load::bytes("geo", wat::parse_str(IMPORTS_TYPES).unwrap())).await.unwrap();
+    let imports = component.imports().iter().map(|import| (import.name.as_str(), import.power)).collect::<Vec<_>>();
+    assert_eq!(imports, [("demo:geo/types@0.1.0", None), ("city", None)]);
+    let result = host.call(Call::new("geo__name-length", json!({"city": {"name": "Ulm"}}))).await;
+    assert_eq!(json!(result)["content"][0]["value"], json!(3), "{result:?}");
 }
 
 #[tokio::test]

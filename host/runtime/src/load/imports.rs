@@ -5,6 +5,8 @@ use std::fmt;
 use fumehood_core::policy::permission::{Grant, Power};
 use serde::Serialize;
 
+use super::surface::Surface;
+
 /// One interface that a component imports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Import {
@@ -21,6 +23,7 @@ pub struct Import {
 const POWERS: [Power; 5] = [Power::Files, Power::Http, Power::Env, Power::Sockets, Power::KeyValue];
 
 const UNKNOWN: &str = "unknown to this host";
+const TYPES: &str = "name types of its own";
 
 impl Import {
     /// Returns whether this host provides nothing of that name.
@@ -89,13 +92,15 @@ pub(crate) fn find_ungranted(imports: &[Import], grant: &Grant) -> Vec<Ungranted
 }
 
 /// Describes a component's imports, in the component's order.
-pub(crate) fn list(names: &[String]) -> Vec<Import> {
-    names.iter().map(|name| describe(name)).collect()
+pub(crate) fn list(surface: &Surface) -> Vec<Import> {
+    let describe = |name: &String| describe(name, surface.imported_types.contains(name));
+    surface.imports.iter().map(describe).collect()
 }
 
-fn describe(name: &str) -> Import {
+fn describe(name: &str, is_type: bool) -> Import {
     let known = KNOWN.iter().find(|(start, ..)| name.starts_with(start));
-    let (meaning, power) = known.map_or((UNKNOWN, None), |(_, meaning, power)| (*meaning, *power));
+    let unknown = if is_type { TYPES } else { UNKNOWN };
+    let (meaning, power) = known.map_or((unknown, None), |(_, meaning, power)| (*meaning, *power));
     Import { name: name.to_owned(), meaning, power }
 }
 
@@ -113,7 +118,7 @@ mod tests {
     #[test]
     fn describes_imports_and_their_power() {
         let check = |name: &str, meaning: &str, power: Option<&str>| {
-            let import = describe(name);
+            let import = describe(name, false);
             assert!(import.meaning.contains(meaning), "{import:?}");
             assert_eq!(import.power, power, "{name}");
         };
@@ -124,6 +129,8 @@ mod tests {
         check("fumehood:tool/key-value@0.1.0", "store of its own", Some("key_value"));
         check("fumehood:tool/secrets@0.1.0", "without seeing it", None);
         check("acme:db/sql@1.0.0", "unknown", None);
+        assert!(describe("acme:db/sql@1.0.0", false).is_unknown());
+        assert!(!describe("acme:db/types@1.0.0", true).is_unknown());
     }
 
     #[test]

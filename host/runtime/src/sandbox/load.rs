@@ -57,7 +57,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     let compiled = compile(shared, &bytes, &options).await?;
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
-    let (dialect, imports) = (compiled.dialect, crate::load::imports::list(&compiled.surface.imports));
+    let (dialect, imports) = (compiled.dialect, crate::load::imports::list(&compiled.surface));
     let (backend, definitions, skipped) = match compiled.code {
         Code::Component(component) => {
             let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
@@ -182,7 +182,7 @@ fn inspect(
     let (allow_slow, isolation) = (options.allow_slow_compile, options.isolation);
     let start = compile::start(&shared.engine, cache, &digest, bytes, limits, allow_slow, isolation)?;
     let surface = Surface::read(bytes).map_err(compile::malformed_error)?;
-    let imports = crate::load::imports::list(&surface.imports);
+    let imports = crate::load::imports::list(&surface);
     dialect::check_contract(&imports)?;
     let unknown: Vec<_> =
         imports.iter().filter(|import| import.is_unknown()).map(|import| import.name.clone()).collect();
