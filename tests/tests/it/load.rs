@@ -143,7 +143,8 @@ const IMPORTS_TYPES: &str = r#"(component
         (func (export "length") (param i32 i32) (result i32) (local.get 1)))
     (core instance $i (instantiate $m))
     (func $length (param "city" $city) (result u32)
-        (canon lift (core func $i "length") (memory $i "memory") (realloc (func $i "realloc"))))
+        (canon lift (core func $i "length") (memory (core memory $i "memory"))
+            (realloc (core func $i "realloc"))))
     (export "name-length" (func $length)))"#;
 
 #[tokio::test]

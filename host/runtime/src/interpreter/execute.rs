@@ -16,6 +16,7 @@ use super::state::ProgramState;
 use super::{Interpreter, ProgramPlace};
 use crate::call::outcome::{self, Phase};
 use crate::engine::deadline::FIRST_SLICE;
+use crate::wasi::guest_output;
 
 /// The MIME type of a returned value.
 const JSON: &str = "application/json";
@@ -112,11 +113,11 @@ async fn run(
 
 fn to_exception(exception: &guest::Exception) -> Exception {
     Exception {
-        name: outcome::message(&exception.name),
-        message: outcome::message(&exception.message),
+        name: guest_output::message(&exception.name),
+        message: guest_output::message(&exception.message),
         line: exception.line,
         column: exception.column,
-        kind: exception.kind.as_deref().map(outcome::message),
+        kind: exception.kind.as_deref().map(guest_output::message),
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>) -> Result<Interpr
 
 /// Links an interpreter to the world, and to nothing else.
 fn link(component: &Component) -> Result<CodePre<ProgramState>, LoadError> {
-    let failed = |error: wasmtime::Error| LoadError::Link(crate::call::outcome::cut(&format!("{error:#}")));
+    let failed = |error: wasmtime::Error| LoadError::Link(crate::wasi::guest_output::cut(&format!("{error:#}")));
     let mut linker = Linker::new(component.engine());
     Code::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProgramState| state).map_err(failed)?;
     CodePre::new(linker.instantiate_pre(component).map_err(failed)?).map_err(failed)
