@@ -34,9 +34,9 @@ pub use load::dialect::convert_typed;
 pub use load::dialect::{Dialect, Skipped};
 pub use load::error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
 pub use load::imports::{Import, Ungranted};
-pub use load::{Isolation, LoadOptions, embed_docs};
+pub use load::{Isolation, LoadOptions, LoadReport, embed_docs};
 #[cfg(feature = "tls")]
 pub use network::TrustError;
 pub use network::{Network, Resolver, SystemResolver};
-pub use sandbox::{Component, LoadReport, Sandbox};
+pub use sandbox::{Component, Sandbox};
 pub use wasi::FolderError;

@@ -10,11 +10,10 @@ use super::bindings::{Code, CodePre};
 use super::state::ProgramState;
 use super::{Interpreter, InterpreterParts};
 use crate::call::shared::Shared;
-use crate::load::Isolation;
 use crate::load::cache::CacheReport;
 use crate::load::compile::{self, CompileJob, Start};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
-use crate::sandbox::LoadReport;
+use crate::load::{Isolation, LoadReport};
 
 /// Loads an interpreter. See [`crate::Sandbox::load_interpreter`].
 pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>) -> Result<Interpreter, LoadError> {

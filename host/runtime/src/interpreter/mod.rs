@@ -36,7 +36,7 @@ use crate::call::place::unless_cancelled;
 use crate::call::run::lost_call;
 use crate::call::shared::Shared;
 use crate::engine::guest_runtime::FirstSlice;
-use crate::sandbox::LoadReport;
+use crate::load::LoadReport;
 
 pub use self::deadline::{Pause, ProgramDeadline};
 pub(crate) use self::load::load;

@@ -10,12 +10,14 @@ pub(crate) mod imports;
 pub(crate) mod surface;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 
+use cache::CacheReport;
 pub use embed_docs::embed_docs;
 
 /// Options for loading one component.
@@ -51,4 +53,13 @@ pub enum Isolation {
     /// A worker process of its own, without files, network or privileges except those that the component was granted.
     /// [`Workers`](crate::Workers) names its program.
     Process,
+}
+
+/// The duration of loading a component, and its use of the code cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadReport {
+    /// The use of the code cache.
+    pub cache: CacheReport,
+    /// The time from the first byte to the last check.
+    pub time: Duration,
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
@@ -20,19 +20,10 @@ use crate::call::shared::Shared;
 use crate::engine::guest_runtime::Elapsed;
 use crate::isolation::Worker;
 use crate::jail::JailReport;
-use crate::load::cache::CacheReport;
+use crate::load::LoadReport;
 use crate::load::dialect::{Dialect, Skipped};
 use crate::load::imports::Import;
 use crate::wasi::Invocation;
-
-/// The duration of loading a component, and its use of the code cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadReport {
-    /// The use of the code cache.
-    pub cache: CacheReport,
-    /// The time from the first byte to the last check.
-    pub time: Duration,
-}
 
 /// A loaded component and the definitions of its tools. Cheap to clone.
 ///

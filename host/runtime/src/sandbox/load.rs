@@ -10,7 +10,7 @@ use fumehood_core::policy::permission::http::HttpGrant;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
 
-use super::component::{Backend, Component, ComponentParts, LoadReport};
+use super::component::{Backend, Component, ComponentParts};
 use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::engine::file_pool::{Gone, OPEN_TIMEOUT};
@@ -22,7 +22,7 @@ use crate::load::dialect::typed::PackageDocs;
 use crate::load::dialect::{self, Dialect};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
 use crate::load::surface::Surface;
-use crate::load::{Isolation, LoadOptions};
+use crate::load::{Isolation, LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
 use crate::wasi::{ComponentStore, FolderError, OpenFolders, Powers, open_all};
 

@@ -18,7 +18,7 @@ use crate::interpreter::{self, Interpreter};
 use crate::load::LoadOptions;
 use crate::load::error::LoadError;
 
-pub use component::{Component, LoadReport};
+pub use component::Component;
 
 /// An engine with the threads that run guests: compiles components and runs their calls.
 ///
