@@ -139,11 +139,13 @@ fn components_export_the_contract() {
 fn typed_component_contains_its_documentation() {
     let greeter = TOOLS.iter().find(|tool| tool.name == "typed-greeter").unwrap();
     let bytes = component(greeter);
-    let docs = Parser::new(0).parse_all(&bytes).find_map(|payload| match payload.expect("a valid component") {
-        Payload::CustomSection(section) if section.name() == "package-docs" => Some(section.data().to_vec()),
+    let docs = Parser::new(0).parse_all(&bytes).filter_map(|payload| match payload.expect("a valid component") {
+        Payload::CustomSection(section) if ["package-docs", "fumehood-docs"].contains(&section.name()) => {
+            Some(String::from_utf8(section.data().to_vec()).unwrap())
+        }
         _ => None,
     });
-    let docs = String::from_utf8(docs.expect("a section")).unwrap();
+    let docs = docs.collect::<String>();
     for text in ["Greets somebody by name.", "Among friends.", "Says what this component is, in one sentence."] {
         assert!(docs.contains(text), "{docs}");
     }

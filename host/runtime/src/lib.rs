@@ -22,8 +22,8 @@ pub use call::outcome::Execution;
 pub use config::{SandboxConfig, Workers};
 pub use engine::{EngineProfile, SandboxError};
 pub use interpreter::{
-    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Interpreter, Pause, Program, ProgramCalls, ProgramDeadline,
-    ProgramError, ProgramExecution,
+    ConsoleLevel, ConsoleLine, Exception, FinishedCall, Interpreter, JAVASCRIPT, Pause, Program, ProgramCalls,
+    ProgramDeadline, ProgramError, ProgramExecution,
 };
 pub use isolation::serve_worker;
 pub use jail::JailReport;

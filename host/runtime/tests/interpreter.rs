@@ -384,29 +384,3 @@ async fn a_hundred_programs_run_at_once() {
         assert_eq!(value(&program.await.unwrap()), "199990000");
     }
 }
-
-/// Prints what the documentation says about speed: `--nocapture --ignored`.
-#[tokio::test]
-#[ignore = "measures"]
-async fn measures_a_short_program_and_a_loop() {
-    let mut times = Vec::new();
-    let mut fuel = 0;
-    for _ in 0..500 {
-        let started = Instant::now();
-        fuel = run(program("return 1+2")).await.metadata.fuel_used;
-        times.push(started.elapsed());
-    }
-    times.sort();
-    println!("`return 1+2`: p50 {:?}, p99 {:?}, fuel {fuel}", times[250], times[495]);
-    let mut inner = Vec::new();
-    for _ in 0..20 {
-        let started = Instant::now();
-        run(program("for (let i = 0; i < 1000; i++) await tools.text_tools.echo_back({i})")).await;
-        inner.push(started.elapsed() / 1000);
-    }
-    inner.sort();
-    println!("an inner call that does nothing: p50 {:?}", inner[10]);
-    let started = Instant::now();
-    let execution = run(program("let n = 0; for (let i = 0; i < 1e6; i++) n += i; return n")).await;
-    println!("a million turns: {:?}, fuel {}", started.elapsed(), execution.metadata.fuel_used);
-}

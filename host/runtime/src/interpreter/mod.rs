@@ -44,6 +44,8 @@ pub use self::program::{
     ConsoleLevel, ConsoleLine, Exception, FinishedCall, Program, ProgramCalls, ProgramError, ProgramExecution,
 };
 
+/// An interpreter of JavaScript: QuickJS as a component, for [`crate::Sandbox::load_interpreter`].
+pub const JAVASCRIPT: &[u8] = include_bytes!("../../interpreters/javascript.wasm");
 /// Memory limit in bytes above which a program never runs on its caller's thread, as for calls.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
 /// Interval at which a program that is paused is checked for the end of the pause.

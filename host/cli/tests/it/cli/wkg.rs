@@ -4,6 +4,7 @@
 //! nothing is tested here, and a note on stderr says so; `interop` of `fumehood-registry` has the layout of what it pushes.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use fumehood_tests::contract::{Answer, Described};
@@ -57,4 +58,14 @@ fn add_takes_what_wkg_pushed() {
     bench.put("fumehood.toml", "[registry]\nsignatures = \"warn\"\n");
     assert_ok(bench.run(&["add", &reference, "--yes"]));
     assert_eq!(assert_ok(bench.run(&["call", "greeter", "read"])).stdout.trim(), "hello");
+}
+
+#[test]
+fn wkg_reads_a_component_with_documentation() {
+    let Some(registry) = Registry::start() else { return };
+    let bench = trusting_bench();
+    let greeter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../example-tools/dist/typed-greeter.wasm");
+    std::fs::copy(greeter, bench.path("greeter.wasm")).unwrap();
+    let reference = registry.reference("documented");
+    wkg(&bench, &registry, "push", &[reference.trim_start_matches("oci://"), "greeter.wasm"]);
 }

@@ -13,7 +13,7 @@ use crate::wasi::CallState;
 use crate::wasi::bindings::ToolPre;
 use typed::PackageDocs;
 
-pub(crate) use typed::DOCS_SECTION;
+pub(crate) use typed::{COMPLETE_DOCS_SECTION, DOCS_SECTION};
 pub use typed::{Skipped, convert_typed};
 
 /// A component's calling convention.

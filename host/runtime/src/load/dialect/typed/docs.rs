@@ -1,8 +1,8 @@
-//! Documentation of functions and types in a component's `package-docs` section.
+//! Documentation of functions and types in a component's `package-docs` section, or in our own of the same format.
 //!
 //! The section holds one version byte and JSON. It is written for WIT packages, and tools such as `wit-docs-inject` put
-//! it into components. All of it is untrusted text of the component's author: a missing or malformed section is not an
-//! error.
+//! it into components; [`embed_docs`](crate::embed_docs) says why there is another one. All of it is untrusted text of
+//! the component's author: a missing or malformed section is not an error.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ use wasmparser::{Parser, Payload};
 
 /// The name of the section.
 pub(crate) const SECTION: &str = "package-docs";
+/// The name of the section with everything that the WIT package documents, where `package-docs` cannot hold it.
+pub(crate) const COMPLETE_SECTION: &str = "fumehood-docs";
 /// The supported versions of the section. Each adds fields to the one before.
 const VERSIONS: [u8; 2] = [0, 1];
 /// Maximum size of a section, in bytes.
@@ -60,8 +62,8 @@ struct Type {
 }
 
 impl PackageDocs {
-    /// Reads the component's own section, or else the first one of a nested component, as in a composition. Returns
-    /// empty documentation if there is none, or it cannot be read.
+    /// Reads the component's own sections, the complete one first, or else the first one of a nested component, as in a
+    /// composition. Returns empty documentation if there is none, or it cannot be read.
     pub(crate) fn read(component: &[u8]) -> Self {
         find_section(component).and_then(decode).unwrap_or_default()
     }
@@ -122,19 +124,21 @@ pub(super) fn truncate(text: &str, max_bytes: usize) -> String {
 
 fn find_section(component: &[u8]) -> Option<&[u8]> {
     let mut depth = 0_usize;
-    let mut nested = None;
+    let (mut own, mut nested) = (None, None);
     for payload in Parser::new(0).parse_all(component) {
         match payload.ok()? {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::CustomSection(section) if section.name() == SECTION => match depth {
-                0 => return Some(section.data()),
-                _ => nested = nested.or(Some(section.data())),
+            Payload::CustomSection(section) => match (section.name(), depth) {
+                (COMPLETE_SECTION, 0) => return Some(section.data()),
+                (SECTION, 0) => own = own.or(Some(section.data())),
+                (COMPLETE_SECTION | SECTION, _) => nested = nested.or(Some(section.data())),
+                _ => {}
             },
             _ => {}
         }
     }
-    nested
+    own.or(nested)
 }
 
 fn decode(section: &[u8]) -> Option<PackageDocs> {

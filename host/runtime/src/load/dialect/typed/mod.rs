@@ -21,7 +21,7 @@ use wasmtime::component::{Component, ComponentExportIndex, Val};
 
 use exports::{Export, MAX_EXPORTS};
 
-pub(crate) use docs::{PackageDocs, SECTION as DOCS_SECTION};
+pub(crate) use docs::{COMPLETE_SECTION as COMPLETE_DOCS_SECTION, PackageDocs, SECTION as DOCS_SECTION};
 pub use exports::Skipped;
 pub(crate) use value::ValueError;
 pub use value::convert_typed;
