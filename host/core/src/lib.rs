@@ -11,6 +11,7 @@ pub mod key_value;
 pub mod persistence;
 pub mod policy;
 pub mod record;
+pub mod saved_session;
 pub mod schema;
 pub mod telemetry;
 pub mod text;

@@ -3,6 +3,7 @@
 pub mod definition;
 pub mod name;
 mod provider;
+pub mod search;
 mod validated_call;
 
 use std::fmt;
