@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::record::{Durability, Record, RecordError, Recorder};
+use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::chain::Key;
 use super::key;
-use super::queue::{Enqueued, Queue, ReplyReceiver, Work};
+use super::queue::{Enqueued, Queue, ReplyReceiver, Rows, Work};
 use super::reader::Reader;
 use super::retention::{PruneReport, Retention};
 use super::store::{self, DATABASE, Sealer};
@@ -209,6 +210,23 @@ impl EventLog {
         self.end()
     }
 
+    /// Removes a saved session, so that it cannot be resumed. Its records stay. Returns whether it was there.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn remove_session(&self, session: &str) -> BoxFuture<'_, Result<bool, RecordError>> {
+        let reply = self.queue.submit(|answer| Work::Remove(session.to_owned(), answer));
+        Box::pin(await_reply(reply))
+    }
+
+    fn write(&self, rows: Rows, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        match self.queue.put(rows, durability) {
+            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
+            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
+            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
+        }
+    }
+
     fn end(&mut self) -> Result<(), CloseError> {
         let Some(writer) = self.writer.take() else {
             return Ok(());
@@ -230,11 +248,13 @@ impl Drop for EventLog {
 
 impl Recorder for EventLog {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
-        match self.queue.put(record, durability) {
-            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
-            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
-            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
-        }
+        self.write(Rows::Record(Box::new(record)), durability)
+    }
+}
+
+impl SessionStore for EventLog {
+    fn append(&self, entry: SessionEntry, records: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>> {
+        self.write(Rows::Entry(Box::new(entry), records), Durability::Durable)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fumehood_core::record::{Durability, Record, RecordError};
+use fumehood_core::saved_session::SessionEntry;
 use futures_channel::oneshot;
 
 use super::retention::{PruneReport, Retention};
@@ -22,9 +23,17 @@ const REJECT_FACTOR: usize = 4;
 /// Maximum number of work items that wait before even a deferred record wakes the writer.
 const MAX_DEFERRED_WORK: usize = 64;
 
+/// Rows that are written together.
+pub(crate) enum Rows {
+    Record(Box<Record>),
+    /// An entry of a saved session and the records that belong to it.
+    Entry(Box<SessionEntry>, Vec<Record>),
+}
+
 /// One work item of the writer.
 pub(crate) enum Work {
-    Record(Box<Record>, Option<ReplySender>),
+    Rows(Rows, Option<ReplySender>),
+    Remove(String, ReplySender<bool>),
     Flush(ReplySender),
     Prune(Retention, ReplySender<PruneReport>),
 }
@@ -69,8 +78,8 @@ impl Queue {
         Self { capacity, state: Mutex::default(), arrived: Condvar::new(), ended: Condvar::new() }
     }
 
-    /// Adds a record, unless the queue is full.
-    pub(crate) fn put(&self, record: Record, durability: Durability) -> Enqueued {
+    /// Adds rows, unless the queue is full.
+    pub(crate) fn put(&self, rows: Rows, durability: Durability) -> Enqueued {
         let mut state = self.lock();
         if state.ended {
             return Enqueued::Rejected(RecordError("it is closed".to_owned()));
@@ -101,7 +110,7 @@ impl Queue {
                 }
             }
         }
-        state.work.push_back(Work::Record(Box::new(record), answer));
+        state.work.push_back(Work::Rows(rows, answer));
         let is_deferred = durability == Durability::Deferred && matches!(enqueued, Enqueued::Done);
         if !is_deferred || state.work.len() > MAX_DEFERRED_WORK {
             self.wake(state);

@@ -6,7 +6,9 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, Transactio
 
 use super::chain::{self, Key, LogId};
 use super::chain::{Hash, Mark};
+use super::queue::Rows;
 use super::row::{self, CELLS};
+use super::sessions;
 use crate::error::StorageError;
 use crate::sqlite::Database;
 
@@ -14,7 +16,8 @@ use crate::sqlite::Database;
 pub(crate) const DATABASE: Database = Database {
     name: "event log",
     application_id: 0x4655_4d45,
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
         INSERT INTO meta (name, value) VALUES ('log', randomblob(16));
         CREATE TABLE records (
@@ -46,7 +49,9 @@ pub(crate) const DATABASE: Database = Database {
             seal BLOB NOT NULL,
             PRIMARY KEY (seq, reason)
         ) STRICT, WITHOUT ROWID;
-    "],
+    ",
+        sessions::MIGRATION,
+    ],
     // Lets pruning return space to the file system.
     creation_settings: "PRAGMA auto_vacuum = INCREMENTAL",
     settings: "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864",
@@ -95,29 +100,51 @@ pub(crate) fn head(connection: &Connection, log: &LogId) -> rusqlite::Result<Mar
     Ok(found.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis_hash(log) }))
 }
 
-/// Writes records in one transaction, and returns the outcome of each.
+/// Writes rows in one transaction, and returns the outcome of each item.
 ///
 /// # Errors
 /// If the transaction failed; then nothing was written.
 pub(crate) fn append<'a>(
     connection: &mut Connection,
     sealer: &Sealer,
-    records: impl Iterator<Item = &'a Record>,
+    rows: impl Iterator<Item = &'a Rows>,
 ) -> rusqlite::Result<Vec<Outcome>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut head = head(&transaction, &sealer.log)?;
     let mut outcomes = Vec::new();
-    for record in records {
-        let before = head.seq;
-        outcomes.push(insert(&transaction, &mut head, record)?);
-        if head.seq > before && head.seq.is_multiple_of(ANCHOR_INTERVAL_ROWS) {
-            insert_anchor(&transaction, sealer, head, reason::ROWS)?;
-        } else if head.seq > before && record.kind == RecordKind::SessionFinished {
-            insert_anchor(&transaction, sealer, head, reason::SESSION)?;
-        }
+    for rows in rows {
+        outcomes.push(match rows {
+            Rows::Record(record) => append_record(&transaction, sealer, &mut head, record)?,
+            Rows::Entry(entry, records) => {
+                let mut outcome = sessions::insert(&transaction, entry)?;
+                if outcome.is_ok() {
+                    for record in records {
+                        outcome = outcome.and(append_record(&transaction, sealer, &mut head, record)?);
+                    }
+                }
+                outcome
+            }
+        });
     }
     transaction.commit()?;
     Ok(outcomes)
+}
+
+/// Writes one record, and an anchor where one is due.
+fn append_record(
+    transaction: &Transaction<'_>,
+    sealer: &Sealer,
+    head: &mut Mark,
+    record: &Record,
+) -> rusqlite::Result<Outcome> {
+    let before = head.seq;
+    let outcome = insert(transaction, head, record)?;
+    if head.seq > before && head.seq.is_multiple_of(ANCHOR_INTERVAL_ROWS) {
+        insert_anchor(transaction, sealer, *head, reason::ROWS)?;
+    } else if head.seq > before && record.kind == RecordKind::SessionFinished {
+        insert_anchor(transaction, sealer, *head, reason::SESSION)?;
+    }
+    Ok(outcome)
 }
 
 /// Seals the last row when the log is closed.

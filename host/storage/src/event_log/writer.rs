@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fumehood_core::record::{Record, RecordError};
+use fumehood_core::record::RecordError;
 use rusqlite::Connection;
 
-use super::queue::{Queue, ReplySender, Work, retry_error};
+use super::queue::{Queue, ReplySender, Rows, Work, retry_error};
 use super::retention::{self, PruneReport, Retention};
+use super::sessions;
 use super::store::{self, Sealer};
 use crate::error::StorageError;
 use crate::sqlite;
@@ -30,9 +31,10 @@ pub(crate) struct Writer {
     queue: Arc<Queue>,
     connection: Arc<Mutex<Connection>>,
     sealer: Sealer,
-    records: VecDeque<(Box<Record>, Option<ReplySender>)>,
+    rows: VecDeque<(Rows, Option<ReplySender>)>,
     flushes: Vec<ReplySender>,
     prunes: Vec<(Retention, ReplySender<PruneReport>)>,
+    removals: Vec<(String, ReplySender<bool>)>,
     retry_delay: Option<Duration>,
     /// True if a small journal stays when the log is closed.
     keep_journal: bool,
@@ -47,8 +49,18 @@ impl Writer {
         sealer: Sealer,
         keep_journal: bool,
     ) -> Self {
-        let (records, flushes, prunes) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { queue, connection, sealer, records, flushes, prunes, retry_delay: None, keep_journal, has_pruned: false }
+        Self {
+            queue,
+            connection,
+            sealer,
+            rows: VecDeque::new(),
+            flushes: Vec::new(),
+            prunes: Vec::new(),
+            removals: Vec::new(),
+            retry_delay: None,
+            keep_journal,
+            has_pruned: false,
+        }
     }
 
     /// Runs until the log is closed.
@@ -58,14 +70,15 @@ impl Writer {
             let batch = self.queue.next_batch(self.retry_delay);
             for work in batch.work {
                 match work {
-                    Work::Record(record, answer) => self.records.push_back((record, answer)),
+                    Work::Rows(rows, answer) => self.rows.push_back((rows, answer)),
+                    Work::Remove(session, answer) => self.removals.push((session, answer)),
                     Work::Flush(answer) => self.flushes.push(answer),
                     Work::Prune(keep, answer) => self.prunes.push((keep, answer)),
                 }
             }
             self.write_all();
             if let Some(deadline) = batch.closing {
-                let is_done = self.records.is_empty() && self.queue.len() == 0;
+                let is_done = self.rows.is_empty() && self.queue.len() == 0;
                 if is_done || Instant::now() >= deadline {
                     break;
                 }
@@ -77,13 +90,18 @@ impl Writer {
     }
 
     fn write_all(&mut self) {
-        while !self.records.is_empty() {
+        while !self.rows.is_empty() {
             if let Err(error) = self.write_batch() {
                 return self.fail(&error);
             }
         }
         self.retry_delay = None;
         self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
+        for (session, answer) in std::mem::take(&mut self.removals) {
+            let removed = sessions::remove(&lock(&self.connection), &session);
+            self.has_pruned |= matches!(removed, Ok(true));
+            drop(answer.send(removed.map_err(|error| RecordError(StorageError::from(error).to_string()))));
+        }
         for (keep, answer) in std::mem::take(&mut self.prunes) {
             let pruned = retention::prune(&mut lock(&self.connection), &self.sealer, keep);
             self.has_pruned |= pruned.as_ref().is_ok_and(|pruned| pruned.removed > 0);
@@ -92,13 +110,13 @@ impl Writer {
     }
 
     fn write_batch(&mut self) -> Result<(), StorageError> {
-        let count = self.records.len().min(MAX_BATCH_RECORDS);
-        let records = self.records.iter().take(count).map(|(record, _)| &**record);
-        let outcomes = store::append(&mut lock(&self.connection), &self.sealer, records)?;
+        let count = self.rows.len().min(MAX_BATCH_RECORDS);
+        let rows = self.rows.iter().take(count).map(|(rows, _)| rows);
+        let outcomes = store::append(&mut lock(&self.connection), &self.sealer, rows)?;
         // Done before the replies, so that a caller that continues at once finds room.
         self.queue.complete(count);
-        for ((record, answer), outcome) in self.records.drain(..count).zip(outcomes) {
-            drop(record);
+        for ((rows, answer), outcome) in self.rows.drain(..count).zip(outcomes) {
+            drop(rows);
             if let Some(answer) = answer {
                 drop(answer.send(outcome.map_err(RecordError)));
             }
@@ -110,8 +128,11 @@ impl Writer {
     fn fail(&mut self, error: &StorageError) {
         let error = error.to_string();
         self.queue.fail(&error);
-        let waiting = self.records.iter_mut().filter_map(|(_, answer)| answer.take());
+        let waiting = self.rows.iter_mut().filter_map(|(_, answer)| answer.take());
         waiting.chain(self.flushes.drain(..)).for_each(|answer| drop(answer.send(Err(retry_error(&error)))));
+        for (_, answer) in self.removals.drain(..) {
+            drop(answer.send(Err(RecordError(error.clone()))));
+        }
         for (_, answer) in self.prunes.drain(..) {
             drop(answer.send(Err(RecordError(error.clone()))));
         }

@@ -66,7 +66,7 @@ fn rejects_a_log_of_a_newer_release() {
     EventLog::open(&path, &quick()).unwrap().close().unwrap();
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let error = refusal(&path).to_string();
-    let expected = "it has version 99, and this release knows versions up to 1; use a newer release";
+    let expected = "it has version 99, and this release knows versions up to 2; use a newer release";
     assert!(error.ends_with(expected), "{error}");
     assert!(Reader::open(&path, &quick()).err().unwrap().to_string().ends_with(expected));
 }

@@ -1,0 +1,184 @@
+//! Saved sessions: their entries, in the database of the log, so that one transaction writes an entry and its records.
+
+use fumehood_core::saved_session::SessionEntry;
+use fumehood_core::time::Timestamp;
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, Transaction, params};
+
+use super::reader::{ReadError, Reader};
+use super::row;
+use super::store::Outcome;
+use crate::error::StorageError;
+
+/// The table, as a migration of the log.
+pub(crate) const MIGRATION: &str = "
+    CREATE TABLE session_entries (
+        session TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        content TEXT NOT NULL,
+        PRIMARY KEY (session, number)
+    ) STRICT;
+";
+
+/// A saved session in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedSessionInfo {
+    /// Its id.
+    pub session: String,
+    /// Number of its entries.
+    pub entries: u64,
+    /// Size of its entries in bytes.
+    pub bytes: u64,
+    /// The time of its first entry.
+    pub began_at: Timestamp,
+    /// The time of its last entry.
+    pub changed_at: Timestamp,
+}
+
+impl Reader {
+    /// Returns the entries of a saved session, in their order; none if there is no such session.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn session_entries(&self, session: &str) -> Result<Vec<SessionEntry>, ReadError> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT session, number, at, content FROM session_entries WHERE session = ?1 ORDER BY number",
+        )?;
+        let entry = |row: &Row<'_>| {
+            let (number, at) = (row::from_sql(row.get(1)?), Timestamp(row::from_sql(row.get(2)?)));
+            Ok(SessionEntry { session: row.get(0)?, number, at, content: row.get(3)? })
+        };
+        let entries = statement.query_map([session], entry)?.collect::<rusqlite::Result<_>>()?;
+        Ok(entries)
+    }
+
+    /// Returns the saved sessions, the one that changed last first.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn saved_sessions(&self) -> Result<Vec<SavedSessionInfo>, ReadError> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(
+            "SELECT session, count(*), sum(octet_length(content)), min(at), max(at) FROM session_entries
+             GROUP BY session ORDER BY max(at) DESC, session",
+        )?;
+        let info = |row: &Row<'_>| {
+            let number = |index| row.get(index).map(row::from_sql);
+            Ok(SavedSessionInfo {
+                session: row.get(0)?,
+                entries: number(1)?,
+                bytes: number(2)?,
+                began_at: Timestamp(number(3)?),
+                changed_at: Timestamp(number(4)?),
+            })
+        };
+        let sessions = statement.query_map([], info)?.collect::<rusqlite::Result<_>>()?;
+        Ok(sessions)
+    }
+}
+
+/// Inserts an entry behind the last one of its session.
+pub(super) fn insert(transaction: &Transaction<'_>, entry: &SessionEntry) -> rusqlite::Result<Outcome> {
+    let mut statement = transaction
+        .prepare_cached("INSERT INTO session_entries (session, number, at, content) VALUES (?1, ?2, ?3, ?4)")?;
+    let values = params![entry.session, row::to_sql(entry.number), row::to_sql(entry.at.0), entry.content];
+    match statement.execute(values) {
+        Ok(_) => Ok(Ok(())),
+        // These two errors concern one entry only; the transaction continues.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
+            Ok(Err(StorageError::TooLarge.to_string()))
+        }
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            check_repeated(transaction, entry)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Accepts an entry that was sent again after a failure, and rejects that of another process.
+fn check_repeated(transaction: &Transaction<'_>, entry: &SessionEntry) -> rusqlite::Result<Outcome> {
+    let mut statement =
+        transaction.prepare_cached("SELECT content FROM session_entries WHERE session = ?1 AND number = ?2")?;
+    let kept = statement.query_row(params![entry.session, row::to_sql(entry.number)], |row| row.get(0));
+    let kept: Option<String> = kept.optional()?;
+    Ok(if kept.as_deref() == Some(&entry.content) {
+        Ok(())
+    } else {
+        let session = &entry.session;
+        Err(format!("session {session} was continued by another process; stop one of the two, and resume it again"))
+    })
+}
+
+/// Removes the entries of a session. Returns whether there were any.
+pub(super) fn remove(connection: &Connection, session: &str) -> rusqlite::Result<bool> {
+    let removed = connection.execute("DELETE FROM session_entries WHERE session = ?1", [session])?;
+    Ok(removed > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::record::{Record, RecordKind};
+    use fumehood_core::saved_session::SessionStore as _;
+    use futures_executor::block_on;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::event_log::{EventLog, Filter, Options};
+
+    fn entry(session: &str, number: u64, content: &str) -> SessionEntry {
+        SessionEntry { session: session.to_owned(), number, at: Timestamp(number * 10), content: content.to_owned() }
+    }
+
+    fn record(id: &str) -> Record {
+        Record {
+            id: id.to_owned(),
+            parent: None,
+            session: "a".to_owned(),
+            at: Timestamp(1),
+            kind: RecordKind::StepFinished,
+            actor: None,
+            tool: None,
+            digest: None,
+            call: None,
+            status: None,
+            body: Value::Null,
+        }
+    }
+
+    #[test]
+    fn entries_are_kept_with_their_records_until_they_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("log.db");
+        let log = EventLog::open(&file, &Options::default()).unwrap();
+        block_on(log.append(entry("a", 0, "head"), vec![])).unwrap();
+        block_on(log.append(entry("a", 1, "one"), vec![record("r1"), record("r2")])).unwrap();
+        block_on(log.append(entry("b", 7, "other"), vec![])).unwrap();
+        log.close().unwrap();
+
+        let log = EventLog::open(&file, &Options::default()).unwrap();
+        let reader = EventLog::open_read_only(&file, &Options::default()).unwrap();
+        assert_eq!(reader.session_entries("a").unwrap(), [entry("a", 0, "head"), entry("a", 1, "one")]);
+        assert_eq!(reader.session_entries("c").unwrap(), []);
+        let listed = reader.saved_sessions().unwrap();
+        assert_eq!(listed.iter().map(|info| info.session.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!((listed[1].entries, listed[1].bytes, listed[1].changed_at), (2, 7, Timestamp(10)));
+        assert_eq!(reader.query(&Filter::default()).unwrap().len(), 2);
+        assert_eq!(reader.verify(None).unwrap().finding, None);
+        assert!(block_on(log.remove_session("a")).unwrap());
+        assert!(!block_on(log.remove_session("a")).unwrap());
+        assert_eq!(reader.session_entries("a").unwrap(), []);
+        assert_eq!(reader.query(&Filter::default()).unwrap().len(), 2, "the records stay");
+    }
+
+    #[test]
+    fn entry_of_another_process_is_refused_with_its_records() {
+        let log = EventLog::in_memory(&Options::default()).unwrap();
+        block_on(log.append(entry("a", 0, "head"), vec![])).unwrap();
+        block_on(log.append(entry("a", 0, "head"), vec![])).unwrap();
+        let error = block_on(log.append(entry("a", 0, "another"), vec![record("r1")])).unwrap_err().to_string();
+        assert!(error.contains("session a was continued by another process"), "{error}");
+        assert_eq!(log.reader().session_entries("a").unwrap(), [entry("a", 0, "head")]);
+        assert!(log.reader().query(&Filter::default()).unwrap().is_empty());
+    }
+}
