@@ -6,6 +6,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{ToolIntent, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
 
+use crate::allowance::CallAllowance;
 use crate::execution::ToolExecution;
 
 /// The context of a batch of calls: the session, the actor, the skill and the allowlist. It is set by the program that
@@ -30,6 +31,11 @@ pub struct Scope {
     pub state: Option<Arc<str>>,
     /// The id of the record that led to the batch.
     pub cause: Option<String>,
+    /// The rest of the session's budgets, for calls of programs; `None` for no limit.
+    pub allowance: Option<Arc<CallAllowance>>,
+    /// The full names of the tools that searches of the session have shown, in order: see
+    /// [`shown_tools`](crate::tool_search::shown_tools).
+    pub shown: Arc<[String]>,
 }
 
 /// The reason that a batch ended before its last call.
@@ -63,6 +69,12 @@ pub struct BatchOutcome {
     /// Tokens that were used on the path of the calls, such as by a judge.
     #[serde(default)]
     pub usage: Usage,
+    /// Number of calls that programs made. They count towards the budgets like those of the model.
+    #[serde(default)]
+    pub program_calls: u32,
+    /// The tools that a search of this batch showed to the model, and that it may call from the next step on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSpec>,
     /// The agent's state as JSON text, if a hook changed it. Later batches of the session get it. It is not replayed,
     /// because no decision of a session depends on it.
     #[serde(skip)]
@@ -70,10 +82,11 @@ pub struct BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// Creates an outcome without used tokens and without a changed state.
+    /// Creates an outcome without used tokens, shown tools and a changed state.
     #[must_use]
     pub fn new(executions: Vec<ToolExecution>, ended: Option<BatchEnd>) -> Self {
-        Self { executions, ended, usage: Usage::default(), state: None }
+        let (usage, tools) = (Usage::default(), Vec::new());
+        Self { executions, ended, usage, program_calls: 0, tools, state: None }
     }
 }
 

@@ -7,8 +7,10 @@
 //! [`registry`] of tools.
 
 pub mod agent;
+mod allowance;
 mod catch_panic;
 pub mod clock;
+pub mod code;
 pub mod drivers;
 pub mod execution;
 pub mod executor;
@@ -17,8 +19,10 @@ mod names;
 pub mod pipeline;
 pub mod registry;
 pub mod session;
+pub mod tool_search;
 pub mod truncate;
 
+pub use allowance::CallAllowance;
 pub use drivers::{batch, driver, native, react, recover, render, scripted};
 pub use fumehood_core::persistence;
 pub use memory::knowledge;

@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
+use fumehood_core::saved_session::{SessionStore, is_session_id};
 
 use super::events::Tap;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
+use super::saving::{RepeatCall, Saving};
 use super::wait::CancelHandle;
 use crate::clock::{Clock, SystemClock};
 use crate::drivers::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
 use crate::pipeline::approver::Approver;
 use crate::session::budget::TenantFuel;
-use crate::session::{Session, SessionConfig};
+use crate::session::{RestoredSession, SavedSession, SavedSessionError, Session, SessionConfig};
 
 /// A builder of an [`Agent`], made by [`Agent::builder`].
 ///
@@ -36,6 +38,9 @@ pub struct LoopBuilder {
     tenant: Option<Arc<TenantFuel>>,
     keep_inputs: bool,
     keep_texts: bool,
+    store: Option<Arc<dyn SessionStore>>,
+    resumed: Option<SavedSession>,
+    repeat: Option<RepeatCall>,
 }
 
 impl fmt::Debug for LoopBuilder {
@@ -59,6 +64,19 @@ pub enum BuildError {
     /// The system has no random bytes for the id of the session.
     #[error("the system gave no random bytes to name the session with; name it yourself in `SessionConfig::id`")]
     NoRandom,
+    /// The id of the session cannot be that of a saved one.
+    #[error(
+        "`{0}` cannot name a saved session; write 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, a letter or digit first"
+    )]
+    SessionId(String),
+    /// The saved session cannot be resumed.
+    #[error("session {session} cannot be resumed")]
+    Resume {
+        /// The id of the session.
+        session: String,
+        /// The reason.
+        source: SavedSessionError,
+    },
 }
 
 /// Generates a random id for a session.
@@ -83,6 +101,9 @@ impl LoopBuilder {
             tenant: None,
             keep_inputs: false,
             keep_texts: false,
+            store: None,
+            resumed: None,
+            repeat: None,
         }
     }
 
@@ -173,11 +194,35 @@ impl LoopBuilder {
         self
     }
 
+    /// Saves the session entry by entry, each before what follows from it is done. An entry has what the model saw, the
+    /// results of calls included.
+    #[must_use]
+    pub fn save_to(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Goes on with a session that was saved, with its own configuration. The agent has the same driver and actor.
+    /// [`Agent::resume`] ends the run that was under way, if there was one.
+    #[must_use]
+    pub fn resume(mut self, session: SavedSession) -> Self {
+        self.resumed = Some(session);
+        self
+    }
+
+    /// Sets which calls that were under way when the program stopped are made again. By default none is, because it may
+    /// have had its effect.
+    #[must_use]
+    pub fn repeat_interrupted(mut self, repeat: RepeatCall) -> Self {
+        self.repeat = Some(repeat);
+        self
+    }
+
     /// Builds the agent.
     ///
     /// # Errors
-    /// If the driver or the executor is missing, the session is to ask for more turns without an approver, or the
-    /// system has no random bytes for the id of the session.
+    /// If the driver or the executor is missing, the session is to ask for more turns without an approver, the system has
+    /// no random bytes for the id of the session, or the saved session does not fit.
     pub fn build(mut self) -> Result<Agent, BuildError> {
         let driver = self.driver.ok_or(BuildError::NoDriver)?;
         let executor = self.executor.ok_or(BuildError::NoExecutor)?;
@@ -186,17 +231,29 @@ impl LoopBuilder {
         } else if self.config.ask_for_turns {
             return Err(BuildError::NoApprover);
         }
-        if self.config.id.is_empty() {
-            self.config.id = new_session_id()?;
-        }
-        let id = self.config.id.clone();
         let actor = self.scope.actor.as_deref().map(str::to_owned);
+        let RestoredSession { session, state, entries, last, .. } = match self.resumed {
+            Some(saved) => restore(saved, driver, actor.as_deref())?,
+            None => RestoredSession::begin(begin(self.config, driver)?),
+        };
+        let id = session.config().id.clone();
+        if self.store.is_some() && !is_session_id(&id) {
+            return Err(BuildError::SessionId(id));
+        }
+        if let Some(state) = state {
+            self.scope.state = Some(Arc::from(state));
+        }
+        let records = match entries {
+            0 => RecordFactory::new(id.clone(), actor),
+            entries => RecordFactory::resumed(id.clone(), actor, entries),
+        };
         Ok(Agent {
-            session_id: Arc::from(id.as_str()),
-            records: RecordFactory::new(id, actor),
-            session: Session::new(self.config, driver),
+            session_id: Arc::from(id),
+            records,
+            session,
             model: self.model,
             executor,
+            initial_state: self.scope.state.clone(),
             scope: self.scope,
             tap: self.tap.unwrap_or_else(|| Arc::new(Tap::new(Arc::new(NullRecorder)))),
             durability: self.durability,
@@ -207,6 +264,27 @@ impl LoopBuilder {
             texts: self.keep_texts.then(RequestTexts::default),
             inputs: self.keep_inputs.then(Vec::new),
             is_closed: false,
+            saving: self.store.map(|store| Saving::new(store, entries, last)),
+            repeat: self.repeat,
         })
     }
+}
+
+/// Creates a new session.
+fn begin(mut config: SessionConfig, driver: Box<dyn Driver>) -> Result<Session, BuildError> {
+    if config.id.is_empty() {
+        config.id = new_session_id()?;
+    }
+    Ok(Session::new(config, driver))
+}
+
+/// Makes a saved session again, for the same actor.
+fn restore(saved: SavedSession, driver: Box<dyn Driver>, actor: Option<&str>) -> Result<RestoredSession, BuildError> {
+    let session = saved.id().to_owned();
+    let refuse = |source| BuildError::Resume { session: session.clone(), source };
+    if saved.actor() != actor {
+        let quote = |actor: Option<&str>| actor.map_or_else(|| "nobody".to_owned(), |actor| format!("`{actor}`"));
+        return Err(refuse(SavedSessionError::Actor { found: quote(saved.actor()), expected: quote(actor) }));
+    }
+    saved.restore(driver).map_err(refuse)
 }

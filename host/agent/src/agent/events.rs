@@ -110,6 +110,13 @@ impl Tap {
         self.has_any.load(Ordering::Acquire)
     }
 
+    /// Passes records to the subscribers that were stored in another way.
+    pub(super) fn notify_records(&self, records: Vec<Record>) {
+        if self.has_subscribers() {
+            records.into_iter().for_each(|record| self.notify(AgentEvent::Record(Box::new(record))));
+        }
+    }
+
     /// Passes an event to the subscribers, without recording it.
     pub(super) fn notify(&self, event: AgentEvent) {
         let event = Arc::new(event);

@@ -10,6 +10,7 @@ use super::builder::new_session_id;
 use super::outcome::ResetError;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
+use super::saving::Saving;
 use crate::session::transcript::Ending;
 
 impl Agent {
@@ -36,6 +37,10 @@ impl Agent {
         self.texts = self.texts.is_some().then(RequestTexts::default);
         self.inputs = self.inputs.is_some().then(Vec::new);
         self.is_closed = false;
+        self.initial_state = self.scope.state.clone();
+        if let Some(saving) = &mut self.saving {
+            *saving = Saving::new(Arc::clone(&saving.store), 0, None);
+        }
         Ok(())
     }
 

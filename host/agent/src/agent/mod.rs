@@ -3,18 +3,22 @@
 
 mod builder;
 mod events;
+mod iteration;
 mod lifecycle;
 mod outcome;
 mod record_factory;
 mod run;
+mod saving;
 mod wait;
 mod writing_time;
 
 pub use crate::clock::{Clock, SystemClock};
 pub use builder::{BuildError, LoopBuilder};
 pub use events::{AgentEvent, Subscription, Tap, is_streamed};
+pub use iteration::Iteration;
 pub use outcome::{Outcome, ResetError, RunError};
-pub use run::{Agent, Iteration};
+pub use run::Agent;
+pub use saving::RepeatCall;
 pub use wait::CancelHandle;
 
 #[cfg(test)]

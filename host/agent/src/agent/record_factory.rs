@@ -31,6 +31,8 @@ fn to_millis(took: Duration) -> f64 {
 #[derive(Debug)]
 pub(super) struct RecordFactory {
     session: String,
+    /// The beginning of all ids.
+    prefix: String,
     actor: Option<String>,
     count: u64,
     last: Option<String>,
@@ -38,7 +40,13 @@ pub(super) struct RecordFactory {
 
 impl RecordFactory {
     pub(super) fn new(session: String, actor: Option<String>) -> Self {
-        Self { session, actor, count: 0, last: None }
+        Self { prefix: session.clone(), session, actor, count: 0, last: None }
+    }
+
+    /// Creates the factory of a session that was resumed when it had this number of entries, so that ids differ from
+    /// those before.
+    pub(super) fn resumed(session: String, actor: Option<String>, entries: u64) -> Self {
+        Self { prefix: format!("{session}.{entries}"), ..Self::new(session, actor) }
     }
 
     /// Returns the id of the latest record.
@@ -53,7 +61,7 @@ impl RecordFactory {
 
     pub(super) fn create(&mut self, kind: RecordKind, status: Option<&str>, at: Timestamp, body: Value) -> Record {
         self.count = self.count.saturating_add(1);
-        let id = format!("{}-{}", self.session, self.count);
+        let id = format!("{}-{}", self.prefix, self.count);
         let parent = self.last.replace(id.clone());
         Record {
             id,

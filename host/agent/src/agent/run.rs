@@ -11,21 +11,24 @@ use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, To
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::telemetry;
 use fumehood_core::time::Timestamp;
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::builder::LoopBuilder;
 use super::events::{AgentEvent, Tap};
+use super::iteration::Iteration;
 use super::outcome::{Outcome, RunError};
 use super::record_factory::{RecordFactory, RequestTexts};
+use super::saving::{RepeatCall, Saving};
 use super::wait::{AnswerSink, CancelHandle, WaitOutcome, wait_for_wall_time, wait_for_writing_time, wait_until};
 use super::writing_time::{TimedSink, WritingTime};
+use crate::allowance::CallAllowance;
 use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
 use crate::pipeline::approver::{Answer, Approver, Question};
 use crate::session::budget::{BudgetKind, TenantFuel};
-use crate::session::transcript::Step;
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
 
 /// A conversation: a model, a driver, an executor, and a session that continues from message to message.
@@ -46,6 +49,11 @@ pub struct Agent {
     pub(super) texts: Option<RequestTexts>,
     pub(super) inputs: Option<Vec<RecordedInput>>,
     pub(super) is_closed: bool,
+    /// `Some` if the session is saved.
+    pub(super) saving: Option<Saving>,
+    /// The agent's state at the start of the session.
+    pub(super) initial_state: Option<Arc<str>>,
+    pub(super) repeat: Option<RepeatCall>,
 }
 
 impl fmt::Debug for Agent {
@@ -70,7 +78,7 @@ impl Agent {
 
     /// Runs one user message step by step. Nothing happens before the first [`Iteration::next`].
     pub fn iterate(&mut self, message: impl Into<String>) -> Iteration<'_> {
-        Iteration { agent: self, message: Some(message.into()), action: None, seen: 0, outcome: None }
+        Iteration::begin(self, message.into())
     }
 
     /// Returns the session: its transcript, budget and current run.
@@ -106,20 +114,15 @@ impl Agent {
         self.tap.record(record, self.durability).await
     }
 
-    async fn begin_run(&mut self, text: String) -> Result<Action, RunError> {
+    pub(super) async fn begin_run(&mut self, text: String) -> Result<Action, RunError> {
         let now = self.clock.now();
-        if self.records.is_empty() {
-            let body = json!({ "parent_session": self.scope.parent_session, "skill": self.scope.skill.as_deref() });
-            let record = self.records.create(RecordKind::SessionStarted, None, now, body);
-            self.record(record).await?;
-        }
+        let mut opening = self.opening_records(now);
         let run = self.session.next_run_id();
         let body = json!({ "run": run, "text": text });
-        let record = self.records.create(RecordKind::UserMessage, None, now, body);
-        self.record(record).await?;
+        opening.push(self.records.create(RecordKind::UserMessage, None, now, body));
         let scope = self.scope_for(run, 1);
         let tools = self.executor.specs(&scope);
-        self.step(Input::UserMessage { text, tools }, 0).await
+        self.step_with(opening, Input::UserMessage { text, tools }, 0).await
     }
 
     pub(super) fn scope_for(&self, run: String, step: usize) -> Scope {
@@ -128,17 +131,28 @@ impl Agent {
             execution: run,
             step: u32::try_from(step).unwrap_or(u32::MAX),
             cause: self.records.last(),
+            shown: self.session.shown_tools().into(),
             ..self.scope.clone()
         }
     }
 
     /// Passes an input to the session and records the steps that it ends; `seen` steps are recorded already.
-    async fn step(&mut self, input: Input, seen: usize) -> Result<Action, RunError> {
+    pub(super) async fn step(&mut self, input: Input, seen: usize) -> Result<Action, RunError> {
+        self.step_with(Vec::new(), input, seen).await
+    }
+
+    /// Like [`Self::step`], with records that come first.
+    pub(super) async fn step_with(
+        &mut self,
+        mut records: Vec<Record>,
+        input: Input,
+        seen: usize,
+    ) -> Result<Action, RunError> {
         let now = self.clock.now();
-        let (action, records) = self.apply(input, seen, now)?;
-        for record in records {
-            self.record(record).await?;
-        }
+        let saved = self.to_saved(&input);
+        let (action, of_steps) = self.apply(input, seen, now)?;
+        records.extend(of_steps);
+        self.commit(saved, records, now).await?;
         Ok(action)
     }
 
@@ -159,7 +173,7 @@ impl Agent {
         Ok((action, self.records.for_steps(run, seen, now)))
     }
 
-    async fn perform(&mut self, action: Action) -> Result<Input, RunError> {
+    pub(super) async fn perform(&mut self, action: Action) -> Result<Input, RunError> {
         match action {
             Action::AskModel(request) => self.ask_model(request).await,
             Action::RunTools(calls) => Ok(self.run_tools(calls).await),
@@ -230,12 +244,13 @@ impl Agent {
         Ok(input)
     }
 
-    async fn run_tools(&mut self, calls: Vec<ToolIntent>) -> Input {
+    pub(super) async fn run_tools(&mut self, calls: Vec<ToolIntent>) -> Input {
         if self.tenant.as_ref().is_some_and(|fuel| fuel.remaining() == 0) {
             return Input::RanOut { budget: BudgetKind::TenantFuel, text: String::new(), after: Duration::ZERO };
         }
         let (run, steps) = self.session.current_run().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
-        let scope = self.scope_for(run, steps.saturating_add(1));
+        let mut scope = self.scope_for(run, steps.saturating_add(1));
+        scope.allowance = Some(Arc::new(self.allowance()));
         let limit = self.session.config().budget.remaining_wall_time(self.session.budget_usage(), self.clock.now());
         let started = Instant::now();
         match wait_until(&self.cancel, wait_for_wall_time(limit), self.executor.execute(calls, &scope)).await {
@@ -252,6 +267,13 @@ impl Agent {
             WaitOutcome::TimeUp(budget) => Input::RanOut { budget, text: String::new(), after: started.elapsed() },
             WaitOutcome::Cancelled => Input::Cancelled,
         }
+    }
+
+    /// Returns what programs of the next batch may use. The calls of the batch itself are counted already.
+    fn allowance(&self) -> CallAllowance {
+        let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
+        let of_tenant = self.tenant.as_ref().map_or(u64::MAX, |tenant| tenant.remaining());
+        CallAllowance::new(budget.remaining_calls(spent), budget.remaining_fuel(spent).min(of_tenant))
     }
 
     async fn ask_approver(&mut self, question: &BudgetQuestion) -> Input {
@@ -271,12 +293,18 @@ impl Agent {
     }
 
     /// Cancels a run whose future was dropped. Its records are handed to the recorder without waiting for them.
-    fn abandon(&mut self, seen: usize) {
+    pub(super) fn abandon(&mut self, seen: usize) {
         if self.session.current_run().is_none() {
             return;
         }
         let now = self.clock.now();
+        let saved = self.to_saved(&Input::Cancelled);
         if let Ok((_, records)) = self.apply(Input::Cancelled, seen, now) {
+            if saved.is_some() {
+                // The first poll hands it over, which is enough to keep it.
+                drop(self.commit(saved, records, now).now_or_never());
+                return;
+            }
             for record in records {
                 drop(self.tap.record(record, self.durability));
             }
@@ -286,88 +314,4 @@ impl Agent {
 
 fn panic_error(message: String) -> Result<Response, ModelError> {
     Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {message}")))
-}
-
-/// A run in progress, one step at a time. Dropping it before its end cancels the run.
-pub struct Iteration<'a> {
-    agent: &'a mut Agent,
-    message: Option<String>,
-    action: Option<Action>,
-    seen: usize,
-    outcome: Option<Outcome>,
-}
-
-impl fmt::Debug for Iteration<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iteration").finish_non_exhaustive()
-    }
-}
-
-impl Iteration<'_> {
-    /// Continues until a step has ended, and returns that step. Returns `None` once the run has ended.
-    ///
-    /// # Errors
-    /// See [`Agent::run`]. The run has then ended as cancelled.
-    pub async fn next(&mut self) -> Result<Option<Arc<Step>>, RunError> {
-        let advanced = self.advance().await;
-        if advanced.is_err() {
-            self.agent.abandon(self.seen);
-            self.action = None;
-        }
-        advanced
-    }
-
-    async fn advance(&mut self) -> Result<Option<Arc<Step>>, RunError> {
-        loop {
-            let seen = self.seen;
-            let action = match (self.message.take(), self.action.take()) {
-                (Some(message), _) => self.agent.begin_run(message).await?,
-                (None, Some(action)) => {
-                    let input = self.agent.perform(action).await?;
-                    self.agent.step(input, seen).await?
-                }
-                (None, None) => return Ok(None),
-            };
-            let step = if let Action::Finish(ending) = action {
-                let run = self.agent.session.transcript().runs.last().cloned();
-                let step = run.as_ref().and_then(|run| run.steps.get(seen).cloned());
-                self.outcome = run.map(|run| Outcome { ending, run });
-                match step {
-                    Some(step) => Some(step),
-                    None => return Ok(None),
-                }
-            } else {
-                self.action = Some(action);
-                self.agent.session.current_run().and_then(|run| run.steps.get(seen).cloned())
-            };
-            if step.is_some() {
-                self.seen = seen.saturating_add(1);
-                return Ok(step);
-            }
-        }
-    }
-
-    /// Returns the outcome of the run once it has ended.
-    #[must_use]
-    pub fn outcome(&self) -> Option<&Outcome> {
-        self.outcome.as_ref()
-    }
-
-    /// Continues to the end of the run.
-    ///
-    /// # Errors
-    /// See [`Agent::run`].
-    pub async fn finish(mut self) -> Result<Outcome, RunError> {
-        while self.next().await?.is_some() {}
-        let unfinished = StepError::Unexpected { expected: "a user message", found: "nothing" };
-        self.outcome.take().ok_or(RunError::Step(unfinished))
-    }
-}
-
-impl Drop for Iteration<'_> {
-    fn drop(&mut self) {
-        if self.outcome.is_none() {
-            self.agent.abandon(self.seen);
-        }
-    }
 }

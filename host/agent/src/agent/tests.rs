@@ -19,6 +19,7 @@ use crate::session::tests::world::{Plain, call, calls, execution, session, spec}
 use crate::session::transcript::Ending;
 use crate::session::{SessionConfig, replay};
 
+mod saved;
 mod time;
 
 /// A recorder in memory. It fails from the record `fail_from` on.

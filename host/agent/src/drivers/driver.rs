@@ -6,7 +6,7 @@ use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, Too
 
 use crate::execution::ToolExecution;
 
-/// The tools of one execution. Bound once, before its first step.
+/// The tools of one execution. Bound once, before its first step; see also [`Driver::add_tools`].
 #[derive(Debug, Clone, Default)]
 pub struct ToolRuntime {
     /// The tools that may be called.
@@ -71,10 +71,20 @@ pub struct DecisionError {
 
 /// A protocol that turns a conversation into requests, and replies into decisions.
 pub trait Driver: Send {
+    /// Returns the name of the protocol. A saved session is resumed with the same one only. The default is `custom`.
+    fn name(&self) -> &'static str {
+        "custom"
+    }
+
     /// Sets the tools of an execution. Called once for each execution, before its first request. The default ignores
     /// them.
     fn bind(&mut self, runtime: ToolRuntime) {
         let _ = runtime;
+    }
+
+    /// Adds tools that a search has shown to the model during the execution. The default ignores them.
+    fn add_tools(&mut self, tools: Vec<ToolSpec>) {
+        let _ = tools;
     }
 
     /// Returns the next request. `conversation` holds the messages before this execution and its user message; `trace`

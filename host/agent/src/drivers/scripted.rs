@@ -72,6 +72,10 @@ impl ScriptedDriver {
 }
 
 impl Driver for ScriptedDriver {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         Request { messages: [conversation, trace].concat(), ..Request::default() }
     }

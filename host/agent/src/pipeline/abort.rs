@@ -14,6 +14,9 @@ use crate::names::{did_you_mean, suggestions};
 /// Maximum bytes of a name in messages and records.
 const MAX_NAME_BYTES: usize = 130;
 
+/// The hint for a call of a tool that the model was not shown.
+const SEARCH_HINT: &str = "find tools with `search_tools` first, and call what it lists in the next step";
+
 /// The status and the error of a call that does not run.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -56,11 +59,20 @@ pub(super) fn printable_name(name: &str) -> String {
 }
 
 /// Refuses a name that may be called but that no tool has. Suggestions are taken from `allowed`, the names that may be
-/// called.
-pub(super) fn unknown_tool(name: &str, allowed: &[String]) -> Abort {
+/// called; without one, the hint is to search if there is a search.
+pub(super) fn unknown_tool(name: &str, allowed: &[String], has_search: bool) -> Abort {
     let message = format!("[error: tool '{name}' not found in registry]");
-    let error = CallError::new(ErrorKind::UnknownTool, message);
-    Abort::refusal(Status::RejectedNotFound, with_suggestion(error, name, allowed))
+    let mut error = with_suggestion(CallError::new(ErrorKind::UnknownTool, message), name, allowed);
+    if has_search && error.hint.is_none() {
+        error = error.with_hint(SEARCH_HINT);
+    }
+    Abort::refusal(Status::RejectedNotFound, error)
+}
+
+/// Refuses a tool that no search has shown to the model.
+pub(super) fn not_shown(name: &str) -> Abort {
+    let message = format!("[error: tool '{name}' was not shown yet in this session]");
+    Abort::refusal(Status::RejectedAllowlist, CallError::new(ErrorKind::NotAllowed, message).with_hint(SEARCH_HINT))
 }
 
 /// Refuses a name that may not be called, with this message, whether or not there is such a tool.

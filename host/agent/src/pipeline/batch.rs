@@ -6,19 +6,23 @@ use fumehood_core::chat::Usage;
 
 use super::allowlist::EffectiveAllowlist;
 use super::config::PipelineConfig;
+use crate::code::{OpenQuestion, OpenQuestions};
 use crate::executor::Scope;
 
 /// A batch of calls within one scope.
 pub(super) struct Batch<'a> {
     pub(super) scope: &'a Scope,
-    pub(super) allowed: EffectiveAllowlist,
-    state: Mutex<State>,
+    pub(super) allowed: Arc<EffectiveAllowlist>,
+    /// Questions about the calls of a program; `None` for calls that a model makes directly.
+    program: Option<&'a OpenQuestions>,
+    state: Arc<Mutex<State>>,
 }
 
 struct State {
     text: Option<Arc<str>>,
     changed: bool,
     usage: Usage,
+    program_calls: u32,
 }
 
 impl<'a> Batch<'a> {
@@ -26,11 +30,44 @@ impl<'a> Batch<'a> {
     pub(super) fn new(config: &PipelineConfig, scope: &'a Scope) -> Self {
         let (skill, envelope) = (scope.skill.as_ref(), scope.envelope.as_deref());
         let allowed = config.allowlists.resolve(skill, envelope, config.clock.now());
-        Self {
-            scope,
-            allowed,
-            state: Mutex::new(State { text: scope.state.clone(), changed: false, usage: Usage::default() }),
-        }
+        let state = State { text: scope.state.clone(), changed: false, usage: Usage::default(), program_calls: 0 };
+        Self { scope, allowed: Arc::new(allowed), program: None, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Starts the batch of one call of a program, which shares the state of the batch that the program is part of.
+    pub(super) fn of_program(
+        config: &PipelineConfig,
+        scope: &'a Scope,
+        outer: &Batch<'_>,
+        questions: &'a OpenQuestions,
+    ) -> Self {
+        Self { program: Some(questions), state: Arc::clone(&outer.state), ..Self::new(config, scope) }
+    }
+
+    /// Returns whether a program makes the calls.
+    pub(super) fn is_program(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Notes that a person is asked about a call of a program, until the returned value is dropped.
+    pub(super) fn open_question(&self) -> Option<OpenQuestion<'a>> {
+        self.program.map(OpenQuestions::open)
+    }
+
+    /// Counts a call of a program.
+    pub(super) fn count_program_call(&self) {
+        let mut state = self.lock();
+        state.program_calls = state.program_calls.saturating_add(1);
+    }
+
+    /// Returns the number of calls that programs made so far.
+    pub(super) fn program_calls(&self) -> u32 {
+        self.lock().program_calls
+    }
+
+    /// Returns whether the tool of this name was shown to the model before this batch.
+    pub(super) fn was_shown(&self, name: &str) -> bool {
+        self.scope.shown.iter().any(|shown| shown == name)
     }
 
     /// Returns whether errors use the wording for channels.

@@ -9,13 +9,15 @@ use fumehood_core::tool::ToolProvider;
 
 use super::allowlist::{Allowlists, DefaultAllowlist};
 use super::approver::Approver;
-use super::config::{IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
+use super::config::{CodeConfig, IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
 use super::executor::Pipeline;
 use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use super::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::clock::{Clock, SystemClock};
+use crate::code::{CodeMode, CodeTools, CodeToolsError, Interpreter, RUN_CODE};
 use crate::memory::{self, Episodes};
-use crate::registry::{BuiltIns, Policy, ToolRegistry};
+use crate::registry::{BuiltIns, Policy, ToolError, ToolRegistry};
+use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, ToolSearch};
 
 /// Errors returned by [`PipelineBuilder::build`].
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,24 @@ pub enum PipelineError {
     /// The default allowlist has a tool that is not registered.
     #[error("the tool '{0}' is to be allowed, and is not registered; register it or correct the name")]
     UnknownAllowed(String),
+    /// A tool has a name that code mode needs.
+    #[error("a tool is named '{0}', which is a tool of code mode; give it another name")]
+    CodeToolName(&'static str),
+    /// The tools of code mode cannot be set up.
+    #[error("code mode cannot be set up")]
+    Code(#[from] CodeToolsError),
+    /// The list of pinned tools has one that is not registered.
+    #[error("the tool '{0}' is pinned, and is not registered; register it or correct the name")]
+    UnknownPinned(String),
+    /// A tool has the name of the search.
+    #[error("tool search needs the name '{SEARCH_TOOLS}', which a registered tool has; give that another name")]
+    SearchNameTaken,
+    /// Code mode and tool search are both on.
+    #[error("code mode has a search for tools of its own; choose either it or tool search")]
+    CodeAndSearch,
+    /// The definition of the search is not valid.
+    #[error(transparent)]
+    Search(#[from] ToolError),
     /// The system's random number generator failed.
     #[error("the system gives no random numbers to name records with")]
     Random(#[from] getrandom::Error),
@@ -54,6 +74,7 @@ pub enum PipelineError {
 /// The default has no tools, allows nothing, and has no rules, hooks or records.
 pub struct PipelineBuilder {
     registry: ToolRegistry,
+    code: Option<(Arc<dyn Interpreter>, CodeMode)>,
     allowlists: Allowlists,
     rules: Rules,
     judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
@@ -67,6 +88,7 @@ pub struct PipelineBuilder {
     observers: Observers,
     episodes: Option<Arc<Episodes>>,
     state_sink: Option<Arc<dyn StateSink>>,
+    search: Option<ToolSearch>,
     memory: bool,
     modes: Modes,
 }
@@ -81,6 +103,7 @@ impl Default for PipelineBuilder {
     fn default() -> Self {
         Self {
             registry: ToolRegistry::default(),
+            code: None,
             allowlists: Allowlists::default(),
             rules: Rules::default(),
             judge: None,
@@ -94,6 +117,7 @@ impl Default for PipelineBuilder {
             observers: Observers::default(),
             episodes: None,
             state_sink: None,
+            search: None,
             memory: false,
             modes: Modes::default(),
         }
@@ -206,10 +230,26 @@ impl PipelineBuilder {
         self
     }
 
+    /// Lists only built-in functions and pinned tools to the model, and lets it find the others with
+    /// [`SEARCH_TOOLS`], which is allowed in every scope. By default all tools are listed.
+    #[must_use]
+    pub fn tool_search(mut self, search: ToolSearch) -> Self {
+        self.search = Some(search);
+        self
+    }
+
     /// Allows the memory tools, registered by [`memory::register`], in every skill.
     #[must_use]
     pub fn memory_tools(mut self) -> Self {
         self.memory = true;
+        self
+    }
+
+    /// Gives the model two tools, [`RUN_CODE`] and [`SEARCH_TOOLS`], for programs that call tools. They are allowed in
+    /// every scope; each call of a program is checked as if the model had made it directly.
+    #[must_use]
+    pub fn code(mut self, interpreter: Arc<dyn Interpreter>, mode: CodeMode) -> Self {
+        self.code = Some((interpreter, mode));
         self
     }
 
@@ -223,15 +263,25 @@ impl PipelineBuilder {
     /// Builds the pipeline.
     ///
     /// # Errors
-    /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either) names one that is
-    /// not registered now.
+    /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either, the pinned ones)
+    /// names one that is not registered now, a tool has a name that code mode or tool search needs, or both are on.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
         if self.memory {
             self.allowlists.auto_tools.extend(memory::TOOL_NAMES.map(str::to_owned));
         }
         self.check_names()?;
+        if self.code.is_some() && self.search.is_some() {
+            return Err(PipelineError::CodeAndSearch);
+        }
+        let code = match self.code {
+            Some((interpreter, mode)) => Some(CodeConfig { interpreter, tools: CodeTools::new()?, mode }),
+            None => None,
+        };
+        let catalogue = self.search.take().map(|search| ToolCatalogue::new(search, self.registry.clone()));
         Ok(Pipeline::new(PipelineConfig {
             registry: self.registry,
+            code,
+            catalogue: catalogue.transpose()?.map(Arc::new),
             allowlists: self.allowlists,
             rules: self.rules,
             judge: self.judge,
@@ -252,6 +302,11 @@ impl PipelineBuilder {
 
     /// Checks that every listed name is registered. A misspelt name would silently allow nothing.
     fn check_names(&self) -> Result<(), PipelineError> {
+        if self.code.is_some()
+            && let Some(name) = [RUN_CODE, SEARCH_TOOLS].into_iter().find(|name| self.registry.contains(name))
+        {
+            return Err(PipelineError::CodeToolName(name));
+        }
         let missing = |name: &str| !self.registry.contains(name);
         if let Some((skill, tool)) = self.allowlists.tool_names().find(|(_, tool)| missing(tool)) {
             let tool = tool.to_owned();
@@ -259,6 +314,14 @@ impl PipelineBuilder {
                 Some(skill) => PipelineError::UnknownTool { skill: skill.to_owned(), tool },
                 None => PipelineError::UnknownAutoTool(tool),
             });
+        }
+        if let Some(search) = &self.search {
+            if !missing(SEARCH_TOOLS) {
+                return Err(PipelineError::SearchNameTaken);
+            }
+            if let Some(name) = search.pinned.iter().find(|name| missing(name)) {
+                return Err(PipelineError::UnknownPinned(name.clone()));
+            }
         }
         let channel_tools =
             self.allowlists.channels.iter().flat_map(|(name, tools)| tools.iter().map(move |it| (name, it)));

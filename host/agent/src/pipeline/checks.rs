@@ -1,6 +1,7 @@
 //! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
@@ -8,10 +9,10 @@ use fumehood_core::call::{Arguments, CallContext, SessionStep};
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
 use fumehood_core::telemetry;
-use fumehood_core::tool::{InvalidCall, Stop, ValidatedCall};
+use fumehood_core::tool::{InvalidCall, Stop, Tool, ValidatedCall};
 use serde_json::{Map, Value, json};
 
-use super::abort::{Abort, not_allowed, printable_name, schema_mismatch, unauthorized, unknown_tool};
+use super::abort::{Abort, not_allowed, not_shown, printable_name, schema_mismatch, unauthorized, unknown_tool};
 use super::approver::{Answer, Question};
 use super::dispatch::Dispatch;
 use super::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
@@ -19,6 +20,7 @@ use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::Status;
 use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::registry::{Policy, RegisteredTool};
+use crate::tool_search::{SEARCH_TOOLS, SearchTool};
 
 /// A call that passed every check and may run.
 pub(super) struct AuthorizedCall {
@@ -32,19 +34,25 @@ impl Dispatch<'_> {
     /// Takes a call through all checks.
     pub(super) async fn check(&mut self, name: &str, given: Arguments) -> Result<AuthorizedCall, Abort> {
         let printable = printable_name(name);
-        let found = self.config.registry.find(name);
+        let found = self.find(name);
         // Set before the first refusal, because a refusal is recorded too.
         let policy = found.as_ref().map(|found| self.config.policy(found));
         let policy = policy.unwrap_or_else(|| self.config.agent_policy.clone());
         self.persist = policy.persist.clone().unwrap_or_default();
         // Checked before anything depends on whether the tool exists: a tool out of reach must look as if it did not
         // exist.
-        if !self.batch.allowed.allows(name) {
+        if !self.batch.allows_directly(self.config, name) {
+            return Err(self.only_in_programs(&printable));
+        }
+        if !self.batch.allows(self.config, name) {
             return Err(not_allowed(&printable, &self.allowed_names(), self.batch.allowed.refusal_message(&printable)));
         }
         let Some(found) = found else {
-            return Err(unknown_tool(&printable, &self.allowed_names()));
+            return Err(unknown_tool(&printable, &self.allowed_names(), self.config.catalogue.is_some()));
         };
+        if !self.is_visible(&found.tool) {
+            return Err(not_shown(&printable));
+        }
         self.journal.set_tool(name, found.tool.digest());
         let call = validate_arguments(&found, &policy, given)?;
         let actor = self.batch.scope.actor.as_deref();
@@ -56,11 +64,33 @@ impl Dispatch<'_> {
         Ok(AuthorizedCall { found, call, context: self.context(), policy })
     }
 
+    /// Finds the tool of this full name: one of a provider, one of code mode, or the search within the allowlist of the
+    /// batch. Programs do not find the tools of code mode.
+    fn find(&self, name: &str) -> Option<RegisteredTool> {
+        match &self.config.catalogue {
+            Some(catalogue) if name == SEARCH_TOOLS => {
+                let allowed = Arc::clone(&self.batch.allowed);
+                let search = SearchTool::new(Arc::clone(catalogue), move |name: &str| allowed.allows(name));
+                Some(RegisteredTool::from_function(Arc::new(search)))
+            }
+            _ => {
+                let code = self.config.code.as_ref().filter(|_| !self.batch.is_program());
+                code.and_then(|code| code.find(name)).or_else(|| self.config.registry.find(name))
+            }
+        }
+    }
+
+    /// Returns whether the model knows the tool: it is listed from the start, or was shown before this batch.
+    fn is_visible(&self, tool: &Tool) -> bool {
+        let is_listed = self.config.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_listed(tool));
+        is_listed || self.batch.was_shown(tool.full_name())
+    }
+
     /// Returns the names of the tools that may be called.
     fn allowed_names(&self) -> Vec<String> {
         let tools = self.config.registry.tools();
-        let names = tools.iter().map(|tool| tool.full_name());
-        names.filter(|name| self.batch.allowed.allows(name)).map(str::to_owned).collect()
+        let is_known = |tool: &&Arc<Tool>| self.batch.allows(self.config, tool.full_name()) && self.is_visible(tool);
+        tools.iter().filter(is_known).map(|tool| tool.full_name().to_owned()).collect()
     }
 
     fn context(&self) -> CallContext {
@@ -167,7 +197,9 @@ impl Dispatch<'_> {
                 .with_hint("nobody can be asked here; go on without this call");
             return Err(Abort::refusal(Status::RejectedDenied, error));
         };
+        let asking = self.batch.open_question();
         let answer = catch_panic(approver.ask(Question::Call(&question))).await;
+        drop(asking);
         let is_allowed = matches!(answer, Ok(Answer::Allow));
         telemetry::emit_call_approval(&question.proposed.tool, &self.call.id, is_allowed);
         let verdict = match answer {

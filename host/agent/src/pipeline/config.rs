@@ -16,9 +16,11 @@ use super::approver::Approver;
 use super::guardrail::{Judge, JudgePolicy, Rules};
 use super::hook::{AfterHooks, BeforeHooks};
 use crate::clock::Clock;
+use crate::code::{CodeMode, CodeTools, Interpreter};
 use crate::executor::Scope;
 use crate::memory::Episodes;
 use crate::registry::{Policy, RegisteredTool, ToolRegistry};
+use crate::tool_search::ToolCatalogue;
 use crate::truncate::DEFAULT_RESULT_BYTES;
 
 /// Options for batches and failures.
@@ -85,9 +87,19 @@ impl fmt::Debug for Observers {
     }
 }
 
+/// Code mode: its interpreter, its tools and its limits.
+pub(super) struct CodeConfig {
+    pub(super) interpreter: Arc<dyn Interpreter>,
+    pub(super) tools: CodeTools,
+    pub(super) mode: CodeMode,
+}
+
 /// The parts that a [`PipelineBuilder`](super::PipelineBuilder) puts together.
 pub(super) struct PipelineConfig {
     pub(super) registry: ToolRegistry,
+    pub(super) code: Option<CodeConfig>,
+    /// `Some` if tools have to be found before they are called.
+    pub(super) catalogue: Option<Arc<ToolCatalogue>>,
     pub(super) allowlists: Allowlists,
     pub(super) rules: Rules,
     pub(super) judge: Option<(Arc<dyn Judge>, JudgePolicy)>,

@@ -60,6 +60,11 @@ impl<'a> Dispatch<'a> {
 }
 
 impl Dispatch<'_> {
+    /// Returns the id of the execution.
+    pub(super) fn execution(&self) -> &str {
+        &self.execution
+    }
+
     /// Runs every stage of the pipeline.
     pub(super) async fn run(mut self) -> Result<ToolExecution, Stop> {
         match self.run_stages().await {
@@ -141,7 +146,13 @@ impl Dispatch<'_> {
         loop {
             attempts += 1;
             // `call` itself may panic before it returns a future.
-            let ended = catch_panic(async { found.call(call.clone(), context.clone()).await }).await;
+            let ended = catch_panic(async {
+                match found.is_of_pipeline() {
+                    true => self.run_code_tool(call, context).await,
+                    false => found.call(call.clone(), context.clone()).await,
+                }
+            });
+            let ended = ended.await;
             let result = match ended {
                 Ok(Ok(result)) => self.describe_trap(result),
                 Ok(Err(stop)) => return (Err(stop), attempts),
@@ -204,7 +215,8 @@ impl Dispatch<'_> {
     /// Truncates the result to what the model sees, records it as far as allowed, and notifies observers.
     async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
         let arguments = authorized.call.arguments();
-        let seen = truncate_result(&result, authorized.policy.result_bytes.unwrap_or(usize::MAX));
+        let max_bytes = authorized.policy.result_bytes.unwrap_or(usize::MAX);
+        let seen = truncate_result(&result, max_bytes);
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let kind = status_of(&result);
         // If the redaction panics, nothing is recorded.
@@ -219,7 +231,8 @@ impl Dispatch<'_> {
         }
         self.notify_observers(authorized, &result);
         self.record_episode(authorized.found.tool.full_name(), arguments, kind, &seen);
-        (status, seen)
+        // A program gets all of it: what a model sees is the value that the program returns.
+        (status, if self.batch.is_program() { result } else { seen })
     }
 
     /// Notifies the observers of a successful call.

@@ -7,7 +7,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::{ToolIntent, ToolSpec};
-use fumehood_core::tool::Stop;
+use fumehood_core::tool::{Stop, Tool};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
@@ -16,9 +16,10 @@ use super::batch::Batch;
 use super::config::PipelineConfig;
 use super::dispatch::Dispatch;
 use crate::catch_panic::catch_panic;
+use crate::code::ProgramTools;
 use crate::execution::{Status, ToolExecution};
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
-use crate::truncate::{clean, clean_schema};
+use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, all_shown, clean_spec};
 
 /// An executor that takes calls through every check and hook to their tools, and records them.
 pub struct Pipeline(PipelineConfig);
@@ -33,8 +34,21 @@ impl ToolExecutor for Pipeline {
     fn specs(&self, scope: &Scope) -> Vec<ToolSpec> {
         let batch = Batch::new(&self.0, scope);
         let tools = self.0.registry.tools();
-        let allowed = tools.iter().filter(|tool| batch.allowed.allows(tool.full_name()));
-        allowed.map(|tool| clean_spec(tool.to_spec())).collect()
+        let allowed: Vec<Arc<Tool>> = tools.into_iter().filter(|tool| batch.allowed.allows(tool.full_name())).collect();
+        if let Some(catalogue) = &self.0.catalogue {
+            // What was shown comes last, in the order in which it was shown, so that requests keep their beginning.
+            let listed = allowed.iter().filter(|tool| catalogue.is_listed(tool)).map(|tool| tool.to_spec());
+            let search = batch.allows(&self.0, SEARCH_TOOLS).then(|| catalogue.search_spec(&allowed));
+            let first = search.into_iter().chain(listed).map(clean_spec);
+            return first.chain(self.shown_specs(catalogue, &scope.shown, &batch)).collect();
+        }
+        let direct = allowed.iter().filter(|tool| batch.allows_directly(&self.0, tool.full_name()));
+        let mut specs: Vec<ToolSpec> = direct.map(|tool| clean_spec(tool.to_spec())).collect();
+        if let Some(code) = self.0.code.as_ref().filter(|_| batch.allowed.allowed.is_ok()) {
+            // Sanitized where it is made.
+            specs.extend(code.tools.specs(&ProgramTools::new(allowed)));
+        }
+        specs
     }
 
     fn execute<'a>(&'a self, calls: Vec<ToolIntent>, scope: &'a Scope) -> BoxFuture<'a, BatchOutcome> {
@@ -48,6 +62,12 @@ impl ToolExecutor for Pipeline {
             };
             outcome.state = batch.changed_state();
             outcome.usage = batch.usage();
+            outcome.program_calls = batch.program_calls();
+            if let Some(catalogue) = &self.0.catalogue {
+                let mut shown = all_shown(outcome.executions.iter());
+                shown.retain(|name| !batch.was_shown(name));
+                outcome.tools = self.shown_specs(catalogue, &shown, &batch);
+            }
             if let (Some(sink), Some(state)) = (&self.0.state_sink, &outcome.state) {
                 sink.state(scope, Arc::clone(state));
             }
@@ -56,15 +76,18 @@ impl ToolExecutor for Pipeline {
     }
 }
 
-/// Removes invisible characters from the description of a tool, and escapes the tags of prompts.
-fn clean_spec(spec: ToolSpec) -> ToolSpec {
-    let ToolSpec { name, description, parameters } = spec;
-    ToolSpec { name, description: clean(&description), parameters: clean_schema(&parameters) }
-}
-
 impl Pipeline {
     pub(super) fn new(config: PipelineConfig) -> Self {
         Self(config)
+    }
+
+    /// Returns the specs of tools that a search showed, as far as they are there and may be called. Those that are
+    /// listed anyway are left out.
+    fn shown_specs(&self, catalogue: &ToolCatalogue, shown: &[String], batch: &Batch<'_>) -> Vec<ToolSpec> {
+        let found =
+            shown.iter().filter(|name| batch.allows(&self.0, name)).filter_map(|name| self.0.registry.find(name));
+        let found = found.filter(|found| !catalogue.is_listed(&found.tool));
+        found.map(|found| clean_spec(found.tool.to_spec())).collect()
     }
 
     async fn run_call(&self, call: ToolIntent, batch: &Batch<'_>) -> Result<ToolExecution, Stop> {
@@ -102,7 +125,8 @@ impl Pipeline {
         slots.resize_with(calls.len(), || None);
         let mut waiting = calls.into_iter().enumerate();
         let mut running = FuturesUnordered::new();
-        let start = |(index, call)| async move { (index, self.run_call(call, batch).await) };
+        // In a box of its own the large future of a call is moved once, and not with every step on its way into the set.
+        let start = |(index, call)| Box::pin(async move { (index, self.run_call(call, batch).await) });
         running.extend(waiting.by_ref().take(self.0.modes.concurrency.get()).map(start));
         let mut ended = None;
         while let Some((index, end)) = running.next().await {

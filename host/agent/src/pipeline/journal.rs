@@ -46,6 +46,11 @@ impl<'a> Journal<'a> {
         self.digest = digest;
     }
 
+    /// Returns the id of the last record.
+    pub(super) fn last(&self) -> Option<&str> {
+        self.last.as_deref()
+    }
+
     /// Records that the tool starts. It counts as running until [`RecordKind::ToolFinished`] is recorded.
     pub(super) async fn record_started(&mut self, body: impl FnOnce() -> Value) -> Result<(), RecordError> {
         self.record(RecordKind::ToolStarted, None, body).await?;

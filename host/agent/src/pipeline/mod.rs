@@ -13,6 +13,7 @@ pub mod guardrail;
 pub mod hook;
 mod hook_stages;
 mod journal;
+mod program;
 
 pub use builder::{PipelineBuilder, PipelineError};
 pub use config::{Modes, Observers, StateSink};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
-use fumehood_core::call::result::CallResult;
-use fumehood_core::tool::{ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 use serde_json::Value;
 
 use super::built_in::{BuiltInTool, Purpose};
@@ -39,6 +39,8 @@ pub(crate) struct RegisteredTool {
 enum Runner {
     BuiltIn(Arc<dyn BuiltInTool>),
     Provider(Arc<dyn ToolProvider>),
+    /// The pipeline runs it itself, with this policy.
+    Pipeline(Box<Policy>),
 }
 
 impl ToolRegistry {
@@ -58,8 +60,7 @@ impl ToolRegistry {
     pub(crate) fn find(&self, name: &str) -> Option<RegisteredTool> {
         let built_in = self.built_ins.iter().find_map(|built_ins| built_ins.function(name));
         if let Some(function) = built_in {
-            let (tool, kind) = (Arc::clone(function.tool()), ProviderKind::BuiltIn);
-            return Some(RegisteredTool { tool, kind, runner: Runner::BuiltIn(function) });
+            return Some(RegisteredTool::from_function(function));
         }
         self.providers.iter().find_map(|provider| {
             let (tool, kind) = (provider.find(name)?, provider.kind());
@@ -73,6 +74,12 @@ impl ToolRegistry {
         self.find(name).is_some()
     }
 
+    /// Subscribes to the changes of each set of tools.
+    pub(crate) fn changes(&self) -> Vec<Changes> {
+        let built_ins = self.built_ins.iter().map(|built_ins| built_ins.changes());
+        built_ins.chain(self.providers.iter().map(|provider| provider.changes())).collect()
+    }
+
     /// Returns every tool that can be found, in order: the first of each name.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<Tool>> {
@@ -84,6 +91,22 @@ impl ToolRegistry {
 }
 
 impl RegisteredTool {
+    /// Creates a tool that the pipeline runs itself.
+    pub(crate) fn of_pipeline(tool: Arc<Tool>, policy: Policy) -> Self {
+        Self { tool, kind: ProviderKind::BuiltIn, runner: Runner::Pipeline(Box::new(policy)) }
+    }
+
+    /// Returns whether the pipeline runs it itself.
+    pub(crate) fn is_of_pipeline(&self) -> bool {
+        matches!(self.runner, Runner::Pipeline(_))
+    }
+
+    /// Creates a function of the host that is in no registry.
+    pub(crate) fn from_function(function: Arc<dyn BuiltInTool>) -> Self {
+        let (tool, kind) = (Arc::clone(function.tool()), ProviderKind::BuiltIn);
+        Self { tool, kind, runner: Runner::BuiltIn(function) }
+    }
+
     /// Returns whether the actor may make this call.
     pub(crate) fn authorize(&self, actor: Option<&str>, call: &ValidatedCall) -> bool {
         self.built_in().is_none_or(|function| function.authorize(actor, call))
@@ -104,7 +127,11 @@ impl RegisteredTool {
 
     /// Returns the tool's own policy. No part of it comes from untrusted code.
     pub(crate) fn policy(&self) -> Policy {
-        self.built_in().map_or_else(Policy::default, |function| function.policy())
+        match &self.runner {
+            Runner::BuiltIn(function) => function.policy(),
+            Runner::Provider(_) => Policy::default(),
+            Runner::Pipeline(policy) => Policy::clone(policy),
+        }
     }
 
     /// Runs a call of the tool.
@@ -115,13 +142,18 @@ impl RegisteredTool {
         match &self.runner {
             Runner::BuiltIn(function) => function.call(call, context),
             Runner::Provider(provider) => provider.call(call, context),
+            Runner::Pipeline(_) => {
+                let (id, tool) = (context.id, call.tool().full_name().to_owned());
+                let (outcome, metadata) = (Err(CallError::replaced()), Metadata::default());
+                Box::pin(std::future::ready(Ok(CallResult { id, tool, outcome, metadata })))
+            }
         }
     }
 
     fn built_in(&self) -> Option<&dyn BuiltInTool> {
         match &self.runner {
             Runner::BuiltIn(function) => Some(function.as_ref()),
-            Runner::Provider(_) => None,
+            Runner::Provider(_) | Runner::Pipeline(_) => None,
         }
     }
 }

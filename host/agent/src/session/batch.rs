@@ -1,6 +1,7 @@
 //! The batches of a session: the calls that the model requests, and their results.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use fumehood_core::chat::{Response, ToolIntent};
 use fumehood_core::time::Timestamp;
@@ -14,6 +15,7 @@ use super::synthetic::{self, Reason};
 use super::transcript::{Ending, PhaseKind, StepKind};
 use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
+use crate::tool_search::all_shown;
 
 /// A reply with calls that have not ended.
 pub(super) struct Pending {
@@ -32,7 +34,25 @@ enum Slot {
     Done(Box<ToolExecution>),
 }
 
+impl Pending {
+    /// Returns the calls for the executor.
+    pub(super) fn calls(&self) -> Vec<ToolIntent> {
+        let call = |slot: &Slot| match slot {
+            Slot::Run(call) => Some(call.clone()),
+            Slot::Done(_) => None,
+        };
+        self.slots.iter().filter_map(call).collect()
+    }
+}
+
 impl Session {
+    /// Returns the full names of the tools that searches of this session have shown to the model, in order.
+    #[must_use]
+    pub fn shown_tools(&self) -> Vec<String> {
+        let runs = self.transcript().runs.iter().map(Arc::as_ref).chain(&self.run);
+        all_shown(runs.flat_map(|run| &run.steps).flat_map(|step| &step.executions))
+    }
+
     pub(super) fn handle_calls(
         &mut self,
         response: Response,
@@ -70,7 +90,7 @@ impl Session {
                 (None, None) => ends_by_loop.then_some(Reason::Skipped),
             };
             if budget.is_none() {
-                self.spent.count_call();
+                self.spent.count_calls(1);
             }
             slots.push(match reason {
                 Some(reason) => Slot::Done(Box::new(synthetic::rejected_call(self.next_own_id(), call, reason, now))),
@@ -97,11 +117,7 @@ impl Session {
         if let Some(run) = &mut self.run {
             run.enter(PhaseKind::Execute, now);
         }
-        let run_now = |slot: &Slot| match slot {
-            Slot::Run(call) => Some(call.clone()),
-            Slot::Done(_) => None,
-        };
-        let calls: Vec<ToolIntent> = pending.slots.iter().filter_map(run_now).collect();
+        let calls = pending.calls();
         if calls.is_empty() {
             return self.handle_outcome(pending, BatchOutcome::new(Vec::new(), None), now);
         }
@@ -110,8 +126,24 @@ impl Session {
     }
 
     pub(super) fn handle_outcome(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
+        self.end_batch(pending, outcome, || Reason::Skipped, now)
+    }
+
+    /// Continues after a batch that was cut off: calls without an execution are told as interrupted.
+    pub(super) fn handle_interrupted(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
+        self.end_batch(pending, outcome, || Reason::ProgramStopped, now)
+    }
+
+    fn end_batch(
+        &mut self,
+        pending: Pending,
+        outcome: BatchOutcome,
+        missing: impl Fn() -> Reason,
+        now: Timestamp,
+    ) -> Action {
         let Pending { response, text, slots, end } = pending;
         self.add_usage(outcome.usage);
+        self.spent.count_calls(outcome.program_calls);
         for execution in &outcome.executions {
             self.spent.fuel = self.spent.fuel.saturating_add(execution.result.metadata.fuel_used);
         }
@@ -119,7 +151,10 @@ impl Session {
             Some(BatchEnd::Failed { index }) => failed_call(&outcome.executions, *index),
             _ => None,
         };
-        let (executions, own) = self.merge(slots, outcome.executions, || Reason::Skipped, now);
+        let (executions, own) = self.merge(slots, outcome.executions, missing, now);
+        if !outcome.tools.is_empty() {
+            self.driver.add_tools(outcome.tools);
+        }
         let output = self.driver.trace(&response, &executions);
         self.trace.extend(output.iter().cloned());
         let open = self.breaker.record_batch(&executions);

@@ -123,10 +123,10 @@ impl BudgetUsage {
         *self = Self { since: now, calls_in_all, usage, fuel, ..Self::default() };
     }
 
-    /// Counts one tool call.
-    pub fn count_call(&mut self) {
-        self.calls = self.calls.saturating_add(1);
-        self.calls_in_all = self.calls_in_all.saturating_add(1);
+    /// Counts tool calls.
+    pub fn count_calls(&mut self, calls: u32) {
+        self.calls = self.calls.saturating_add(calls);
+        self.calls_in_all = self.calls_in_all.saturating_add(calls.into());
     }
 }
 
@@ -162,6 +162,20 @@ impl Budget {
         } else {
             None
         }
+    }
+
+    /// Returns the number of tool calls that may follow; [`u64::MAX`] if there is no limit.
+    #[must_use]
+    pub fn remaining_calls(&self, spent: &BudgetUsage) -> u64 {
+        let for_message = u64::from(self.calls.saturating_sub(spent.calls));
+        let in_all = self.calls_in_all.map_or(u64::MAX, |limit| limit.saturating_sub(spent.calls_in_all));
+        for_message.min(in_all)
+    }
+
+    /// Returns the remaining fuel; [`u64::MAX`] if there is no limit.
+    #[must_use]
+    pub fn remaining_fuel(&self, spent: &BudgetUsage) -> u64 {
+        self.fuel.map_or(u64::MAX, |limit| limit.saturating_sub(spent.fuel))
     }
 
     /// Returns the remaining tokens of answers; `None` if there is no limit.

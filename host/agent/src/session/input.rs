@@ -43,6 +43,18 @@ pub enum Input {
         /// The time that the session waited for the batch.
         blocked: Duration,
     },
+    /// The end of a batch that was under way when the program stopped. Calls without an execution may have run.
+    ToolsInterrupted {
+        /// The outcome of the calls that were repeated.
+        outcome: BatchOutcome,
+        /// The time that the session waited for them.
+        blocked: Duration,
+    },
+    /// The session goes on after the program had stopped. The action is that of the input before.
+    Resumed {
+        /// The time since the input before, which no limit counts.
+        away: Duration,
+    },
     /// A limit that was reached: the model or the tools were stopped, or were not started.
     RanOut {
         /// The limit.
@@ -77,6 +89,8 @@ impl Input {
             Self::ModelAnswered { .. } => "an answer of the model",
             Self::ModelFailed { .. } => "a failure of the model",
             Self::ToolsFinished { .. } => "the results of a batch",
+            Self::ToolsInterrupted { .. } => "the rest of a batch",
+            Self::Resumed { .. } => "a resumption",
             Self::RanOut { .. } => "a limit that was reached",
             Self::ApproverAnswered { .. } => "a person's answer",
             Self::Interrupted { .. } => "an interruption of the model",

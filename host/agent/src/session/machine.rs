@@ -12,7 +12,7 @@ use super::breaker::Breaker;
 use super::budget::{BudgetKind, BudgetUsage};
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
-use super::input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
+use super::input::{Action, Input, StepError};
 use super::repetition::RepetitionCounter;
 use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 use crate::drivers::driver::{Driver, ToolRuntime};
@@ -153,6 +153,11 @@ impl Session {
         &self.config
     }
 
+    /// Returns the name of the driver's protocol.
+    pub(crate) fn driver_name(&self) -> &'static str {
+        self.driver.name()
+    }
+
     /// Like [`Driver::filter_deltas`], for the session's driver.
     pub(crate) fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         self.driver.filter_deltas(sink)
@@ -215,6 +220,10 @@ impl Session {
                 self.spent.blocked = self.spent.blocked.saturating_add(blocked);
                 Ok(self.handle_outcome(*pending, outcome, now))
             }
+            (Waiting::Tools(pending), Input::ToolsInterrupted { outcome, blocked }) => {
+                self.spent.blocked = self.spent.blocked.saturating_add(blocked);
+                Ok(self.handle_interrupted(*pending, outcome, now))
+            }
             (Waiting::Tools(pending), Input::RanOut { budget, after, .. }) => {
                 self.spent.blocked = self.spent.blocked.saturating_add(after);
                 self.interrupt_batch(*pending, Some(budget), now);
@@ -239,6 +248,11 @@ impl Session {
             (Waiting::Model { .. } | Waiting::Approver, Input::Cancelled) => {
                 self.end_step(StepEnd::error("cancelled"), now);
                 Ok(self.finish(Ending::Cancelled, now))
+            }
+            (waiting @ (Waiting::Model { .. } | Waiting::Tools(_) | Waiting::Approver), Input::Resumed { away }) => {
+                self.spent.since = self.spent.since.saturating_add(away);
+                self.waiting = waiting;
+                Ok(self.current_action())
             }
             (waiting, input) => {
                 let error = StepError::Unexpected { expected: waiting.describe(), found: input.name() };
@@ -314,10 +328,7 @@ impl Session {
     fn handle_exhausted_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
         if budget == BudgetKind::Turns && self.config.ask_for_turns {
             self.waiting = Waiting::Approver;
-            let turns = self.config.budget.turns.max(1);
-            let used = self.spent.turns;
-            let text = format!("The model was asked {used} times and has not finished. Allow {turns} more requests?");
-            return Action::AskApprover(BudgetQuestion { about: budget, text });
+            return Action::AskApprover(self.question());
         }
         self.end_unanswered_step(budget, now);
         self.finish_exhausted(budget, now)
@@ -381,12 +392,4 @@ impl Session {
         self.own_executions = self.own_executions.saturating_add(1);
         format!("{}/own-{}", self.config.id, self.own_executions)
     }
-}
-
-/// Replays recorded inputs, and returns the actions.
-///
-/// # Errors
-/// At the first input that the session does not wait for: the record belongs to another session, or is incomplete.
-pub fn replay(session: &mut Session, inputs: Vec<RecordedInput>) -> Result<Vec<Action>, StepError> {
-    inputs.into_iter().map(|recorded| session.step(recorded.input, recorded.at)).collect()
 }

@@ -10,12 +10,17 @@ mod decide;
 mod input;
 mod machine;
 mod repetition;
+mod resume;
+mod saved;
 mod synthetic;
 pub mod transcript;
 
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
-pub use machine::{Session, replay};
+pub use machine::Session;
+pub use resume::replay;
+pub use saved::{RestoredSession, SAVED_VERSION, SavedSession, SavedSessionError};
+pub(crate) use saved::{SavedHead, SavedInput};
 pub use synthetic::BUDGET_EXHAUSTED;
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(super) enum Reason {
     Skipped,
     /// It was running when the run was cancelled or ran out of time.
     Interrupted,
+    /// It was under way when the program stopped.
+    ProgramStopped,
 }
 
 impl Reason {
@@ -50,6 +52,12 @@ impl Reason {
             Self::Interrupted => {
                 let message = "the call was stopped while it ran; whether it had an effect is not known";
                 (Status::HandlerError, CallError::new(ErrorKind::Cancelled, message))
+            }
+            Self::ProgramStopped => {
+                let message = "interrupted: the program stopped while the call was under way; whether it had an effect is \
+                               not known";
+                let error = CallError::new(ErrorKind::Cancelled, message);
+                (Status::HandlerError, error.with_hint("look at the state of things before making it again"))
             }
         }
     }

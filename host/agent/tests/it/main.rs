@@ -8,5 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod code_provider;
 mod drivers;
+mod line_interpreter;
 mod pipeline;
+mod tool_search;

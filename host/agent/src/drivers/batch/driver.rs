@@ -133,10 +133,19 @@ impl<'a> ParsedReply<'a> {
 }
 
 impl Driver for BatchDriver {
+    fn name(&self) -> &'static str {
+        "batch"
+    }
+
     fn bind(&mut self, runtime: ToolRuntime) {
         self.prompt = system_prompt(&runtime.tools);
         self.tools = runtime.tools;
         self.failed_replies = 0;
+    }
+
+    fn add_tools(&mut self, tools: Vec<ToolSpec>) {
+        self.tools.extend(tools);
+        self.prompt = system_prompt(&self.tools);
     }
 
     /// Builds a request of the prompt, the conversation and the trace. It has no native tools.

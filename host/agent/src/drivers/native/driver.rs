@@ -188,10 +188,18 @@ impl NativeDriver {
 }
 
 impl Driver for NativeDriver {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
     fn bind(&mut self, runtime: ToolRuntime) {
         self.tools = runtime.tools;
         self.has_called = false;
         self.has_retried = false;
+    }
+
+    fn add_tools(&mut self, tools: Vec<ToolSpec>) {
+        self.tools.extend(tools);
     }
 
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {

@@ -173,6 +173,10 @@ impl ReactDriver {
 }
 
 impl Driver for ReactDriver {
+    fn name(&self) -> &'static str {
+        "react"
+    }
+
     fn bind(&mut self, runtime: ToolRuntime) {
         self.prompt = build_prompt(&runtime.tools);
         self.schema = decision_schema(&runtime.tools);
@@ -180,6 +184,12 @@ impl Driver for ReactDriver {
         self.retries = 0;
         self.pending_answer = None;
         self.messages.clear();
+    }
+
+    fn add_tools(&mut self, tools: Vec<ToolSpec>) {
+        self.tools.extend(tools);
+        self.prompt = build_prompt(&self.tools);
+        self.schema = decision_schema(&self.tools);
     }
 
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {

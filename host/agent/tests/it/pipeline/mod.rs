@@ -5,5 +5,6 @@ mod checks;
 mod contract;
 mod guards;
 mod outcomes;
-mod stage;
+mod programs;
+pub(crate) mod stage;
 mod upkeep;

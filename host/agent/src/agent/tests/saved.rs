@@ -1,0 +1,228 @@
+//! A session that is saved goes on from any of its entries.
+
+use fumehood_core::saved_session::{SessionEntry, SessionStore};
+
+use super::*;
+use crate::session::{Input, SavedSession, SavedSessionError};
+
+/// A store in memory, which holds entries of one session and the records that came with them.
+#[derive(Default)]
+struct Saved {
+    entries: Mutex<Vec<SessionEntry>>,
+    records: Mutex<Vec<Record>>,
+    /// The number of the entry that cannot be stored.
+    fails_at: Option<u64>,
+}
+
+impl SessionStore for Saved {
+    fn append(&self, entry: SessionEntry, records: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>> {
+        let fails = self.fails_at == Some(entry.number);
+        if !fails {
+            self.entries.lock().unwrap().push(entry);
+            self.records.lock().unwrap().extend(records);
+        }
+        Box::pin(std::future::ready(if fails { Err(RecordError("the disk is full".to_owned())) } else { Ok(()) }))
+    }
+}
+
+impl Saved {
+    fn after(entries: &[SessionEntry]) -> Arc<Self> {
+        Arc::new(Self { entries: Mutex::new(entries.to_vec()), ..Self::default() })
+    }
+
+    fn entries(&self) -> Vec<SessionEntry> {
+        self.entries.lock().unwrap().clone()
+    }
+
+    fn session(&self) -> Result<SavedSession, SavedSessionError> {
+        SavedSession::from_entries(&self.entries())
+    }
+}
+
+/// A model that makes two batches of two calls and answers with the number of results that it was told of. It depends
+/// on the conversation only, like a real one.
+fn model() -> Arc<dyn Model> {
+    Arc::new(|request: &Request| {
+        let last = request.messages.iter().rposition(|message| message.content.starts_with("task")).unwrap();
+        let told = &request.messages[last..];
+        let results = told.iter().filter(|message| message.tool_call_id.is_some()).count();
+        Ok(match results {
+            0 => calls(1, 2),
+            2 => calls(3, 2),
+            _ => Response::text(format!("{results} results")),
+        })
+    })
+}
+
+fn saved_agent(tools: &Arc<Tools>, saved: &Arc<Saved>) -> LoopBuilder {
+    agent(model(), tools, &Arc::default()).save_to(saved.clone())
+}
+
+fn resumed(tools: &Arc<Tools>, saved: &Arc<Saved>) -> Agent {
+    let session = saved.session().unwrap();
+    saved_agent(tools, saved).resume(session).build().unwrap()
+}
+
+async fn finish(agent: &mut Agent) -> Option<String> {
+    match agent.resume() {
+        Some(iteration) => Some(iteration.finish().await.unwrap().text().to_owned()),
+        None => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_goes_on_from_each_of_its_entries() {
+    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    let mut whole = saved_agent(&tools, &saved).build().unwrap();
+    assert_eq!(whole.run("task one").await.unwrap().text(), "4 results");
+    assert_eq!(whole.run("task two").await.unwrap().text(), "4 results");
+    let entries = saved.entries();
+    assert_eq!(entries.len(), 1 + 2 * 6, "a head; for each message the message, three answers and two batches");
+    assert_eq!(saved.session().unwrap().messages().collect::<Vec<_>>(), ["task one", "task two"]);
+
+    for kept in 1..=entries.len() {
+        let saved = Saved::after(&entries[..kept]);
+        let tools = Arc::new(Tools::default());
+        let mut agent = resumed(&tools, &saved);
+        let is_pending = kept != 1 && kept != 7 && kept != 13;
+        let ended = finish(&mut agent).await;
+        assert_eq!(ended.as_deref(), is_pending.then_some("4 results"), "{kept} entries");
+        let runs = agent.session().transcript().runs.len();
+        assert_eq!(runs, usize::from(kept > 1) + usize::from(kept > 7), "{kept} entries");
+        assert_eq!(agent.run("task three").await.unwrap().text(), "4 results", "{kept} entries");
+        // What was appended can be read again, and is the same session.
+        let again = resumed(&tools, &saved);
+        let transcript = |agent: &Agent| serde_json::to_value(agent.session().transcript()).unwrap();
+        assert_eq!(transcript(&again), transcript(&agent), "{kept} entries");
+        assert_eq!(again.session().budget_usage(), agent.session().budget_usage(), "{kept} entries");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_under_way_are_interrupted_unless_they_may_be_repeated() {
+    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
+    // The head, the message, and the answer with the first two calls.
+    let entries = &saved.entries()[..3];
+
+    let (tools, saved) = (Arc::new(Tools::default()), Saved::after(entries));
+    let mut agent = resumed(&tools, &saved);
+    assert_eq!(finish(&mut agent).await.as_deref(), Some("4 results"));
+    let run = agent.session().transcript().runs[0].clone();
+    for execution in run.steps[0].calls() {
+        assert_eq!((execution.status, execution.is_blocked()), (Status::HandlerError, false));
+        assert!(execution.error_message().starts_with("interrupted: "), "{}", execution.error_message());
+    }
+    assert_eq!(tools.scopes.lock().unwrap().len(), 1, "only the second batch was run");
+
+    let (tools, saved) = (Arc::new(Tools::default()), Saved::after(entries));
+    let builder = saved_agent(&tools, &saved).repeat_interrupted(Arc::new(|call| call.id == "c2"));
+    let mut agent = builder.resume(saved.session().unwrap()).build().unwrap();
+    assert_eq!(finish(&mut agent).await.as_deref(), Some("4 results"));
+    let run = agent.session().transcript().runs[0].clone();
+    let statuses: Vec<Status> = run.steps[0].calls().map(|execution| execution.status).collect();
+    assert_eq!(statuses, [Status::HandlerError, Status::Ok]);
+    assert_eq!(tools.scopes.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_count_on_and_the_time_away_does_not() {
+    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
+    let entries = &saved.entries()[..4];
+
+    let saved = Saved::after(entries);
+    let later = || Timestamp(1_000).saturating_add(Duration::from_secs(86_400));
+    let builder = saved_agent(&tools, &saved).clock(Arc::new(later)).resume(saved.session().unwrap());
+    let mut agent = builder.build().unwrap();
+    let (calls, turns) = (agent.session().budget_usage().calls, agent.session().budget_usage().turns);
+    assert_eq!((calls, turns), (2, 2), "the second request is under way");
+    assert_eq!(finish(&mut agent).await.as_deref(), Some("4 results"), "a day is longer than the limit of 10 minutes");
+    assert_eq!(agent.session().budget_usage().calls, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_of_a_resumed_session_have_ids_of_their_own() {
+    let (tools, saved, memory) = (Arc::new(Tools::default()), Arc::new(Saved::default()), Arc::new(Memory::default()));
+    let mut first = agent(model(), &tools, &memory).save_to(saved.clone()).build().unwrap();
+    first.run("task").await.unwrap();
+    let session = SavedSession::from_entries(&saved.entries()[..3]).unwrap();
+    let cut = Saved::after(&saved.entries()[..3]);
+    let mut second = agent(model(), &tools, &memory).save_to(cut.clone()).resume(session).build().unwrap();
+    finish(&mut second).await.unwrap();
+    let mut ids: Vec<String> = memory.records.lock().unwrap().iter().map(|record| record.id.clone()).collect();
+    ids.extend([&saved, &cut].iter().flat_map(|saved| saved.records.lock().unwrap().clone()).map(|record| record.id));
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+    let opening = cut.records.lock().unwrap()[0].clone();
+    assert_eq!((opening.kind, opening.status.as_deref()), (RecordKind::SessionStarted, Some("resumed")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_cannot_be_saved_ends_and_leaves_a_session_without_a_gap() {
+    let tools = Arc::new(Tools::default());
+    let saved = Arc::new(Saved { fails_at: Some(3), ..Saved::default() });
+    let mut agent = saved_agent(&tools, &saved).build().unwrap();
+    assert!(matches!(agent.run("task").await, Err(RunError::Record(_))));
+    assert!(matches!(agent.run("task").await, Err(RunError::Record(_))), "it is not run without being saved");
+    assert_eq!(saved.entries().len(), 3);
+    assert_eq!(finish(&mut resumed(&tools, &Saved::after(&saved.entries()))).await.as_deref(), Some("4 results"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_run_is_saved_as_cancelled() {
+    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    let mut agent = saved_agent(&tools, &saved).build().unwrap();
+    let mut iteration = agent.iterate("task");
+    iteration.next().await.unwrap();
+    drop(iteration);
+    drop(agent);
+    let mut agent = resumed(&tools, &Saved::after(&saved.entries()));
+    assert_eq!(finish(&mut agent).await, None);
+    assert_eq!(agent.session().transcript().runs[0].ending, Some(Ending::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_do_not_fit_are_refused_in_words() {
+    let (tools, saved) = (Arc::new(Tools::default()), Arc::new(Saved::default()));
+    saved_agent(&tools, &saved).build().unwrap().run("task").await.unwrap();
+    let entries = saved.entries();
+    let read = |change: &dyn Fn(&mut Vec<SessionEntry>)| {
+        let mut changed = entries.clone();
+        change(&mut changed);
+        SavedSession::from_entries(&changed)
+    };
+    assert_eq!(read(&|entries| entries.clear()).unwrap_err(), SavedSessionError::Missing);
+    let error = |change: &dyn Fn(&mut Vec<SessionEntry>)| read(change).unwrap_err().to_string();
+    assert!(error(&|entries| drop(entries.remove(2))).contains("entry 2 cannot be read: it is missing"));
+    let newer = |entries: &mut Vec<SessionEntry>| {
+        entries[0].content = entries[0].content.replace("\"version\":1", "\"version\":2");
+    };
+    assert_eq!(read(&newer).unwrap_err(), SavedSessionError::Version { found: 2 });
+    assert!(error(&|entries| entries[4].content.truncate(10)).contains("entry 4 cannot be read"));
+
+    let refused = |builder: LoopBuilder| match builder.build().unwrap_err() {
+        BuildError::Resume { session, source } => {
+            assert_eq!(session, "s1");
+            source
+        }
+        other => panic!("{other}"),
+    };
+    let misplaced = read(&|entries| {
+        let input = serde_json::to_string(&serde_json::json!({ "input": Input::Cancelled })).unwrap();
+        entries[1].content = input;
+    });
+    let source = refused(saved_agent(&tools, &saved).resume(misplaced.unwrap()));
+    assert!(matches!(source, SavedSessionError::Inconsistent(_)), "{source}");
+    let driver = crate::drivers::native::NativeDriver::default();
+    let source = refused(saved_agent(&tools, &saved).driver(driver).resume(saved.session().unwrap()));
+    assert_eq!(source, SavedSessionError::Driver { found: "custom".into(), expected: "native".into() });
+    let scope = Scope { actor: Some("ada".into()), ..Scope::default() };
+    let source = refused(saved_agent(&tools, &saved).scope(scope).resume(saved.session().unwrap()));
+    assert_eq!(source, SavedSessionError::Actor { found: "nobody".into(), expected: "`ada`".into() });
+    let config = SessionConfig { id: "no name".to_owned(), ..SessionConfig::default() };
+    let unnamed = saved_agent(&tools, &saved).config(config).build().err();
+    assert_eq!(unnamed, Some(BuildError::SessionId("no name".to_owned())));
+}

@@ -1,0 +1,31 @@
+//! Code mode: programs that a model writes, and that call tools.
+//!
+//! ```text
+//! run_code ─ run ─ Interpreter::run ═ program ─ start, wait ─ InnerCalls ─ limits ─ CallMaker ─ every check of a call
+//! ```
+//!
+//! An interpreter has no power of its own, and each call of a program is made as if the model had made it directly: by
+//! the pipeline, or for [`CodeProvider`] by the provider behind it.
+
+mod calls;
+mod code_tools;
+mod limits;
+mod program;
+mod program_tools;
+mod provider;
+mod run;
+mod schema_type;
+mod search;
+mod value;
+
+pub(crate) use calls::{CallMaker, OpenQuestion, OpenQuestions};
+pub(crate) use code_tools::{CodeTools, code, max_result_bytes, search};
+pub use code_tools::{CodeToolsError, RUN_CODE};
+pub use limits::{CodeMode, ProgramLimits};
+pub use program::{
+    ConsoleLine, Exception, FinishedCall, Interpreter, Program, ProgramCalls, ProgramClock, ProgramError,
+    ProgramExecution,
+};
+pub(crate) use program_tools::ProgramTools;
+pub use provider::CodeProvider;
+pub(crate) use run::{ProgramReport, ProgramRequest, run};

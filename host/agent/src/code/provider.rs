@@ -1,0 +1,196 @@
+//! Code mode in front of a provider of tools, for those who have no pipeline, such as an MCP server.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::chat::ToolIntent;
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
+
+use super::calls::{CallMaker, OpenQuestions};
+use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code, search};
+use super::limits::CodeMode;
+use super::program::Interpreter;
+use super::program_tools::ProgramTools;
+use super::run::{ProgramReport, ProgramRequest, run};
+use crate::clock::Clock;
+use crate::tool_search::SEARCH_TOOLS;
+
+/// A provider with the two tools of code mode in front of another one.
+///
+/// Calls of programs are dispatched by that one, so that what it checks and records holds for them as well.
+pub struct CodeProvider {
+    provider: Arc<dyn ToolProvider>,
+    interpreter: Arc<dyn Interpreter>,
+    tools: CodeTools,
+    mode: CodeMode,
+    clock: Arc<dyn Clock>,
+    programs: AtomicU64,
+}
+
+impl fmt::Debug for CodeProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CodeProvider").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl CodeProvider {
+    /// Puts code mode in front of `provider`.
+    ///
+    /// # Errors
+    /// If the tools of code mode cannot be set up.
+    pub fn new(
+        provider: Arc<dyn ToolProvider>,
+        interpreter: Arc<dyn Interpreter>,
+        mode: CodeMode,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, CodeToolsError> {
+        Ok(Self { provider, interpreter, tools: CodeTools::new()?, mode, clock, programs: AtomicU64::new(0) })
+    }
+
+    fn program_tools(&self) -> ProgramTools {
+        ProgramTools::new(self.provider.tools())
+    }
+
+    /// Runs a call of one of the two tools. Returns `None` for any other.
+    async fn call_own(&self, call: &ValidatedCall, context: &CallContext) -> Option<CallResult> {
+        let (outcome, metadata) = match call.tool().full_name() {
+            RUN_CODE => self.run(call, context).await,
+            SEARCH_TOOLS => (Ok(search(&self.program_tools(), call.arguments())), Metadata::default()),
+            _ => return None,
+        };
+        let metadata = metadata.with_outcome(&outcome);
+        Some(CallResult { id: context.id.clone(), tool: call.tool().full_name().to_owned(), outcome, metadata })
+    }
+
+    async fn run(
+        &self,
+        call: &ValidatedCall,
+        context: &CallContext,
+    ) -> (Result<Vec<fumehood_core::call::content::Content>, CallError>, Metadata) {
+        let number = self.programs.fetch_add(1, Ordering::Relaxed) + 1;
+        let (id, now) = (format!("program-{number}"), self.clock.now());
+        let names: HashMap<String, String> = self.program_tools().names();
+        let request = ProgramRequest {
+            code: code(call.arguments()),
+            names,
+            limits: self.mode.limits,
+            id: if context.id.is_empty() { &id } else { &context.id },
+            execution: &format!("{id} {}", now.0),
+            now,
+        };
+        let calls = ProviderCalls { provider: self.provider.as_ref(), context, questions: OpenQuestions::default() };
+        let running = run(self.interpreter.as_ref(), request, &calls);
+        let ended = match &context.cancelled {
+            Some(cancelled) => cancelled.run_until_cancelled(running).await,
+            None => Some(running.await),
+        };
+        match ended {
+            Some(Ok(ProgramReport { outcome, metadata })) => (outcome, metadata),
+            Some(Err(stop)) => {
+                let error = CallError::new(fumehood_core::call::error_kind::ErrorKind::ToolFailed, stop.reason);
+                (Err(error), Metadata::default())
+            }
+            None => (Err(CallError::cancelled()), Metadata::default()),
+        }
+    }
+
+    fn find_own(&self, name: &str) -> Option<Arc<Tool>> {
+        self.tools.find(name).cloned()
+    }
+
+    fn refused(&self, error: CallError, id: String, tool: String) -> CallResult {
+        CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
+    }
+}
+
+impl ToolProvider for CodeProvider {
+    fn kind(&self) -> ProviderKind {
+        self.provider.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        let behind = self.provider.tools();
+        let own = self.tools.describe(&ProgramTools::new(behind.iter().cloned()));
+        let mut tools = if self.mode.only { Vec::new() } else { behind };
+        tools.retain(|tool| self.tools.find(tool.full_name()).is_none());
+        tools.extend(own);
+        tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
+        tools
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.find_own(name).or_else(|| if self.mode.only { None } else { self.provider.find(name) })
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        Box::pin(async move {
+            match self.call_own(&call, &context).await {
+                Some(result) => Ok(result),
+                None => self.provider.call(call, context).await,
+            }
+        })
+    }
+
+    fn changes(&self) -> Changes {
+        self.provider.changes()
+    }
+
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        Box::pin(async move {
+            let Some(own) = self.find_own(&call.tool) else {
+                if self.find(&call.tool).is_some() {
+                    return self.provider.dispatch(call).await;
+                }
+                let known = self.tools();
+                let error = unknown_tool(&call.tool, known.iter().map(|known| known.full_name()));
+                return self.refused(error, call.context.id, call.tool);
+            };
+            let Call { tool, arguments, context } = call;
+            match own.validate(arguments) {
+                Ok(validated) => match self.call_own(&validated, &context).await {
+                    Some(result) => result,
+                    None => self.refused(CallError::replaced(), context.id, tool),
+                },
+                Err(error) => self.refused(error.into(), context.id, tool),
+            }
+        })
+    }
+}
+
+/// Calls of a program that the provider behind code mode dispatches.
+struct ProviderCalls<'a> {
+    provider: &'a dyn ToolProvider,
+    /// The context of the call that runs the program.
+    context: &'a CallContext,
+    questions: OpenQuestions,
+}
+
+impl CallMaker for ProviderCalls<'_> {
+    fn reserve(&self) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        Box::pin(async move {
+            let ToolIntent { id, name, arguments } = intent;
+            // A provider may dispatch calls of tools that it does not offer.
+            if self.provider.find(&name).is_none() {
+                let known = self.provider.tools();
+                let error = unknown_tool(&name, known.iter().map(|known| known.full_name()));
+                return Ok(CallResult { id, tool: name, outcome: Err(error), metadata: Metadata::default() });
+            }
+            let CallContext { actor, state, cancelled, client, step, .. } = self.context.clone();
+            let context = CallContext { id, actor, state, cancelled, client, step, ..CallContext::default() };
+            Ok(self.provider.dispatch(Call { tool: name, arguments: Arguments::Text(arguments), context }).await)
+        })
+    }
+
+    fn questions(&self) -> &OpenQuestions {
+        &self.questions
+    }
+}

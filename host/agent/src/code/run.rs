@@ -1,0 +1,172 @@
+//! Running one program, and the answer that a model gets.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fumehood_core::call::CancellationToken;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Level;
+use fumehood_core::call::limits::display_bytes;
+use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::time::Timestamp;
+use fumehood_core::tool::Stop;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::calls::{CallMaker, Ended, InnerCalls, Spent};
+use super::limits::ProgramLimits;
+use super::program::{ConsoleLine, Interpreter, Program, ProgramError, ProgramExecution};
+use super::value::embed;
+
+/// Maximum time in which a program that is ended from outside ends.
+const MAX_END: Duration = Duration::from_secs(1);
+
+/// One request to run a program.
+pub(crate) struct ProgramRequest<'a> {
+    pub(crate) code: &'a str,
+    /// Full names of the tools that it can call, by their names in the program.
+    pub(crate) names: HashMap<String, String>,
+    pub(crate) limits: ProgramLimits,
+    /// The id of the call that runs it. The ids of its calls begin with it.
+    pub(crate) id: &'a str,
+    /// A unique name of the execution, from which its random numbers are made.
+    pub(crate) execution: &'a str,
+    pub(crate) now: Timestamp,
+}
+
+/// The answer of a program to the model, and its cost with that of its calls.
+pub(crate) struct ProgramReport {
+    pub(crate) outcome: Result<Vec<Content>, CallError>,
+    pub(crate) metadata: Metadata,
+}
+
+/// Runs a program. Dropping the future stops it and its calls.
+///
+/// # Errors
+/// If one of its calls ends the whole run.
+pub(crate) async fn run(
+    interpreter: &dyn Interpreter,
+    request: ProgramRequest<'_>,
+    maker: &dyn CallMaker,
+) -> Result<ProgramReport, Stop> {
+    let ProgramRequest { code, names, limits, id, execution, now } = request;
+    if code.len() > limits.code {
+        let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limits.code as u64));
+        let message = format!("the program has {found}, where at most {limit} are accepted");
+        let outcome = Err(CallError::new(ErrorKind::InvalidArguments, message).with_hint("write less at once"));
+        return Ok(ProgramReport { outcome, metadata: Metadata::default() });
+    }
+    let mut tools: Vec<String> = names.keys().cloned().collect();
+    tools.sort_unstable();
+    let program = Program {
+        code: code.to_owned(),
+        tools,
+        seed: seed(execution),
+        start_time_ms: now.0,
+        limits: limits.of_interpreter(),
+        cancelled: CancellationToken::new(),
+    };
+    let cancelled = program.cancelled.clone();
+    let (mut calls, mut ended) = InnerCalls::new(maker, names, limits, id);
+    let mut running = interpreter.run(program, &mut calls);
+    let (ended, execution) = tokio::select! {
+        biased;
+        Ok(ended) = &mut ended => {
+            cancelled.cancel();
+            // For its cost.
+            (Some(ended), tokio::time::timeout(MAX_END, &mut running).await.ok())
+        }
+        execution = &mut running => (None, Some(execution)),
+    };
+    drop(running);
+    let (spent, unfinished) = (calls.spent(), calls.unfinished());
+    match (ended, execution) {
+        (None, Some(execution)) => Ok(report(execution, spent, unfinished)),
+        (Some(Ended::Run(stop)), _) => Err(stop),
+        (Some(Ended::Program(error)), execution) => {
+            let mut metadata = execution.map(|execution| execution.metadata).unwrap_or_default();
+            metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
+            Ok(ProgramReport { outcome: Err(error), metadata })
+        }
+        (None, None) => Ok(ProgramReport { outcome: Err(CallError::cancelled()), metadata: Metadata::default() }),
+    }
+}
+
+/// Returns the seed of a program: it can be made again from the record of the call.
+fn seed(execution: &str) -> u64 {
+    let digest = Sha256::digest(execution.as_bytes());
+    digest.iter().take(size_of::<u64>()).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+}
+
+/// The value and the output of a program, as a model gets them.
+#[derive(Serialize)]
+struct Returned {
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    console: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> ProgramReport {
+    let ProgramExecution { outcome, console, mut metadata } = execution;
+    metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
+    let console: Vec<String> = console.iter().map(console_line).collect();
+    let mut notes = Vec::new();
+    if unfinished > 0 {
+        notes.push(format!(
+            "calls that were not made, or stopped, because the program ended before: {unfinished}; use `await`"
+        ));
+    }
+    let outcome = match outcome {
+        Ok(value) => {
+            if value.is_none() && console.is_empty() {
+                notes.push("the program returned nothing: end it with `return VALUE`".to_owned());
+            }
+            let result = value.as_ref().and_then(embed);
+            to_content(&Returned { result, console, notes })
+        }
+        Err(error) => Err(with_console(to_error(error), console, &notes)),
+    };
+    ProgramReport { outcome, metadata }
+}
+
+fn to_content(returned: &Returned) -> Result<Vec<Content>, CallError> {
+    let bad = |error: serde_json::Error| {
+        CallError::new(ErrorKind::BadResult, format!("the value of the program cannot be shown: {error}"))
+            .with_hint("return a value that is nested less deeply")
+    };
+    let text = serde_json::to_string(returned).map_err(bad)?;
+    Ok(vec![Content::json(text).map_err(bad)?])
+}
+
+fn to_error(error: ProgramError) -> CallError {
+    match error {
+        ProgramError::Exception(exception) => CallError::new(ErrorKind::ToolFailed, exception.to_string()),
+        ProgramError::Failed(error) => error,
+    }
+}
+
+/// Adds what a program printed before it failed to its error.
+fn with_console(mut error: CallError, console: Vec<String>, notes: &[String]) -> CallError {
+    if !notes.is_empty() || !console.is_empty() {
+        let mut lines = vec![error.message.to_string()];
+        lines.extend_from_slice(notes);
+        if !console.is_empty() {
+            lines.push("console:".to_owned());
+            lines.extend(console);
+        }
+        error.message = lines.join("\n").into();
+    }
+    error
+}
+
+fn console_line(line: &ConsoleLine) -> String {
+    let text = line.text.to_sanitized();
+    match line.level {
+        Level::Info => text.into_owned(),
+        level => format!("{}: {text}", level.as_str()),
+    }
+}

@@ -1,0 +1,127 @@
+//! Code mode in the pipeline: its two tools, and the calls of programs, each of which is a dispatch of its own.
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::chat::ToolIntent;
+use fumehood_core::tool::{Stop, ValidatedCall};
+
+use super::abort::Abort;
+use super::batch::Batch;
+use super::config::{CodeConfig, PipelineConfig};
+use super::dispatch::Dispatch;
+use crate::code::{self, CallMaker, OpenQuestions, ProgramReport, ProgramRequest, ProgramTools, RUN_CODE};
+use crate::execution::Status;
+use crate::executor::Scope;
+use crate::registry::{Policy, RegisteredTool};
+use crate::tool_search::SEARCH_TOOLS;
+
+impl CodeConfig {
+    /// Finds a tool of code mode.
+    pub(super) fn find(&self, name: &str) -> Option<RegisteredTool> {
+        let policy = Policy {
+            result_bytes: Some(code::max_result_bytes(&self.mode.limits)),
+            expected_duration: Some(self.mode.limits.wall_time),
+            ..Policy::default()
+        };
+        self.tools.find(name).map(|tool| RegisteredTool::of_pipeline(tool.clone(), policy))
+    }
+}
+
+impl Batch<'_> {
+    /// Returns whether a call of this name may be made.
+    pub(super) fn allows(&self, config: &PipelineConfig, name: &str) -> bool {
+        let is_of_code = |code: &CodeConfig| !self.is_program() && code.tools.find(name).is_some();
+        let is_search = config.catalogue.is_some() && name == SEARCH_TOOLS;
+        match is_search || config.code.as_ref().is_some_and(is_of_code) {
+            // They have no power of their own; a scope whose allowlist is not valid has no tools at all.
+            true => self.allowed.allowed.is_ok(),
+            false => self.allowed.allows(name) && self.allows_directly(config, name),
+        }
+    }
+
+    /// Returns whether code mode lets a call of this name be made in this way: directly, or by a program.
+    pub(super) fn allows_directly(&self, config: &PipelineConfig, name: &str) -> bool {
+        self.is_program() || config.code.as_ref().is_none_or(|code| !code.mode.only || code.tools.find(name).is_some())
+    }
+}
+
+impl Dispatch<'_> {
+    /// Refuses a direct call where only programs may call tools.
+    pub(super) fn only_in_programs(&self, name: &str) -> Abort {
+        let message = format!("tool '{name}' cannot be called directly; call tools in a program with `{RUN_CODE}`");
+        let error = CallError::new(ErrorKind::NotAllowed, message);
+        Abort::refusal(Status::RejectedAllowlist, error)
+    }
+
+    /// Runs a call of a tool of code mode.
+    ///
+    /// # Errors
+    /// If a call of the program ends the whole run.
+    pub(super) async fn run_code_tool(&self, call: &ValidatedCall, context: &CallContext) -> Result<CallResult, Stop> {
+        let (id, tool) = (context.id.clone(), call.tool().full_name().to_owned());
+        let Some(code) = &self.config.code else {
+            let (outcome, metadata) = (Err(CallError::replaced()), Metadata::default());
+            return Ok(CallResult { id, tool, outcome, metadata });
+        };
+        let tools = self.config.registry.tools();
+        let tools = ProgramTools::new(tools.into_iter().filter(|tool| self.batch.allowed.allows(tool.full_name())));
+        if tool != RUN_CODE {
+            let outcome = Ok(code::search(&tools, call.arguments()));
+            return Ok(CallResult { id, tool, outcome, metadata: Metadata::default() });
+        }
+        let cause = self.journal.last().map(str::to_owned);
+        let calls = ProgramDispatch {
+            config: self.config,
+            outer: self.batch,
+            scope: Scope { cause, ..self.batch.scope.clone() },
+            questions: OpenQuestions::default(),
+        };
+        let request = ProgramRequest {
+            code: code::code(call.arguments()),
+            names: tools.names(),
+            limits: code.mode.limits,
+            id: &id,
+            execution: self.execution(),
+            now: self.config.clock.now(),
+        };
+        let ProgramReport { outcome, metadata } = code::run(code.interpreter.as_ref(), request, &calls).await?;
+        Ok(CallResult { id, tool, outcome, metadata })
+    }
+}
+
+/// Calls of a program, each dispatched like one of the model. The parent of their records is that of the program's start.
+struct ProgramDispatch<'a> {
+    config: &'a PipelineConfig,
+    outer: &'a Batch<'a>,
+    scope: Scope,
+    questions: OpenQuestions,
+}
+
+impl CallMaker for ProgramDispatch<'_> {
+    fn reserve(&self) -> Result<(), CallError> {
+        if self.scope.allowance.as_ref().is_some_and(|allowance| !allowance.take_call()) {
+            let error =
+                CallError::new(ErrorKind::BudgetExhausted, "[budget exhausted — no tool calls of the session left]");
+            return Err(error.with_hint("return what there is"));
+        }
+        self.outer.count_program_call();
+        Ok(())
+    }
+
+    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        Box::pin(async move {
+            let batch = Batch::of_program(self.config, &self.scope, self.outer, &self.questions);
+            let result = Dispatch::new(self.config, &batch, intent).run().await?.result;
+            if let Some(allowance) = &self.scope.allowance {
+                allowance.spend_fuel(result.metadata.fuel_used);
+            }
+            Ok(result)
+        })
+    }
+
+    fn questions(&self) -> &OpenQuestions {
+        &self.questions
+    }
+}

@@ -1,0 +1,190 @@
+//! Saved sessions: the inputs of a session as entries, and a session that is made of them again.
+
+use fumehood_core::saved_session::SessionEntry;
+use fumehood_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::config::SessionConfig;
+use super::input::{Action, Input, RecordedInput, StepError};
+use super::machine::Session;
+use crate::drivers::driver::Driver;
+
+/// The version of the entries. Entries of another version are not read.
+pub const SAVED_VERSION: u32 = 1;
+
+/// The content of the first entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SavedHead {
+    pub(crate) version: u32,
+    pub(crate) config: SessionConfig,
+    pub(crate) driver: String,
+    pub(crate) actor: Option<String>,
+    pub(crate) state: Option<String>,
+}
+
+/// The content of each later entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SavedInput {
+    pub(crate) input: Input,
+    /// The agent's state, if the input changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<String>,
+}
+
+/// A session as it was saved: its configuration and everything that came into it.
+#[derive(Debug, Clone)]
+pub struct SavedSession {
+    config: SessionConfig,
+    driver: String,
+    actor: Option<String>,
+    state: Option<String>,
+    inputs: Vec<RecordedInput>,
+}
+
+/// Errors of reading a saved session, and of resuming one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SavedSessionError {
+    /// There are no entries.
+    #[error("there is no such session; `sessions list` names those that are saved")]
+    Missing,
+    /// It was saved by a release with another format.
+    #[error(
+        "it was saved in version {found} of the format, and this release reads version {SAVED_VERSION}; use that release"
+    )]
+    Version {
+        /// The version.
+        found: u64,
+    },
+    /// An entry is missing or malformed.
+    #[error("its entry {number} cannot be read: {reason}")]
+    Entry {
+        /// The number of the entry.
+        number: u64,
+        /// The reason.
+        reason: String,
+    },
+    /// The entries do not follow from each other.
+    #[error("its entries do not fit together: {0}")]
+    Inconsistent(#[from] StepError),
+    /// The agent has another driver.
+    #[error("it was begun with the driver `{found}`, and this agent has `{expected}`; choose the same one")]
+    Driver {
+        /// The driver of the session.
+        found: String,
+        /// The driver of the agent.
+        expected: String,
+    },
+    /// The agent has another actor.
+    #[error("it belongs to {found}, and this agent acts for {expected}; name the same actor")]
+    Actor {
+        /// The actor of the session, quoted, or `nobody`.
+        found: String,
+        /// The actor of the agent, quoted, or `nobody`.
+        expected: String,
+    },
+}
+
+impl SavedSession {
+    /// Reads the entries of a session, in their order.
+    ///
+    /// # Errors
+    /// If there are none, one is missing or malformed, or they have another version.
+    pub fn from_entries(entries: &[SessionEntry]) -> Result<Self, SavedSessionError> {
+        let (first, rest) = entries.split_first().ok_or(SavedSessionError::Missing)?;
+        for (entry, expected) in entries.iter().zip(0..) {
+            if entry.number != expected {
+                let reason = "it is missing".to_owned();
+                return Err(SavedSessionError::Entry { number: expected, reason });
+            }
+        }
+        let malformed = |number: u64| {
+            move |error: serde_json::Error| SavedSessionError::Entry { number, reason: error.to_string() }
+        };
+        let version: serde_json::Value = serde_json::from_str(&first.content).map_err(malformed(0))?;
+        match version.get("version").and_then(serde_json::Value::as_u64) {
+            Some(found) if found != u64::from(SAVED_VERSION) => return Err(SavedSessionError::Version { found }),
+            _ => {}
+        }
+        let head: SavedHead = serde_json::from_value(version).map_err(malformed(0))?;
+        let SavedHead { config, driver, actor, mut state, .. } = head;
+        let mut inputs = Vec::with_capacity(rest.len());
+        for entry in rest {
+            let saved: SavedInput = serde_json::from_str(&entry.content).map_err(malformed(entry.number))?;
+            state = saved.state.or(state);
+            inputs.push(RecordedInput { at: entry.at, input: saved.input });
+        }
+        Ok(Self { config, driver, actor, state, inputs })
+    }
+
+    /// Returns the id of the session.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.config.id
+    }
+
+    /// Returns the name of its driver's protocol.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// Returns the actor on whose behalf it runs.
+    #[must_use]
+    pub fn actor(&self) -> Option<&str> {
+        self.actor.as_deref()
+    }
+
+    /// Returns the messages of the user, oldest first.
+    pub fn messages(&self) -> impl Iterator<Item = &str> {
+        self.inputs.iter().filter_map(|recorded| match &recorded.input {
+            Input::UserMessage { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Makes the session again.
+    ///
+    /// # Errors
+    /// If it was begun with another driver, or its entries do not follow from each other.
+    pub fn restore(self, driver: Box<dyn Driver>) -> Result<RestoredSession, SavedSessionError> {
+        if self.driver != driver.name() {
+            let expected = driver.name().to_owned();
+            return Err(SavedSessionError::Driver { found: self.driver, expected });
+        }
+        let mut session = Session::new(self.config, driver);
+        let entries = u64::try_from(self.inputs.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let last = self.inputs.last().map(|recorded| recorded.at);
+        let mut action = None;
+        for recorded in self.inputs {
+            action = Some(session.step(recorded.input, recorded.at)?);
+        }
+        let is_pending = action.is_some_and(|action| !matches!(action, Action::Finish(_)));
+        Ok(RestoredSession { session, actor: self.actor, state: self.state, entries, last, is_pending })
+    }
+}
+
+impl RestoredSession {
+    /// Returns a session that has just begun, without entries.
+    #[must_use]
+    pub(crate) fn begin(session: Session) -> Self {
+        Self { session, actor: None, state: None, entries: 0, last: None, is_pending: false }
+    }
+}
+
+/// A session that was made of its entries.
+#[derive(Debug)]
+pub struct RestoredSession {
+    /// The session.
+    pub session: Session,
+    /// The actor on whose behalf it runs.
+    pub actor: Option<String>,
+    /// The agent's state, as JSON text.
+    pub state: Option<String>,
+    /// The number of its entries.
+    pub entries: u64,
+    /// The time of the last input.
+    pub last: Option<Timestamp>,
+    /// True if a run is under way.
+    pub is_pending: bool,
+}
