@@ -35,7 +35,7 @@
 //! - Answering over HTTP: [`ErrorKind::http_status`].
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
 //!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
-//! - An agent that calls the tools: [`Host::agent`].
+//! - An agent that calls the tools: [`Host::agent`]; with programs that it writes, [`AgentBuilder::code`].
 //! - Ending: [`Host::shutdown`] takes bounded time, whatever guests do.
 //!
 //! # Features
@@ -83,8 +83,9 @@ mod secrets;
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use agents::McpTools;
 #[cfg(feature = "agent")]
-pub use agents::{AgentBuilder, AgentError, StoredNotes};
+pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
+pub use events::recorded_tools::RecordedTools;
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
@@ -102,6 +103,7 @@ pub use fumehood_core::policy::approval;
 pub use fumehood_core::policy::permission::{self, Grant};
 pub use fumehood_core::policy::redact;
 pub use fumehood_core::record;
+pub use fumehood_core::saved_session;
 pub use fumehood_core::schema::gate::{
     ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
 };

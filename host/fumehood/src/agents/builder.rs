@@ -1,11 +1,10 @@
 //! The builder of an agent over the tools of a host.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use fumehood_agent::agent::{Agent, Clock, LoopBuilder, SystemClock, Tap};
-use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, Skill};
+use fumehood_agent::allowlist::Allowlists;
 use fumehood_agent::approver::Approver;
 use fumehood_agent::budget::{Budget, TenantFuel};
 use fumehood_agent::driver::Driver;
@@ -23,6 +22,7 @@ use fumehood_core::tool::ToolProvider;
 #[cfg(feature = "storage")]
 use fumehood_storage::event_log::{EventLog, Options};
 
+use super::allowed_tools::{always, seal};
 use super::error::AgentError;
 use crate::host::Host;
 
@@ -43,17 +43,17 @@ type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 /// - no approver
 #[must_use = "nothing happens before `build`"]
 pub struct AgentBuilder {
-    host: Host,
-    agent: LoopBuilder,
+    pub(super) host: Host,
+    pub(super) agent: LoopBuilder,
     driven: bool,
     executor: Option<Arc<dyn ToolExecutor>>,
     built_ins: Arc<BuiltIns>,
-    allowlists: Allowlists,
+    pub(super) allowlists: Allowlists,
     memory: Option<Arc<dyn Memory>>,
     changes: Vec<Change>,
     config: SessionConfig,
-    scope: Scope,
-    channel: Option<String>,
+    pub(super) scope: Scope,
+    pub(super) channel: Option<String>,
     argument_bytes: usize,
     actor_arguments: ActorArguments,
     #[cfg(feature = "storage")]
@@ -119,61 +119,6 @@ impl Host {
             clock: Arc::new(SystemClock),
             human: None,
         }
-    }
-}
-
-/// Setters of the tools that may be called.
-impl AgentBuilder {
-    /// Allows every tool, now and later, unless a skill or a channel restricts them: for programs that load only tools
-    /// that may be called.
-    pub fn allow_everything(mut self) -> Self {
-        self.allowlists.default = allowlist::DefaultAllowlist::Everything;
-        self
-    }
-
-    /// Allows these tools, by their full names, in addition to those that were allowed before.
-    pub fn allow<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
-        let tools = tools.into_iter().map(Into::into);
-        match &mut self.allowlists.default {
-            allowlist::DefaultAllowlist::Everything => {}
-            allowlist::DefaultAllowlist::Only(names) => names.extend(tools),
-            allowlist::DefaultAllowlist::Nothing => {
-                self.allowlists.default = allowlist::DefaultAllowlist::Only(tools.collect())
-            }
-        }
-        self
-    }
-
-    /// Adds a skill, or replaces the one of that name.
-    pub fn skill(mut self, name: impl Into<String>, skill: Skill) -> Self {
-        self.allowlists.skills.insert(name.into(), skill);
-        self
-    }
-
-    /// Uses this skill: only its tools may be called.
-    pub fn use_skill(mut self, name: impl Into<String>) -> Self {
-        self.scope.skill = Some(Arc::from(name.into()));
-        self
-    }
-
-    /// Adds a channel, or replaces the one of that name. `tools` are the full names of the tools that may be called in
-    /// it.
-    pub fn channel<N: Into<String>>(mut self, name: impl Into<String>, tools: impl IntoIterator<Item = N>) -> Self {
-        self.allowlists.channels.insert(name.into(), tools.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Uses this channel: only its tools may be called, and with a skill only those that both allow. Its list is signed
-    /// here, with the key of the allowlists or else with a random one. It replaces the envelope of [`Self::scope`].
-    pub fn use_channel(mut self, name: impl Into<String>) -> Self {
-        self.channel = Some(name.into());
-        self
-    }
-
-    /// Sets all allowlists at once: skills, channels and their key. Replaces those that were set before.
-    pub fn allowlists(mut self, allowlists: Allowlists) -> Self {
-        self.allowlists = allowlists;
-        self
     }
 }
 
@@ -375,26 +320,5 @@ impl AgentBuilder {
         }
         let pipeline = self.changes.drain(..).fold(pipeline, |pipeline, change| change(pipeline));
         Ok(Arc::new(pipeline.build()?))
-    }
-}
-
-/// Signs the list of a channel, with a random key if there is none.
-fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AgentError> {
-    if !allowlists.channels.contains_key(channel) {
-        return Err(AgentError::UnknownChannel(channel.to_owned()));
-    }
-    if allowlists.key.is_none() {
-        allowlists.key = Some(EnvelopeKey::random().map_err(|_| AgentError::Random)?);
-    }
-    Ok(allowlists.seal(channel, None, None, None)?.into())
-}
-
-/// Allows these tools in addition to the others.
-fn always<const N: usize>(default: &mut allowlist::DefaultAllowlist, names: [&str; N]) {
-    let names = names.map(str::to_owned);
-    match default {
-        allowlist::DefaultAllowlist::Everything => {}
-        allowlist::DefaultAllowlist::Only(only) => only.extend(names),
-        allowlist::DefaultAllowlist::Nothing => *default = allowlist::DefaultAllowlist::Only(BTreeSet::from(names)),
     }
 }

@@ -16,6 +16,9 @@ use crate::lock::approval_check::ApprovalCheck;
 /// The calling convention of servers' tools, as approvals name it.
 const CONTRACT: &str = "mcp";
 
+/// The powers of servers' tools: nothing is known of them here.
+const POWERS: &str = "do whatever its MCP server can, outside of the sandbox";
+
 /// The tools that servers had when they were added, sorted by their names.
 pub struct McpTools {
     tools: Vec<ServerTool>,
@@ -108,8 +111,9 @@ impl McpTools {
     fn take(&mut self, server: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {
         self.refused.extend(server.rejected_tools());
         self.unchecked.extend(server.unchecked_schemas());
+        let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
         for RemoteTool { tool, .. } in tools {
-            let tool = Arc::new(Tool::clone(&tool).withheld(refusal.clone()));
+            let tool = Arc::new(Tool::clone(&tool).granted(Arc::clone(&powers)).withheld(refusal.clone()));
             self.tools.push(ServerTool { tool, server: server.clone() });
         }
         self.tools.sort_by(|a, b| a.tool.full_name().cmp(b.tool.full_name()));

@@ -1,12 +1,16 @@
-//! Agents over the tools of a host: building one, its notes, and the tools of MCP servers.
+//! Agents over the tools of a host: building one, its notes, code mode, and the tools of MCP servers.
 
+mod allowed_tools;
 mod builder;
+mod code_mode;
 mod error;
 #[cfg(feature = "mcp")]
 mod mcp_tools;
+mod saved;
 mod stored_notes;
 
 pub use builder::AgentBuilder;
+pub use code_mode::JavaScript;
 pub use error::AgentError;
 #[cfg(feature = "mcp")]
 pub use mcp_tools::McpTools;

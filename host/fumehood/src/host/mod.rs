@@ -20,6 +20,10 @@ use fumehood_core::telemetry;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, Revision, Tool};
 use fumehood_runtime::{Component, Isolation, Sandbox};
+#[cfg(feature = "agent")]
+use fumehood_runtime::{Interpreter, JAVASCRIPT};
+#[cfg(feature = "agent")]
+use tokio::sync::OnceCell;
 use tracing::Instrument as _;
 
 use crate::events::{Bus, EventStream};
@@ -56,6 +60,9 @@ struct Inner {
     /// Counts the changes of the set of tools.
     revision: Revision,
     isolation: IsolationPolicy,
+    /// The interpreter of code mode, once a program has run.
+    #[cfg(feature = "agent")]
+    interpreter: OnceCell<Interpreter>,
 }
 
 /// The loaded components and tools at one moment.
@@ -110,6 +117,8 @@ impl Host {
             calls: AtomicU64::new(0),
             revision: Revision::default(),
             isolation,
+            #[cfg(feature = "agent")]
+            interpreter: OnceCell::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -235,6 +244,13 @@ impl Host {
 
     pub(crate) fn sandbox(&self) -> &Sandbox {
         &self.inner.sandbox
+    }
+
+    /// Returns the interpreter of code mode, which is loaded when it is first asked for.
+    #[cfg(feature = "agent")]
+    pub(crate) async fn interpreter(&self) -> Result<&Interpreter, fumehood_runtime::LoadError> {
+        let inner = &self.inner;
+        inner.interpreter.get_or_try_init(|| inner.sandbox.load_interpreter(JAVASCRIPT.to_vec())).await
     }
 
     pub(crate) fn bus(&self) -> &Arc<Bus> {

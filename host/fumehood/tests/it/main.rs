@@ -11,4 +11,6 @@
 
 #[cfg(all(feature = "agent", feature = "storage"))]
 mod agent_examples;
+#[cfg(feature = "agent")]
+mod code_mode;
 mod sandbox;
