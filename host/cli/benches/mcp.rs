@@ -40,7 +40,8 @@ impl ServerHandler for Null {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let schema = json!({"type": "object"}).as_object().cloned().expect("an object");
+        let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+        let schema = schema.as_object().cloned().expect("an object");
         Ok(ListToolsResult::with_all_items(vec![Tool::new("echo__echo", "Returns its arguments.", schema)]))
     }
 
@@ -223,6 +224,31 @@ impl Bench {
         println!("stdio, 8 in flight: {rate:.0} calls/s (null server {floor:.0})");
     }
 
+    /// Calls the same server directly and through `--servers`, by turns.
+    fn gateway(&self) {
+        let program = this_program();
+        let server =
+            format!("[mcp.servers.null]\ncommand = [{program:?}, {NULL:?}]\napproval = \"off\"\nstring = \"1MiB\"\n");
+        std::fs::write(self.folder.path().join("gateway.toml"), server).expect("it is written");
+        let mut gateway = self.fumehood(&["--servers"]);
+        gateway.args(["--config", "gateway.toml"]);
+        let (mut null, mut ours) = (Wire::start(&mut self.null()), Wire::start(&mut gateway));
+        let (mut direct, mut through) = (Vec::new(), Vec::new());
+        for round in 0..CALLS + 100 {
+            let of_null = null.timed("echo__echo", &self.arguments);
+            let of_ours = ours.timed("null__echo__echo", &self.arguments);
+            if round >= 100 {
+                direct.push(of_null);
+                through.push(of_ours);
+            }
+        }
+        let (direct50, through50) = (percentile(&mut direct, 0.5), percentile(&mut through, 0.5));
+        println!(
+            "re-served, 1 KB echo, recorded: p50 {through50:.0} µs, direct {direct50:.0} µs; {:.0} µs more",
+            through50 - direct50
+        );
+    }
+
     fn http(&self) {
         let mut child = self
             .fumehood(&["--http", "127.0.0.1:0", "--no-auth", "echo.wasm"])
@@ -352,6 +378,7 @@ fn main() {
     let bench = Bench::new();
     bench.start();
     bench.latency();
+    bench.gateway();
     bench.http();
     bench.beside_loops();
     bench.memory();

@@ -11,6 +11,7 @@ pub(crate) mod parse;
 mod publish;
 pub(crate) mod run;
 mod serve;
+pub(crate) mod sessions;
 
 use std::path::PathBuf;
 
@@ -172,6 +173,8 @@ pub(crate) enum Command {
     Chat(run::Chat),
     /// Read the event log: list, show, follow, export, verify, head
     Log(log::Log),
+    /// Look after saved sessions: list, show, remove
+    Sessions(sessions::Sessions),
     /// Get a component, look at it, and add it to the configuration
     #[command(after_help = ADD)]
     Add(Add),

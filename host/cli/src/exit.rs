@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use fumehood::agent::agent::BuildError as AgentBuildError;
+use fumehood::agent::pipeline::PipelineError;
 use fumehood::model::{ScriptError, SetupError, SpecError};
 use fumehood::{AgentError, CallResult, ComponentError, ErrorKind, LoadError, LockError, SchemaError, Stage, ToolName};
 
@@ -223,7 +225,13 @@ pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         None if let Some(exit) = from_author_error(error) => exit,
         None if let Some(exit) = from_publish_error(error) => exit,
         None if error.is::<ConfigError>() || error.is::<LockError>() => Exit::Usage,
-        None if matches!(error.downcast_ref(), Some(AgentError::Tool(_))) => Exit::NotLoaded,
+        None if let Some(error) = error.downcast_ref::<AgentError>() => match error {
+            AgentError::Tool(_) => Exit::NotLoaded,
+            AgentError::Agent(AgentBuildError::Resume { .. }) | AgentError::Pipeline(PipelineError::CodeAndSearch) => {
+                Exit::Usage
+            }
+            _ => Exit::Host,
+        },
         None => Exit::Host,
     }
 }

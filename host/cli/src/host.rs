@@ -22,7 +22,7 @@ use crate::configured::lock_file_beside;
 use crate::exit::{ComponentLoadError, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
-use crate::user_folders::{default_cache, default_store, state_folder};
+use crate::user_folders::{default_cache, default_store, state_folder, store_of};
 use crate::{flags, published, render};
 
 /// Time without a result after which a spinner is shown.
@@ -153,6 +153,49 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
 /// Sets the file in which tools keep keys and values.
 pub(crate) fn with_store(builder: HostBuilder, file: &Path) -> Result<HostBuilder> {
     Ok(builder.own_folder(file).key_value_store(Arc::new(DiskStore::open(file)?)))
+}
+
+/// Sets the store of keys and values for components of the command line: the file that was typed, that of the only
+/// component, or memory.
+///
+/// # Errors
+/// If a store cannot be opened, or the configuration has another one.
+pub(crate) fn with_typed_store(
+    builder: HostBuilder,
+    config: &Config,
+    powers: &PowerArguments,
+    components: &[PathBuf],
+) -> Result<HostBuilder> {
+    match (&powers.key_value_store, components) {
+        (Some(file), _) => own_store(builder, config, file),
+        _ if !powers.needs_store() || has_store(config) => Ok(builder),
+        (None, [only]) => with_store(builder, &store_of(only)?),
+        (None, _) => {
+            render::warning(
+                "keys and values of several components are kept in memory, and gone at the end; \
+                 `--key-value-store FILE` keeps them",
+            );
+            Ok(builder)
+        }
+    }
+}
+
+/// Returns whether tools of the configuration keep keys and values, in one store for all of them.
+fn has_store(config: &Config) -> bool {
+    config.tools.values().any(|tool| tool.key_value.is_some())
+}
+
+/// Sets the store of `--key-value-store`. A host has one store, so the configuration must not need another.
+fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostBuilder> {
+    if has_store(config) {
+        let place = config.origin.display();
+        let message = format!(
+            "`--key-value-store`: {place} has tools that keep something, and says where; leave the flag out, or the \
+             configuration"
+        );
+        return Err(UsageError(message).into());
+    }
+    with_store(builder, file)
 }
 
 fn cache_folder(arguments: &Arguments) -> Option<PathBuf> {

@@ -74,6 +74,7 @@ pub fn main() -> ExitCode {
             Command::Run(run) => commands::run::run(&arguments, run).await,
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
             Command::Log(log) => commands::log::run(&arguments, log).await,
+            Command::Sessions(sessions) => commands::sessions::run(&arguments, sessions).await,
             Command::Add(add) => commands::add::run(&arguments, add).await,
             Command::Update(update) => commands::update::run(&arguments, update).await,
             Command::Store(store) => commands::store::run(&arguments, store),

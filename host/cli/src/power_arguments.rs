@@ -108,6 +108,20 @@ impl PowerArguments {
         granted.map_err(|faults| UsageError(faults.iter().map(fault).collect::<Vec<_>>().join("\n")))
     }
 
+    /// Makes the grant of the components that were named on the command line; `place` says where.
+    ///
+    /// # Errors
+    /// If a power is invalid, or there are powers and no component.
+    pub(crate) fn grant_for(&self, components: &[PathBuf], place: &str) -> Result<Grant, UsageError> {
+        if components.is_empty() && self.has_any() {
+            let message = format!(
+                "powers are for components that are named {place}, and none is; those of fumehood.toml have theirs there"
+            );
+            return Err(UsageError(message));
+        }
+        self.grant()
+    }
+
     /// Returns whether a store of keys and values is granted without a file for it.
     pub(crate) fn needs_store(&self) -> bool {
         self.key_value.is_some() && self.key_value_store.is_none()

@@ -9,6 +9,7 @@ pub(crate) mod interrupt;
 pub(crate) mod model;
 pub(crate) mod reply;
 pub(crate) mod run_summary;
+pub(crate) mod saved;
 pub(crate) mod screen;
 pub(crate) mod session;
 pub(crate) mod settings;

@@ -9,16 +9,18 @@ use fumehood::agent::agent::Agent;
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
+use fumehood::agent::session::SavedSession;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
 use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
-use fumehood::{AgentBuilder, Grant, Host, HostBuilder, Limits, McpTools, StoredNotes, ToolProvider as _};
+use fumehood::{AgentBuilder, Host, HostBuilder, Limits, McpTools, StoredNotes, ToolProvider as _};
 
 use super::approver::TerminalApprover;
 use super::call_progress::CallProgress;
 use super::interrupt::Interrupts;
 use super::run_summary::RunSummary;
+use super::saved::Saving;
 use super::screen::Screen;
 use super::view::{Events, View};
 use super::{access, call_policy, model, settings};
@@ -30,7 +32,7 @@ use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::source::parse_state;
 use crate::trust::ConfigSource;
-use crate::{configured, host, log_file, moment, render, servers, user_folders};
+use crate::{configured, host, log_file, moment, render, servers};
 
 /// A conversation with an agent, with everything that it needs.
 pub(crate) struct AgentSession {
@@ -48,15 +50,16 @@ impl AgentSession {
     /// Sets up a session. The model is not asked and no tool is called yet.
     ///
     /// # Errors
-    /// If the model, a component, a tool that an option names, or the log is not available.
-    pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments) -> Result<Self> {
+    /// If the model, a component, a tool that an option names, or the log is not available, or a saved session does not
+    /// fit.
+    pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, saving: &Saving) -> Result<Self> {
         let config = ConfigSource::from_arguments(arguments).open()?;
         let defaults = config.limits.over(Limits::default());
         let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
         let model = model::from_arguments(&typed.model, &config)?;
         let skill = access::skill(&config, typed)?;
         let channel = access::channel(&config, typed, skill)?;
-        let session = settings::session(&config, typed, skill)?;
+        let mut session = settings::session(&config, typed, skill)?;
         let rules = call_policy::rules(&config, typed)?;
         let knowledge = settings::knowledge(&config, skill, channel)?;
         let state = typed.state.as_deref().map(parse_state).transpose()?;
@@ -66,6 +69,8 @@ impl AgentSession {
         // Before anything is loaded: only files that are there can be kept from tools.
         let notes = open_notes(&config)?;
         let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
+        let saved = saving.read(log.as_deref())?;
+        session.id = saving.id().unwrap_or_default().to_owned();
         let host = load(arguments, typed, &config, limits, log_path.as_deref()).await?;
         let policies = call_policy::policies(&config, &host);
         let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
@@ -73,8 +78,8 @@ impl AgentSession {
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
-        let driver = settings::driver(&config, typed.driver);
-        let mut builder = set_driver(host.agent(model), driver, &config)
+        let code = settings::code(config.agent.code, typed.code);
+        let mut builder = set_protocol(host.agent(model), typed, &config)
             .recorder(recorder)
             .built_ins(Arc::new(knowledge))
             .config(session)
@@ -95,6 +100,9 @@ impl AgentSession {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
         builder = with_context(builder, typed, skill, channel);
+        if let Some(mode) = code {
+            builder = builder.code(mode);
+        }
         if let Some(state) = state {
             builder = builder.state(state);
         }
@@ -103,6 +111,9 @@ impl AgentSession {
         }
         if config.log.texts {
             builder = builder.keep_texts();
+        }
+        if let (Some(log), Some(_)) = (&log, saving.id()) {
+            builder = set_saving(builder, log, saved, &config);
         }
         let approver = TerminalApprover::from_terminal(progress.clone()).filter(|_| !arguments.json);
         let agent = set_approver(builder, &config, approver).build()?;
@@ -117,17 +128,38 @@ impl AgentSession {
     /// # Errors
     /// If an event cannot be recorded or shown.
     pub(crate) async fn say(&mut self, message: String) -> Result<Exit> {
-        let summary = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
+        let summary = self.view.run(self.agent.iterate(message), &mut self.events, &self.interrupts).await?;
         self.view.show_summary(&summary)?;
         Ok(summary.exit())
     }
 
-    /// Runs the only message to its end, shows the run, and ends the session.
+    /// Ends the run that was under way when a saved session was stopped, and shows it. Does nothing if there is none.
     ///
     /// # Errors
     /// If an event cannot be recorded or shown.
-    pub(crate) async fn conclude(mut self, message: String) -> Result<Exit> {
-        let summary = self.view.run(&mut self.agent, &mut self.events, &self.interrupts, message).await?;
+    pub(crate) async fn resume(&mut self) -> Result<Option<Exit>> {
+        let Some(run) = self.agent.resume() else { return Ok(None) };
+        let summary = self.view.run(run, &mut self.events, &self.interrupts).await?;
+        self.view.show_summary(&summary)?;
+        Ok(Some(summary.exit()))
+    }
+
+    /// Ends the run that was under way, runs the only message to its end, shows both, and ends the session.
+    ///
+    /// # Errors
+    /// If an event cannot be recorded or shown.
+    pub(crate) async fn conclude(mut self, message: Option<String>) -> Result<Exit> {
+        let resumed = self.resume().await?;
+        let Some(message) = message else {
+            if resumed.is_none() {
+                render::note(
+                    "the session has no run under way; give it a task, or go on with `fumehood chat --session ID`",
+                );
+            }
+            self.end(None).await?;
+            return Ok(resumed.unwrap_or(Exit::Ok));
+        };
+        let summary = self.view.run(self.agent.iterate(message), &mut self.events, &self.interrupts).await?;
         self.end(Some(&summary)).await?;
         Ok(summary.exit())
     }
@@ -197,24 +229,13 @@ async fn load(
     limits: Limits,
     log: Option<&Path>,
 ) -> Result<Host> {
-    let grant = powers(typed)?;
+    let grant = typed.powers.grant_for(&typed.tool, "with `--tool FILE`")?;
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let memory_ceiling = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
     let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);
     let builder = host::with_typed_secrets(builder, &typed.powers);
-    let builder = match (&typed.powers.key_value_store, typed.tool.as_slice()) {
-        (Some(file), _) => own_store(builder, config, file)?,
-        _ if !typed.powers.needs_store() || has_store(config) => builder,
-        (None, [only]) => host::with_store(builder, &user_folders::store_of(only)?)?,
-        (None, _) => {
-            render::warning(
-                "keys and values of several components are kept in memory, and gone at the end; \
-                 `--key-value-store FILE` keeps them",
-            );
-            builder
-        }
-    };
+    let builder = host::with_typed_store(builder, config, &typed.powers, &typed.tool)?;
     let memory = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
     // A tool that could change the log, or read the key beside it, could forge the record of its own calls.
@@ -232,34 +253,6 @@ async fn load(
         host::load(&host, &component.label, load).await?;
     }
     Ok(host)
-}
-
-/// Makes the grant of the components that were named on the command line.
-fn powers(typed: &AgentArguments) -> Result<Grant> {
-    if typed.tool.is_empty() && typed.powers.has_any() {
-        let message = "powers are for components that are named with `--tool FILE`, and none is; those of \
-                       fumehood.toml have theirs there";
-        return Err(UsageError(message.to_owned()).into());
-    }
-    Ok(typed.powers.grant()?)
-}
-
-/// Returns whether tools of the configuration keep keys and values, in one store for all of them.
-fn has_store(config: &Config) -> bool {
-    config.tools.values().any(|tool| tool.key_value.is_some())
-}
-
-/// Sets the store of `--key-value-store`. A host has one store, so the configuration must not need another.
-fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostBuilder> {
-    if has_store(config) {
-        let place = config.origin.display();
-        let message = format!(
-            "`--key-value-store`: {place} has tools that keep something, and says where; leave the flag out, or the \
-             configuration"
-        );
-        return Err(UsageError(message).into());
-    }
-    host::with_store(builder, file)
 }
 
 /// Checks that these tools exist.
@@ -301,6 +294,20 @@ fn with_context(
     }
 }
 
+/// Saves the session in the log, and goes on with the saved one.
+fn set_saving(
+    mut builder: AgentBuilder,
+    log: &Arc<EventLog>,
+    saved: Option<SavedSession>,
+    config: &Config,
+) -> AgentBuilder {
+    builder = builder.save_to(Arc::clone(log) as _);
+    if config.agent.repeat_interrupted {
+        builder = builder.repeat_idempotent();
+    }
+    saved.into_iter().fold(builder, AgentBuilder::resume)
+}
+
 /// Adds the approver of calls, and of more turns unless that is switched off.
 fn set_approver(builder: AgentBuilder, config: &Config, approver: Option<TerminalApprover>) -> AgentBuilder {
     match approver.map(Arc::new) {
@@ -312,8 +319,13 @@ fn set_approver(builder: AgentBuilder, config: &Config, approver: Option<Termina
     }
 }
 
-fn set_driver(builder: AgentBuilder, driver: DriverName, config: &Config) -> AgentBuilder {
-    match driver {
+/// Sets the driver, and the tools that the model sees from the start.
+fn set_protocol(builder: AgentBuilder, typed: &AgentArguments, config: &Config) -> AgentBuilder {
+    let builder = match settings::tool_search(config, typed.tools) {
+        Some(search) => builder.tool_search(search),
+        None => builder,
+    };
+    match settings::driver(config, typed.driver) {
         DriverName::Native => builder.driver(NativeDriver::default()),
         DriverName::React => builder.driver(ReactDriver::default().final_via_inference(config.agent.separate_answer)),
         DriverName::Batch => builder.driver(BatchDriver::new()),

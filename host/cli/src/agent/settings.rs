@@ -5,16 +5,18 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use anyhow::Result;
 use fumehood::agent::budget::Budget;
+use fumehood::agent::code::CodeMode;
 use fumehood::agent::knowledge::Knowledge;
 use fumehood::agent::pipeline::Modes;
 use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::{Prompt, Repetition, SessionConfig};
+use fumehood::agent::tool_search::ToolSearch;
 use fumehood::model::{Key, ProviderConfig, ReasoningEffort};
 use fumehood::record::Durability;
 
-use crate::args::run::{AgentArguments, BudgetArguments, DriverName, ModelArguments};
+use crate::args::run::{AgentArguments, BudgetArguments, CodeName, DriverName, ListedTools, ModelArguments};
 use crate::config::Config;
-use crate::config::agent::DriverName as ConfiguredDriver;
+use crate::config::agent::{CodeSetting, DriverName as ConfiguredDriver, ListedTools as ConfiguredTools};
 use crate::config::model::{ModelSection, Temperature};
 use crate::exit::UsageError;
 use crate::render;
@@ -65,6 +67,27 @@ pub(crate) fn driver(config: &Config, typed: Option<DriverName>) -> DriverName {
         ConfiguredDriver::Batch => DriverName::Batch,
     });
     typed.or(configured).unwrap_or(DriverName::Native)
+}
+
+/// Returns the offer of programs that call tools; `None` if there is none.
+pub(crate) fn code(configured: Option<CodeSetting>, typed: Option<CodeName>) -> Option<CodeMode> {
+    let configured = configured.map(|setting| match setting {
+        CodeSetting::Switch(true) => CodeName::Beside,
+        CodeSetting::Switch(false) => CodeName::Off,
+        CodeSetting::Only(_) => CodeName::Only,
+    });
+    match typed.or(configured)? {
+        CodeName::Beside => Some(CodeMode::beside_direct_calls()),
+        CodeName::Only => Some(CodeMode::only()),
+        CodeName::Off => None,
+    }
+}
+
+/// Returns the settings of tool search, if the model has to find its tools.
+pub(crate) fn tool_search(config: &Config, typed: Option<ListedTools>) -> Option<ToolSearch> {
+    let configured = config.agent.tools.unwrap_or_default() == ConfiguredTools::Search;
+    let is_search = typed.map_or(configured, |typed| typed == ListedTools::Search);
+    is_search.then(|| ToolSearch::new().pin(config.agent.pinned.iter().map(String::as_str)))
 }
 
 /// Registers the entries of knowledge as tools. An unreadable entry stops a run whose skill or channel names it;
@@ -128,9 +151,10 @@ pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&st
         None => skill.description.clone(),
     });
     let defaults = SessionConfig::default();
+    let has_code = code(section.code, typed.code).is_some();
     Ok(SessionConfig {
         prompt: Prompt { agent: typed.system.clone().or(configured).unwrap_or_default(), skill: of_skill },
-        budget: budget(&typed.budget, configured_budget(config)),
+        budget: budget(&typed.budget, configured_budget(config, has_code)),
         repetition: match section.repetitions {
             Some(times) => Some(Repetition { times, then: Default::default() }),
             None => defaults.repetition,
@@ -140,8 +164,12 @@ pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&st
     })
 }
 
-fn configured_budget(config: &Config) -> Budget {
-    let (section, defaults) = (&config.agent.budget, Budget::default());
+fn configured_budget(config: &Config, has_code: bool) -> Budget {
+    let (section, mut defaults) = (&config.agent.budget, Budget::default());
+    if has_code {
+        // Calls of programs count like those of the model.
+        (defaults.calls, defaults.calls_in_all) = (125, Some(200));
+    }
     Budget {
         turns: section.turns.unwrap_or(defaults.turns),
         calls: section.calls.unwrap_or(defaults.calls),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use fumehood::agent::agent::{Agent, AgentEvent, Outcome, Tap};
+use fumehood::agent::agent::{AgentEvent, Iteration, Outcome, Tap};
 use fumehood::chat::Delta;
 use fumehood::record::Record;
 use serde::Serialize;
@@ -52,28 +52,27 @@ impl Events {
 }
 
 impl View {
-    /// Runs one message to its end.
+    /// Carries out a run to its end.
     ///
     /// # Errors
     /// If an event cannot be recorded or shown.
     pub(crate) async fn run(
         &mut self,
-        agent: &mut Agent,
+        run: Iteration<'_>,
         events: &mut Events,
         interrupts: &Interrupts,
-        message: String,
     ) -> Result<RunSummary> {
         let started = Instant::now();
-        let session = agent.session().config().id.clone();
+        let session = run.session_id().to_owned();
         interrupts.begin();
-        let ended = self.watch(agent, events, message).await;
+        let ended = self.watch(run, events).await;
         interrupts.end();
         Ok(RunSummary { session, outcome: ended?, duration: started.elapsed() })
     }
 
-    async fn watch(&mut self, agent: &mut Agent, events: &mut Events, message: String) -> Result<Outcome> {
+    async fn watch(&mut self, run: Iteration<'_>, events: &mut Events) -> Result<Outcome> {
         let ended = {
-            let mut running = std::pin::pin!(agent.run(message));
+            let mut running = std::pin::pin!(run.finish());
             loop {
                 tokio::select! {
                     biased;

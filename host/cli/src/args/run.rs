@@ -8,6 +8,7 @@ use fumehood::limits::{parse_count, parse_duration};
 
 use super::LimitArguments;
 use super::log::Recording;
+use super::sessions::parse_session_id;
 use crate::config::model::Effort;
 use crate::power_arguments::PowerArguments;
 
@@ -27,7 +28,16 @@ Exit codes:
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Task, in words; `-` reads it from standard input
-    pub(crate) task: String,
+    #[arg(required_unless_present = "resume")]
+    pub(crate) task: Option<String>,
+
+    /// Save the session under this new id in the event log, so that it can be resumed after any stop
+    #[arg(long, value_name = "ID", value_parser = parse_session_id, conflicts_with = "resume")]
+    pub(crate) session: Option<String>,
+
+    /// Go on with this saved session: end the run that was under way, then do the task if there is one
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
+    pub(crate) resume: Option<String>,
 
     #[command(flatten)]
     pub(crate) agent: AgentArguments,
@@ -35,6 +45,10 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Chat {
+    /// Save the session under this id in the event log; if there is one, go on with it
+    #[arg(long, value_name = "ID", value_parser = parse_session_id)]
+    pub(crate) session: Option<String>,
+
     #[command(flatten)]
     pub(crate) agent: AgentArguments,
 }
@@ -48,6 +62,26 @@ pub(crate) enum DriverName {
     React,
     /// Blocks of several calls in the text
     Batch,
+}
+
+/// Offer of programs that call tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CodeName {
+    /// Beside direct calls
+    Beside,
+    /// Instead of direct calls
+    Only,
+    /// No programs
+    Off,
+}
+
+/// Tools that the model sees from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ListedTools {
+    /// All that it may call
+    All,
+    /// Those that the configuration pins, and `search_tools` to find the others
+    Search,
 }
 
 #[derive(Debug, Args)]
@@ -64,6 +98,10 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "TOOL")]
     pub(crate) ask: Vec<String>,
 
+    /// Tools that the model sees from the start [default: all]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(crate) tools: Option<ListedTools>,
+
     /// Compile components even if that takes many seconds
     #[arg(long)]
     pub(crate) allow_slow_compile: bool,
@@ -74,6 +112,10 @@ pub(crate) struct AgentArguments {
     /// Protocol between model and loop [default: native]
     #[arg(long, value_enum)]
     pub(crate) driver: Option<DriverName>,
+
+    /// Let the model write programs in JavaScript that call tools, each call checked like a direct one
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
+    pub(crate) code: Option<CodeName>,
 
     /// System prompt
     #[arg(long, value_name = "TEXT")]
@@ -152,7 +194,7 @@ pub(crate) struct BudgetArguments {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
 
-    /// Maximum tool calls for one message, refused ones included [default: 25]
+    /// Maximum tool calls for one message, refused ones included [default: 25, or 125 with --code]
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_calls: Option<u32>,
 

@@ -7,6 +7,8 @@ use clap::{Args, Subcommand};
 
 use super::LimitArguments;
 use super::log::Recording;
+use super::run::CodeName;
+use crate::power_arguments::PowerArguments;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Serve {
@@ -18,9 +20,15 @@ pub(crate) enum Serve {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeMcp {
-    /// Components, `.wasm` files or references, served without any power besides those of the configuration
+    /// Components, `.wasm` files or references, served with the powers below
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
+
+    /// Serve the tools of the configuration's MCP servers as well, as SERVER__TOOL
+    ///
+    /// Each of them has to be approved, and its calls are checked and recorded, as those of components are.
+    #[arg(long)]
+    pub(crate) servers: bool,
 
     /// Actor of the calls; tools can read it
     #[arg(long, value_name = "NAME")]
@@ -29,6 +37,10 @@ pub(crate) struct ServeMcp {
     /// Name tools without their component where that is unique: `add` instead of `calculator__add`
     #[arg(long)]
     pub(crate) short_names: bool,
+
+    /// Offer programs in JavaScript that call the tools, beside them or with `--code=only` instead of them
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
+    pub(crate) code: Option<CodeName>,
 
     /// Maximum number of concurrent calls [default: 32]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -45,7 +57,8 @@ pub(crate) struct ServeMcp {
     /// Reload components, fumehood.toml and fumehood.lock when they change
     ///
     /// A component that has to be approved is not called after a change until `fumehood approve` was run for it. One that
-    /// cannot be loaded any more leaves the one before it in place. [serve], [knowledge] and [prompts] are read at the start only.
+    /// cannot be loaded any more leaves the one before it in place. [serve], [mcp.servers], [knowledge] and [prompts] are read at the
+    /// start only.
     #[arg(long)]
     pub(crate) watch: bool,
 
@@ -54,6 +67,9 @@ pub(crate) struct ServeMcp {
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(crate) powers: PowerArguments,
 
     #[command(flatten)]
     pub(crate) recording: Recording,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::agent::chat_input::{COMMANDS, ChatEvent, ChatInput};
+use crate::agent::saved::Saving;
 use crate::agent::session::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Chat;
@@ -17,7 +18,8 @@ use crate::{render, user_folders};
 const HISTORY_FILE: &str = "chat-history";
 
 pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
-    let mut session = AgentSession::set_up(arguments, &chat.agent).await?;
+    let saving = chat.session.clone().map_or(Saving::No, Saving::Open);
+    let mut session = AgentSession::set_up(arguments, &chat.agent, &saving).await?;
     let is_typed = std::io::stdin().is_terminal();
     let is_edited = is_typed && std::io::stdout().is_terminal() && !arguments.json;
     let input = match is_edited.then(|| ChatInput::editor(history_file(&session))) {
@@ -31,7 +33,10 @@ pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
     if is_typed {
         render::note("`/quit`, or Ctrl-D, ends the session; Ctrl-C stops an answer; `/help` lists the commands.");
     }
-    let ended = converse(&mut session, input, is_typed).await;
+    let ended = match session.resume().await {
+        Ok(_) => converse(&mut session, input, is_typed).await,
+        Err(error) => Err(error),
+    };
     session.close().await?;
     ended
 }

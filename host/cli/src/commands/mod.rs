@@ -23,6 +23,7 @@ pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod selftest;
 pub(crate) mod serve;
+pub(crate) mod sessions;
 pub(crate) mod store;
 pub(crate) mod test;
 pub(crate) mod trust;

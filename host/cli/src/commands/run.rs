@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use anyhow::Result;
 
+use crate::agent::saved::Saving;
 use crate::agent::session::AgentSession;
 use crate::args::Arguments;
 use crate::args::run::Run;
@@ -13,14 +14,19 @@ use crate::exit::{Exit, UsageError};
 const MAX_TASK_BYTES: u64 = 1 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
-    let task = match run.task.as_str() {
-        "-" => read_task()?,
-        task => task.to_owned(),
+    let task = match run.task.as_deref() {
+        Some("-") => Some(read_task()?),
+        task => task.map(str::to_owned),
     };
-    if task.trim().is_empty() {
+    if task.as_deref().is_some_and(|task| task.trim().is_empty()) {
         return Err(UsageError("the task is empty; say what to do".to_owned()).into());
     }
-    let session = AgentSession::set_up(arguments, &run.agent).await?;
+    let saving = match (&run.session, &run.resume) {
+        (Some(id), _) => Saving::Begin(id.clone()),
+        (None, Some(id)) => Saving::Resume(id.clone()),
+        (None, None) => Saving::No,
+    };
+    let session = AgentSession::set_up(arguments, &run.agent, &saving).await?;
     session.conclude(task).await
 }
 

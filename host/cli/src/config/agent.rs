@@ -21,6 +21,62 @@ pub(crate) enum DriverName {
     Batch,
 }
 
+/// The offer of programs that call tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum CodeSetting {
+    /// Beside direct calls, or not at all.
+    Switch(bool),
+    /// Instead of direct calls.
+    Only(OnlyCode),
+}
+
+/// The word for programs instead of direct calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnlyCode {
+    /// The only word.
+    Only,
+}
+
+struct SwitchOrWord;
+
+impl serde::de::Visitor<'_> for SwitchOrWord {
+    type Value = CodeSetting;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("true, false, or \"only\"")
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, is_on: bool) -> Result<CodeSetting, E> {
+        Ok(CodeSetting::Switch(is_on))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<CodeSetting, E> {
+        match text {
+            "only" => Ok(CodeSetting::Only(OnlyCode::Only)),
+            _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CodeSetting {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SwitchOrWord)
+    }
+}
+
+/// The tools that the model sees from the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ListedTools {
+    /// All that it may call.
+    #[default]
+    All,
+    /// The pinned ones, and `search_tools`, with which it finds the others.
+    Search,
+}
+
 /// Settings of the loop between model and tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +84,10 @@ pub(crate) struct AgentSection {
     /// The protocol by which the model requests tool calls: "native" (usual), "react" or "batch".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) driver: Option<DriverName>,
+    /// Programs in JavaScript that the model writes and that call tools, each call checked like a direct one: true, or
+    /// "only" for no direct calls. Usually false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<CodeSetting>,
     /// The system prompt, about the model's role and behaviour: a text, or { file = "…" }.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) system: Option<TextSource>,
@@ -37,6 +97,13 @@ pub(crate) struct AgentSection {
     /// The channel in use when none is named: one of [channels].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) channel: Option<String>,
+    /// The tools that the model sees from the start: "all" that it may call (usual), or "search": the pinned ones, and
+    /// `search_tools`, with which it finds the others. For many tools, whose definitions would take most of each request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tools: Option<ListedTools>,
+    /// Tools that the model sees from the start with tools = "search", by their full names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pinned: Vec<String>,
     /// Tools that are always at hand, whatever the skill.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) auto_tools: Vec<String>,
@@ -54,6 +121,10 @@ pub(crate) struct AgentSection {
     /// Maximum number of tool calls of one answer that run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<NonZeroU32>,
+    /// Make calls again that were under way when a saved session was stopped, if their tools say that they are read-only or
+    /// idempotent. Usually false, and the model is told that they were interrupted.
+    #[serde(default)]
+    pub(crate) repeat_interrupted: bool,
     /// Wait until each record is on disk before going on.
     #[serde(default)]
     pub(crate) durable: bool,
@@ -79,10 +150,10 @@ pub(crate) struct BudgetSection {
     /// Requests to the model for one message of the user. Usually 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) turns: Option<u32>,
-    /// Tool calls for one message of the user, rejected ones included. Usually 25.
+    /// Tool calls for one message of the user, rejected ones included. Usually 25, and 125 with `code`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) calls: Option<u32>,
-    /// Tool calls of the whole session. Usually 40.
+    /// Tool calls of the whole session. Usually 40, and 200 with `code`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) calls_in_all: Option<Count>,
     /// Time for one message of the user, everything included. Usually 10m.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::agent::CodeSetting;
 use super::amount::{Bytes, Count, Time};
 use super::sources::ValueSource;
 use super::tool::ApprovalRule;
@@ -33,6 +34,10 @@ pub(crate) struct ServeSection {
     /// Only these tools, by their full names, are offered. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
+    /// Programs in JavaScript that call the tools, as a tool of their own: true, or "only" to list no other tools. Usually
+    /// false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<CodeSetting>,
     /// Maximum number of calls that run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) concurrency: Option<NonZeroU32>,

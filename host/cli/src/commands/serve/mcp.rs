@@ -1,22 +1,23 @@
-//! `fumehood serve mcp`: serves the tools of components to MCP clients.
+//! `fumehood serve mcp`: serves the tools of components and of other MCP servers to MCP clients.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::mcp::{HttpListener, HttpOptions, Server};
-use fumehood::{CancellationToken, Host, Limits, ToolProvider as _};
+use fumehood::{CancellationToken, Grant, Host, Limits, ToolProvider};
 
-use super::filtered_tools::FilteredTools;
 use super::served_components::{ServeRequest, ServedComponents};
-use super::{settings, watch};
+use super::served_tools::ServedTools;
+use super::{code_mode, settings, watch};
+use crate::agent::settings as agent_settings;
 use crate::args::{Arguments, ServeMcp};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{host, render, signals};
+use crate::{host, render, servers, signals};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -29,10 +30,18 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     // Before anything is loaded: only existing files can be protected from tools.
     let recording = Recording::begin(&serve.recording, &config, EntryPoint::ServeMcp, serve.actor.as_deref()).await?;
     let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
+    let remotes = match serve.servers {
+        true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
+        false => None,
+    };
     let log = recording.as_ref().map(|recording| recording.calls().clone());
-    let offered = FilteredTools::new(&host, config.serve.tools.as_deref(), log)?;
+    let offered = ServedTools::new(&host, remotes.clone(), config.serve.tools.as_deref(), log)?;
     let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
-    let server = Server::new(Arc::new(offered), options);
+    let offered: Arc<dyn ToolProvider> = match agent_settings::code(config.serve.code, serve.code) {
+        Some(mode) => code_mode::in_front_of(offered, &host, mode, recording.as_ref())?,
+        None => Arc::new(offered),
+    };
+    let server = Server::new(offered, options);
     let mut signals = signals::listen_for_stop()?;
     let stop = signals.received();
     let watching = CancellationToken::new();
@@ -46,6 +55,9 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
     };
     watching.cancel();
     host.shutdown(settings::shutdown_grace(&config)).await;
+    if let Some(remotes) = remotes {
+        remotes.close().await;
+    }
     // The token above is cancelled, so this does not wait for changes of files.
     if let Some(watch) = watch {
         let _panicked = watch.join();
@@ -64,8 +76,8 @@ async fn serve_http(server: &Server, http: HttpOptions, tools: usize, stop: impl
     Ok(())
 }
 
-/// Creates a host and loads all components: those of the command line without any power, those of the configuration
-/// with their powers there, as far as they are approved.
+/// Creates a host and loads all components: those of the command line with the powers of the options, those of the
+/// configuration with their powers there, as far as they are approved.
 async fn load_components(
     arguments: &Arguments,
     serve: &ServeMcp,
@@ -75,7 +87,8 @@ async fn load_components(
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
-    if configured.is_empty() && serve.components.is_empty() && !may_appear && !has_texts {
+    let has_servers = serve.servers && !config.mcp.servers.is_empty();
+    if configured.is_empty() && serve.components.is_empty() && !may_appear && !has_texts && !has_servers {
         let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
         return Err(UsageError(message.to_owned()).into());
     }
@@ -88,14 +101,17 @@ async fn load_components(
         false => host::builder_for(arguments, config)?,
     };
     let builder = host::with_components(builder, &serve.components);
+    let builder = host::with_typed_secrets(builder, &serve.powers);
+    let builder = host::with_typed_store(builder, config, &serve.powers, &serve.components)?;
     let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
     let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
     let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));
     let host =
         builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
     let mut typed = Vec::new();
+    let grant = serve.powers.grant_for(&serve.components, "on the command line")?;
     for component in &serve.components {
-        typed.push(typed_component(config, component, limits).await?);
+        typed.push(typed_component(config, component, limits, (&grant, serve.powers.strict_imports)).await?);
     }
     let request = ServeRequest {
         source: source.without_asking(),
@@ -109,15 +125,22 @@ async fn load_components(
     Ok((host, components))
 }
 
-/// Prepares a component of the command line.
-async fn typed_component(config: &Config, typed: &Path, limits: Limits) -> Result<ConfiguredComponent> {
+/// Prepares a component of the command line, with the powers of the options.
+async fn typed_component(
+    config: &Config,
+    typed: &Path,
+    limits: Limits,
+    (grant, is_strict): (&Grant, bool),
+) -> Result<ConfiguredComponent> {
     let typed = host::typed_component(config, typed, false).await?;
     let name = typed.load.name()?;
+    let load = typed.load.grant(grant.clone());
+    let load = if is_strict { load.strict_imports() } else { load };
     Ok(ConfiguredComponent {
         name,
         file: typed.file,
         label: typed.label,
-        load: typed.load,
+        load,
         limits,
         is_pinned: false,
         terms: LoadSettings::powerless(limits),

@@ -1,10 +1,11 @@
-//! `fumehood serve`: serves the tools of components to other programs.
+//! `fumehood serve`: serves the tools of components and MCP servers to other programs.
 
-mod filtered_tools;
+mod code_mode;
 mod folder_events;
 mod library;
 mod mcp;
 mod served_components;
+mod served_tools;
 mod settings;
 mod watch;
 

@@ -26,6 +26,8 @@ mod channel;
 #[cfg(test)]
 mod chat;
 #[cfg(test)]
+mod code_mode;
+#[cfg(test)]
 mod compile;
 #[cfg(test)]
 mod compiler;
@@ -36,6 +38,7 @@ mod demo;
 #[cfg(test)]
 mod documented;
 #[cfg(test)]
+mod gateway;
 mod granted;
 #[cfg(test)]
 mod help;
@@ -92,12 +95,13 @@ mod run_powers;
 #[cfg(test)]
 mod run_settings;
 #[cfg(test)]
+mod saved_sessions;
+#[cfg(test)]
 mod scratch;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod selftest;
-#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod servers;

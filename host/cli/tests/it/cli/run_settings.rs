@@ -55,6 +55,34 @@ fn a_short_name_is_answered_with_the_full_one() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "2\n"), "{ran:?}");
 }
 
+/// A call that is too early, a search, and the call again.
+fn searching() -> String {
+    let search = r#"{"calls": [{"name": "search_tools", "arguments": {"query": "adding numbers", "limit": 1}}], "expect": "`search_tools` first"}"#;
+    let found = calling("add").replace("]}", r#"], "expect": "\"parameters\":\"a: number, b: number\""}"#);
+    [calling("add"), search.to_owned(), found, r#"{"text": "13", "expect": "13"}"#.to_owned()].join("\n")
+}
+
+#[test]
+fn a_model_that_has_to_search_calls_what_it_found() {
+    let check = |bench: &Workbench, more: &[&str]| {
+        let ran = run(bench, more);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "13\n"), "{ran:?}");
+        assert!(ran.stderr.contains("✗ calculator__add → not_allowed"), "{ran:?}");
+        assert!(ran.stderr.contains("✓ calculator__add"), "{ran:?}");
+    };
+    check(&bench(&searching()), &["--tools", "search"]);
+    let configured = bench(&searching());
+    configured.put("fumehood.toml", "[agent]\ntools = \"search\"\npinned = [\"calculator__subtract\"]\n");
+    check(&configured, &[]);
+    let script = format!("{}\n{}", calling("add"), r#"{"text": "13", "expect": "13"}"#);
+    configured.put("script.jsonl", &script);
+    let ran = run(&configured, &["--tools", "all"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "13\n"), "{ran:?}");
+    configured.put("fumehood.toml", "[agent]\ntools = \"search\"\npinned = [\"calculator__nope\"]\n");
+    let ran = run(&configured, &[]);
+    assert!(ran.code != 0 && ran.stderr.contains("'calculator__nope' is pinned, and is not registered"), "{ran:?}");
+}
+
 /// Creates a folder with a tool that returns the agent's state.
 fn telling(config: &str, reply: &str) -> Workbench {
     let bench = Workbench::new();

@@ -29,14 +29,25 @@ impl Server {
             for response in responses {
                 let (mut stream, _) = listener.accept().unwrap();
                 let _nobody_looks = sender.send(request(&mut stream));
-                let Response { status, body } = response;
-                let kind = if status == 200 { "text/event-stream" } else { "application/json" };
-                let head = format!(
-                    "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                    body.len()
-                );
-                stream.write_all(head.as_bytes()).unwrap();
-                stream.write_all(body.as_bytes()).unwrap();
+                write_response(&mut stream, &response).unwrap();
+            }
+        });
+        Self { url, asked, _playing: playing }
+    }
+
+    /// Starts a server that answers every request with what the function makes of it, until the test ends. A client that
+    /// leaves in the middle does not matter to it.
+    pub(crate) fn answering(answer: impl Fn(&Value) -> Response + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1/", listener.local_addr().unwrap());
+        let (sender, asked) = channel();
+        let playing = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { continue };
+                let Some(request) = read_request(&mut stream) else { continue };
+                let response = answer(&request);
+                let _nobody_looks = sender.send(request);
+                let _client_left = write_response(&mut stream, &response);
             }
         });
         Self { url, asked, _playing: playing }
@@ -79,19 +90,34 @@ pub(crate) fn words(words: &[&str]) -> Response {
     stream(&deltas, "stop")
 }
 
+fn write_response(stream: &mut TcpStream, response: &Response) -> std::io::Result<()> {
+    let Response { status, body } = response;
+    let kind = if *status == 200 { "text/event-stream" } else { "application/json" };
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
 fn request(stream: &mut TcpStream) -> Value {
+    read_request(stream).expect("the client left before it had asked")
+}
+
+/// Returns the body of a request; `None` if the client leaves before its end.
+fn read_request(stream: &mut TcpStream) -> Option<Value> {
     let mut bytes = Vec::new();
     loop {
         let mut buffer = [0; 4096];
-        let read = stream.read(&mut buffer).unwrap();
-        assert_ne!(read, 0, "the client left before it had asked");
+        let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
         bytes.extend_from_slice(&buffer[..read]);
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
         let body = &bytes[end + 4..];
         if body.len() >= length.trim().parse().unwrap() {
-            return serde_json::from_slice(body).unwrap_or_default();
+            return Some(serde_json::from_slice(body).unwrap_or_default());
         }
     }
 }

@@ -1,0 +1,83 @@
+//! Saved sessions in the event log.
+
+use anyhow::{Context as _, Result};
+use fumehood::agent::batch::BatchDriver;
+use fumehood::agent::driver::Driver;
+use fumehood::agent::native::NativeDriver;
+use fumehood::agent::react::ReactDriver;
+use fumehood::agent::session::{SavedSession, SavedSessionError};
+use fumehood::event_log::{EventLog, Reader};
+
+use crate::exit::UsageError;
+
+/// The saving of a session that `run` or `chat` has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Saving {
+    /// It is not saved.
+    No,
+    /// A new session of this id is saved.
+    Begin(String),
+    /// The session of this id goes on.
+    Resume(String),
+    /// The session of this id goes on if it exists, and begins otherwise.
+    Open(String),
+}
+
+impl Saving {
+    /// Returns the id of the session; `None` if it is not saved.
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::No => None,
+            Self::Begin(id) | Self::Resume(id) | Self::Open(id) => Some(id),
+        }
+    }
+
+    /// Reads the session that goes on. Returns `None` for one that begins.
+    ///
+    /// # Errors
+    /// If there is no log, it exists and should not, or should and does not, or it cannot be read.
+    pub(crate) fn read(&self, log: Option<&EventLog>) -> Result<Option<SavedSession>> {
+        let Some(id) = self.id() else { return Ok(None) };
+        let log = log.ok_or_else(|| {
+            UsageError("sessions are saved in the event log, and none is kept; leave `--no-log` out".to_owned())
+        })?;
+        let found = find(log.reader(), id)?;
+        match (self, &found) {
+            (Self::Begin(id), Some(_)) => {
+                let message = format!(
+                    "there is a session `{id}` already; `--resume {id}` goes on with it, `fumehood sessions rm {id}` removes it"
+                );
+                Err(UsageError(message).into())
+            }
+            (Self::Resume(id), None) => Err(missing(id).into()),
+            _ => Ok(found),
+        }
+    }
+}
+
+/// Returns the saved session of this id, if there is one.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn find(reader: &Reader, id: &str) -> Result<Option<SavedSession>> {
+    match SavedSession::from_entries(&reader.session_entries(id)?) {
+        Ok(saved) => Ok(Some(saved)),
+        Err(SavedSessionError::Missing) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("session {id} cannot be read")),
+    }
+}
+
+/// Returns the error for an id that no saved session has.
+pub(crate) fn missing(id: &str) -> UsageError {
+    UsageError(format!("there is no saved session `{id}`; `fumehood sessions list` names those that there are"))
+}
+
+/// Returns a driver of the protocol that a session was begun with; `None` for one that this program does not have.
+pub(crate) fn driver_named(name: &str) -> Option<Box<dyn Driver>> {
+    match name {
+        "native" => Some(Box::new(NativeDriver::default())),
+        "react" => Some(Box::new(ReactDriver::default())),
+        "batch" => Some(Box::new(BatchDriver::new())),
+        _ => None,
+    }
+}

@@ -1,0 +1,100 @@
+//! Code mode for MCP clients: programs that call what is served, recorded like the calls that they make.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use fumehood::agent::agent::SystemClock;
+use fumehood::agent::code::{CodeMode, CodeProvider, RUN_CODE};
+use fumehood::boxed::BoxFuture;
+use fumehood::{
+    Arguments, Call, CallContext, CallError, CallLog, CallResult, Changes, ErrorKind, Host, Metadata, ProviderKind,
+    Stop, Tool, ToolProvider, ValidatedCall,
+};
+use serde_json::Value;
+
+use super::served_tools::ServedTools;
+use crate::recording::Recording;
+
+/// Puts code mode in front of the tools that are served.
+///
+/// # Errors
+/// If the tools of code mode cannot be set up.
+pub(crate) fn in_front_of(
+    offered: ServedTools,
+    host: &Host,
+    mode: CodeMode,
+    recording: Option<&Recording>,
+) -> Result<Arc<dyn ToolProvider>> {
+    let code = CodeProvider::new(Arc::new(offered), Arc::new(host.javascript()), mode, Arc::new(SystemClock))?;
+    Ok(match recording {
+        Some(recording) => Arc::new(RecordedPrograms { code, log: recording.calls().clone() }),
+        None => Arc::new(code),
+    })
+}
+
+/// Code mode whose programs are recorded. The calls that they make are recorded by the provider behind it.
+struct RecordedPrograms {
+    code: CodeProvider,
+    log: CallLog,
+}
+
+impl RecordedPrograms {
+    /// Runs a program, and records its start and its end. One whose start cannot be recorded does not run.
+    async fn run(&self, call: Call) -> CallResult {
+        let mut entry = self.log.entry(&call);
+        let tool = self.code.find(RUN_CODE);
+        if tool.is_none_or(|tool| tool.validate(call.arguments.clone()).is_err()) {
+            let refused = self.code.dispatch(call).await;
+            entry.ended(&refused).await;
+            return refused;
+        }
+        let arguments = match &call.arguments {
+            Arguments::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str())),
+            Arguments::Value(value) => value.clone(),
+        };
+        let (id, tool) = (call.context.id.clone(), call.tool.clone());
+        let result = match entry.started(&arguments, None).await {
+            Ok(()) => self.code.dispatch(call).await,
+            Err(error) => {
+                let message = format!("the program was not run, because that could not be recorded: {error}");
+                let outcome = Err(CallError::new(ErrorKind::Host, message));
+                CallResult { id, tool, outcome, metadata: Metadata::default() }
+            }
+        };
+        entry.ended(&result).await;
+        result
+    }
+}
+
+impl ToolProvider for RecordedPrograms {
+    fn kind(&self) -> ProviderKind {
+        self.code.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.code.tools()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.code.find(name)
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        if call.tool().full_name() != RUN_CODE {
+            return self.code.call(call, context);
+        }
+        let (tool, arguments) = (RUN_CODE.to_owned(), Arguments::Value(call.arguments().clone()));
+        Box::pin(async move { Ok(self.run(Call { tool, arguments, context }).await) })
+    }
+
+    fn changes(&self) -> Changes {
+        self.code.changes()
+    }
+
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        match call.tool == RUN_CODE {
+            true => Box::pin(self.run(call)),
+            false => self.code.dispatch(call),
+        }
+    }
+}

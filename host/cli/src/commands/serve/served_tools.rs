@@ -1,0 +1,101 @@
+//! The tools that are served: those of components and servers, or those of them that the configuration names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anyhow::Result;
+use fumehood::boxed::BoxFuture;
+use fumehood::{
+    Call, CallContext, CallError, CallLog, CallResult, Changes, Host, McpTools, Metadata, ProviderKind, RecordedHost,
+    RecordedTools, Stop, Tool, ToolProvider, ValidatedCall,
+};
+
+use crate::exit::UsageError;
+
+/// The tools of a host and of MCP servers, filtered by their full names.
+pub(crate) struct ServedTools {
+    components: Arc<dyn ToolProvider>,
+    /// The tools of servers, which are what they were at the start.
+    servers: Option<Arc<dyn ToolProvider>>,
+    /// Full names of the offered tools; `None` offers all.
+    only: Option<BTreeSet<String>>,
+}
+
+impl ServedTools {
+    /// Creates a provider whose calls are recorded in `log`, if there is one.
+    ///
+    /// # Errors
+    /// If there is no tool with one of the names.
+    pub(crate) fn new(
+        host: &Host,
+        servers: Option<Arc<McpTools>>,
+        only: Option<&[String]>,
+        log: Option<CallLog>,
+    ) -> Result<Self> {
+        let components: Arc<dyn ToolProvider> = match &log {
+            Some(log) => Arc::new(RecordedHost::new(host.clone(), log.clone())),
+            None => Arc::new(host.clone()),
+        };
+        let servers = servers.map(|servers| -> Arc<dyn ToolProvider> {
+            match log {
+                Some(log) => Arc::new(RecordedTools::new(servers, log)),
+                None => servers,
+            }
+        });
+        let all = Self { components, servers, only: None };
+        if let Some(name) = only.unwrap_or_default().iter().find(|name| all.find(name).is_none()) {
+            let names: Vec<String> = all.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
+            let message =
+                format!("[serve] `tools` has `{name}`, and there is no such tool; there are: {}", names.join(", "));
+            return Err(UsageError(message).into());
+        }
+        Ok(Self { only: only.map(|names| names.iter().cloned().collect()), ..all })
+    }
+
+    fn is_offered(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|names| names.contains(name))
+    }
+
+    /// Returns the provider of the tool of this name; that of components if there is no such tool.
+    fn provider_of(&self, name: &str) -> &Arc<dyn ToolProvider> {
+        match &self.servers {
+            Some(servers) if self.components.find(name).is_none() && servers.find(name).is_some() => servers,
+            _ => &self.components,
+        }
+    }
+}
+
+impl ToolProvider for ServedTools {
+    fn kind(&self) -> ProviderKind {
+        self.components.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        // A name that both have means the tool of the component.
+        let all = self.servers.iter().flat_map(|servers| servers.tools()).chain(self.components.tools());
+        let named: BTreeMap<String, Arc<Tool>> = all.map(|tool| (tool.full_name().to_owned(), tool)).collect();
+        named.into_values().filter(|tool| self.is_offered(tool.full_name())).collect()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.provider_of(name).find(name).filter(|_| self.is_offered(name))
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        if !self.is_offered(call.tool().full_name()) {
+            let (tool, outcome) = (call.tool().full_name().to_owned(), Err(CallError::replaced()));
+            let result = CallResult { id: context.id, tool, outcome, metadata: Metadata::default() };
+            return Box::pin(std::future::ready(Ok(result)));
+        }
+        self.provider_of(call.tool().full_name()).call(call, context)
+    }
+
+    fn changes(&self) -> Changes {
+        self.components.changes()
+    }
+
+    // Not filtered: the server looks names up in the list first.
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        self.provider_of(&call.tool).dispatch(call)
+    }
+}

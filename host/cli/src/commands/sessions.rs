@@ -1,0 +1,153 @@
+//! `fumehood sessions`: the saved sessions, in the event log.
+
+use anyhow::{Context as _, Result};
+use comfy_table::Cell;
+use fumehood::agent::session::Session;
+use fumehood::agent::session::transcript::{Run, Transcript};
+use fumehood::chat::ToolIntent;
+use fumehood::event_log::Reader;
+use fumehood::limits::display_bytes;
+use serde::Serialize;
+
+use crate::agent::saved;
+use crate::args::Arguments;
+use crate::args::sessions::{Sessions, SessionsAction};
+use crate::config::Config;
+use crate::exit::{Exit, UsageError};
+use crate::render::quotation::{Quotation, one_line};
+use crate::render::{self, FAINT, STRONG, styled, table};
+use crate::trust::ConfigSource;
+use crate::{log_file, moment};
+
+/// A session in the list, for `--json`.
+#[derive(Serialize)]
+struct Row<'a> {
+    session: &'a str,
+    entries: u64,
+    bytes: u64,
+    began_at: u64,
+    changed_at: u64,
+}
+
+/// A session as a whole, for `--json`.
+#[derive(Serialize)]
+struct Shown<'a> {
+    session: &'a str,
+    driver: &'a str,
+    actor: Option<&'a str>,
+    transcript: &'a Transcript,
+    /// The run that is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<&'a Run>,
+    /// The calls that had begun and did not end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    interrupted: Vec<&'a str>,
+}
+
+pub(crate) async fn run(arguments: &Arguments, sessions: &Sessions) -> Result<Exit> {
+    let uses = |config: &Config| config.log.key.is_some() || (sessions.file.is_none() && config.log.path.is_some());
+    let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
+    let path = log_file::locate(sessions.file.as_deref(), &config)?;
+    let options = log_file::options(sessions.log_key.as_deref(), &config)?;
+    let reader = log_file::open_read_only(&path, &options)?;
+    match &sessions.action {
+        SessionsAction::List => list(arguments, &reader),
+        SessionsAction::Show { id } => show(arguments, &reader, id),
+        SessionsAction::Rm { id } => {
+            drop(reader);
+            let log = log_file::open(&path, &options)?;
+            let was_there = log.remove_session(id).await.with_context(|| format!("{id} was not removed"))?;
+            log.close()?;
+            if !was_there {
+                return Err(saved::missing(id).into());
+            }
+            render::note(&format!("removed the session `{id}`; its records stay in {}", path.display()));
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
+    let listed = reader.saved_sessions()?;
+    if arguments.json {
+        let rows = listed.iter().map(|info| Row {
+            session: &info.session,
+            entries: info.entries,
+            bytes: info.bytes,
+            began_at: info.began_at.0,
+            changed_at: info.changed_at.0,
+        });
+        render::json(&rows.collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    if listed.is_empty() {
+        render::note("no session is saved; `fumehood chat --session NAME` and `fumehood run --session NAME` save one");
+        return Ok(Exit::Ok);
+    }
+    let mut table = table::new(&["SESSION", "SIZE", "BEGAN", "CHANGED"], &[1]);
+    for info in &listed {
+        table.add_row([
+            Cell::new(one_line(&info.session)),
+            Cell::new(display_bytes(info.bytes)),
+            Cell::new(moment::format_second(info.began_at)),
+            Cell::new(moment::format_second(info.changed_at)),
+        ]);
+    }
+    render::line(&table.to_string())?;
+    Ok(Exit::Ok)
+}
+
+fn show(arguments: &Arguments, reader: &Reader, id: &str) -> Result<Exit> {
+    let saved = saved::find(reader, id)?.ok_or_else(|| saved::missing(id))?;
+    let (driver, actor) = (saved.driver().to_owned(), saved.actor().map(str::to_owned));
+    let protocol = saved::driver_named(&driver).ok_or_else(|| {
+        UsageError(format!("session {id} was saved by another program, with a driver that is not one of ours"))
+    })?;
+    let session = saved.restore(protocol).with_context(|| format!("session {id} cannot be read"))?.session;
+    let pending = session.pending_calls();
+    if arguments.json {
+        render::json(&Shown {
+            session: id,
+            driver: &driver,
+            actor: actor.as_deref(),
+            transcript: session.transcript(),
+            current: session.current_run(),
+            interrupted: pending.iter().map(|call| call.name.as_str()).collect(),
+        })?;
+        return Ok(Exit::Ok);
+    }
+    let mut quotation = Quotation::new(true);
+    let runs = session.transcript().runs.iter().map(AsRef::as_ref).chain(session.current_run());
+    runs.into_iter().try_for_each(|run| print_run(run, &mut quotation))?;
+    render::line(&styled(FAINT, &describe_state(&session, &pending, id)))?;
+    Ok(Exit::Ok)
+}
+
+fn print_run(run: &Run, quotation: &mut Quotation) -> Result<()> {
+    render::line(&styled(STRONG, "message"))?;
+    quotation.write_block(2, &run.message.content)?;
+    for execution in run.executions() {
+        let outcome = execution.error().map_or("ok", |error| error.kind.as_str());
+        render::line(&format!("  {}  {outcome}", one_line(execution.name())))?;
+    }
+    match &run.ending {
+        Some(ending) => {
+            render::line(&styled(STRONG, ending.as_str()))?;
+            ending.text().map_or(Ok(()), |text| quotation.write_block(2, text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns where a session stands, for a person.
+fn describe_state(session: &Session, pending: &[ToolIntent], id: &str) -> String {
+    if session.current_run().is_none() {
+        return format!("it waits for a message: `fumehood chat --session {id}`");
+    }
+    let resume = format!("`fumehood run --resume {id}` goes on");
+    if pending.is_empty() {
+        return format!("a run is under way; {resume}");
+    }
+    let names: Vec<_> = pending.iter().map(|call| one_line(&call.name)).collect();
+    format!("a run is under way, with calls of {}; {resume}", names.join(", "))
+}

@@ -1,0 +1,197 @@
+//! Sessions that are saved, and go on after any stop of the program.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use fumehood::event_log::{EventLog, Options};
+use serde_json::Value;
+
+use super::server::{self, Response, Server};
+use super::workbench::{Ran, Workbench};
+
+const TASK: &str = "Add up the numbers.";
+const SCRIPT: &str = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}
+{"text": "It is 8."}"#;
+/// Number of calls that the model makes before it answers.
+const CALLS: usize = 3;
+
+fn bench() -> Workbench {
+    let bench = Workbench::new();
+    bench.example("calculator").put("script.jsonl", SCRIPT);
+    bench
+}
+
+fn scripted(bench: &Workbench, arguments: &[&str]) -> Ran {
+    bench.run(&[arguments, &["--tool", "calculator.wasm", "--script", "script.jsonl"]].concat())
+}
+
+/// Returns the messages of a request after the last one of the user.
+fn since_the_message(request: &Value) -> Vec<Value> {
+    let messages = request["messages"].as_array().unwrap();
+    let last = messages.iter().rposition(|message| message["role"] == "user").unwrap();
+    messages[last + 1..].to_vec()
+}
+
+/// Answers as the conversation says: with one call after the other, and then with the number of results.
+fn adding(request: &Value) -> Response {
+    let told = since_the_message(request);
+    let results = told.iter().filter(|message| message["role"] == "tool").count();
+    match results {
+        CALLS => server::words(&[&format!("{results} results.")]),
+        _ => server::call("calculator__add", &format!(r#"{{"a":{results},"b":1}}"#)),
+    }
+}
+
+fn shown(bench: &Workbench, id: &str) -> Value {
+    let ran = bench.run(&["sessions", "show", id, "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.json()
+}
+
+/// Returns whether a session is saved. Asked in this process, since 200 programs take their time.
+fn is_there(bench: &Workbench, id: &str) -> bool {
+    let log = EventLog::open_read_only(bench.path("state/fumehood/events.db"), &Options::default());
+    log.unwrap().saved_sessions().unwrap().iter().any(|saved| saved.session == id)
+}
+
+#[test]
+fn saved_session_is_listed_shown_continued_and_removed() {
+    let bench = bench();
+    let ran = scripted(&bench, &["run", TASK, "--session", "sums"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
+
+    let listed = bench.run(&["sessions", "list", "--json"]).json();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["session"]), (1, &"sums".into()));
+    assert!(bench.run(&["sessions", "list"]).stdout.contains("sums"));
+    let text = bench.run(&["sessions", "show", "sums"]).stdout;
+    for part in [TASK, "calculator__add  ok", "It is 8.", "it waits for a message"] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+
+    let server = Server::answering(|request| {
+        assert!(request.to_string().contains("It is 8."), "the first answer is part of the conversation");
+        server::words(&["Still 8."])
+    });
+    let model = ["--tool", "calculator.wasm", "--model", "compatible:m", "--base-url", &server.url];
+    let ran = bench.run(&[&["run", "And now?", "--resume", "sums"], &model[..]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Still 8.\n"), "{ran:?}");
+    let runs = shown(&bench, "sums")["transcript"]["runs"].as_array().unwrap().len();
+    assert_eq!(runs, 2);
+    let verified = bench.run(&["log", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+
+    assert_eq!(bench.run(&["sessions", "rm", "sums"]).code, 0);
+    assert_eq!(bench.run(&["sessions", "list", "--json"]).json(), serde_json::json!([]));
+}
+
+#[test]
+fn chat_begins_a_session_and_goes_on_with_it() {
+    let bench = bench();
+    let chat = |input: &str| {
+        let arguments = ["chat", "--session", "talk", "--tool", "calculator.wasm", "--script", "script.jsonl"];
+        bench.run_with_input(&arguments, input)
+    };
+    for expected in 1..=2 {
+        let ran = chat("What is 3 + 5?\n/quit\n");
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
+        assert_eq!(shown(&bench, "talk")["transcript"]["runs"].as_array().unwrap().len(), expected);
+    }
+}
+
+#[test]
+fn session_that_does_not_fit_is_refused_in_words() {
+    let bench = bench();
+    assert_eq!(scripted(&bench, &["run", TASK, "--session", "sums"]).code, 0);
+    let refused = |arguments: &[&str], says: &str| {
+        let ran = scripted(&bench, arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.contains(says), "{says} is not in: {}", ran.stderr);
+    };
+    refused(&["run", TASK, "--session", "sums"], "`--resume sums` goes on with it");
+    refused(&["run", TASK, "--resume", "others"], "`fumehood sessions list` names those that there are");
+    refused(&["run", TASK, "--session", "a b"], "1 to 64 of");
+    refused(&["run", TASK, "--session", "new", "--no-log"], "leave `--no-log` out");
+    refused(&["run"], "TASK");
+    refused(&["run", "--resume", "sums", "--actor", "ada"], "name the same actor");
+    refused(&["run", "--resume", "sums", "--driver", "react"], "it was begun with the driver `native`");
+    for command in ["show", "rm"] {
+        let ran = bench.run(&["sessions", command, "others"]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.stderr.contains("there is no saved session `others`"), "{ran:?}");
+    }
+    let ran = scripted(&bench, &["run", "--resume", "sums"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+    assert!(ran.stderr.contains("no run under way"), "{ran:?}");
+}
+
+#[test]
+fn call_that_was_under_way_is_told_as_interrupted() {
+    let bench = Workbench::new();
+    bench.program("sleep").put("script.jsonl", r#"{"calls": [{"name": "sleep__run", "arguments": {}}]}"#);
+    let options = ["--tool", "sleep.wasm", "--timeout", "60s", "--json"];
+    let begin = [&["run", TASK, "--session", "s", "--script", "script.jsonl"], &options[..]].concat();
+    let mut running = bench.command(&begin).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("tool_started")), "the call starts");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let state = bench.run(&["sessions", "show", "s"]).stdout;
+    assert!(state.contains("a run is under way, with calls of sleep__run"), "{state}");
+
+    let server = Server::answering(|request| match since_the_message(request).last() {
+        Some(told) if told.to_string().contains("interrupted: the program stopped") => server::words(&["I see."]),
+        told => panic!("{told:?}"),
+    });
+    let model = ["--model", "compatible:m", "--base-url", &server.url];
+    let ran = bench.run(&[&["run", "--resume", "s"], &model[..], &options[..4]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "I see.\n"), "{ran:?}");
+}
+
+#[test]
+fn session_goes_on_after_200_kills() {
+    const KILLS: u32 = 200;
+    let bench = bench();
+    let server = Server::answering(adding);
+    let options = ["--tool", "calculator.wasm", "--model", "compatible:m", "--base-url", &server.url];
+    let began = Instant::now();
+    let first = bench.run(&[&["run", TASK, "--session", "first"], &options[..]].concat());
+    assert_eq!((first.code, first.stdout.as_str()), (0, "3 results.\n"), "{first:?}");
+    let whole = began.elapsed().min(Duration::from_secs(2));
+
+    let (mut kills, mut sessions, mut resumed) = (0, 0, 0);
+    while kills < KILLS {
+        sessions += 1;
+        let id = format!("s{sessions}");
+        let mut is_saved = false;
+        loop {
+            let begin = if is_saved { ["run", "--resume", &id] } else { ["run", "--session", &id] };
+            let task: &[&str] = if is_saved { &[] } else { &[TASK] };
+            let arguments = [&begin[..], task, &options[..]].concat();
+            let output = (Stdio::null(), Stdio::null());
+            let mut running = bench.command(&arguments).stdout(output.0).stderr(output.1).spawn().unwrap();
+            // Spread over the whole run, and beyond its end.
+            std::thread::sleep(whole * (kills * 37 % KILLS) / KILLS * 6 / 5);
+            let _ = running.kill();
+            let ended = running.wait().unwrap();
+            kills += 1;
+            is_saved = is_there(&bench, &id);
+            resumed += u32::from(is_saved);
+            if ended.success() {
+                break;
+            }
+            if is_saved && kills % 3 == 0 {
+                let ran = bench.run(&[&["run", "--resume", &id], &options[..]].concat());
+                assert_eq!(ran.code, 0, "{id}: {ran:?}");
+                break;
+            }
+        }
+        let session = shown(&bench, &id);
+        let runs = session["transcript"]["runs"].as_array().unwrap();
+        assert_eq!((runs.len(), &session["current"]), (1, &Value::Null), "{id}");
+        assert_eq!(runs[0]["ending"]["text"], "3 results.", "{id}: {}", runs[0]["ending"]);
+    }
+    assert!(resumed > KILLS / 10, "{resumed} of {kills} kills left something to go on with");
+    let verified = bench.run(&["log", "verify"]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+}
