@@ -14,6 +14,7 @@ const UNSAFE: &[&str] = &["host/runtime/src/load/cache/map.rs"];
 /// Files that may use the raw text of tools, servers and models: for digests, schemas, redaction and parsing, or for
 /// JSON that programs read.
 const RAW: &[&str] = &[
+    "host/agent/src/code/value.rs",
     "host/agent/src/drivers/native/inline.rs",
     "host/agent/src/drivers/react/decision.rs",
     "host/cli/src/commands/mcp/client.rs",
