@@ -309,15 +309,26 @@ fn log_lines_progress_and_cancelling_pass_through() {
         let call = Call::new("countdown__countdown", r#"{"from": 3, "step_ms": 5}"#);
         assert!(host.call(call).await.is_ok());
         let mut seen = String::new();
-        while let Some(fumehood::Observed::Event(event)) = events.try_next() {
+        while !seen.contains(r#""event":"finished""#) {
+            let observed = tokio::time::timeout(PATIENCE, events.next()).await;
+            let Ok(Some(fumehood::Observed::Event(event))) = observed else { panic!("{observed:?} after {seen}") };
             seen.push_str(&serde_json::to_string(&event).unwrap());
         }
         assert!(seen.contains(r#""event":"progress""#) && seen.contains("fraction"), "{seen}");
         let long = Call::new("countdown__countdown", r#"{"from": 9, "step_ms": 1000}"#);
-        let started = Instant::now();
-        let result = host.call_until(long, tokio::time::sleep(Duration::from_millis(100))).await;
+        // Not before the guest has said something, which may take long on a busy machine.
+        let reported = async {
+            while let Some(observed) = events.next().await {
+                if matches!(observed, fumehood::Observed::Event(fumehood::Event::Progress { .. })) {
+                    return Instant::now();
+                }
+            }
+            panic!("the host has gone");
+        };
+        let (cancelled, mut at) = tokio::sync::oneshot::channel();
+        let result = host.call_until(long, async { cancelled.send(reported.await) }).await;
         assert_eq!(result.error().unwrap().kind, ErrorKind::Cancelled, "{result:?}");
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(at.try_recv().unwrap().elapsed() < Duration::from_secs(5));
         assert!(result.metadata.fuel_used > 0, "with the account of what it cost until then");
         assert_eq!(host.running(), 0);
     });

@@ -153,11 +153,18 @@ fn session_goes_on_after_200_kills() {
     const KILLS: u32 = 200;
     let bench = bench();
     let server = Server::answering(adding);
-    let options = ["--tool", "calculator.wasm", "--model", "compatible:m", "--base-url", &server.url];
-    let began = Instant::now();
-    let first = bench.run(&[&["run", TASK, "--session", "first"], &options[..]].concat());
-    assert_eq!((first.code, first.stdout.as_str()), (0, "3 results.\n"), "{first:?}");
-    let whole = began.elapsed().min(Duration::from_secs(2));
+    // In one process, whose start is most of the time that 200 runs take.
+    let isolation = ["--isolation", "in-process"];
+    let options =
+        [&["--tool", "calculator.wasm", "--model", "compatible:m", "--base-url", &server.url], &isolation[..]].concat();
+    let mut whole = Duration::ZERO;
+    // The second run has the compiled component, like all that follow.
+    for id in ["first", "second"] {
+        let began = Instant::now();
+        let ran = bench.run(&[&["run", TASK, "--session", id], &options[..]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "3 results.\n"), "{ran:?}");
+        whole = began.elapsed().min(Duration::from_secs(2));
+    }
 
     let (mut kills, mut sessions, mut resumed) = (0, 0, 0);
     while kills < KILLS {
