@@ -7,6 +7,7 @@ use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::saved_session::{SessionStore, is_session_id};
 
+use super::agent_tool::ParentSession;
 use super::events::Tap;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
@@ -133,6 +134,21 @@ impl LoopBuilder {
     pub fn scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
+    }
+
+    /// Makes the agent part of the session that calls it as a tool: see [`AgentTool`](super::AgentTool). Its budget is
+    /// at most what is left of that session's, and its actor is the same. Its records go to the same recorder unless it
+    /// has one.
+    ///
+    /// Call this after [`Self::config`] and [`Self::scope`], which it changes.
+    #[must_use]
+    pub fn child_of(mut self, parent: &ParentSession) -> Self {
+        self.config.budget = parent.reserve(&self.config.budget);
+        parent.adopt(&mut self.scope);
+        match &self.tap {
+            Some(_) => self,
+            None => self.recorder(parent.recorder()),
+        }
     }
 
     /// Sets the recorder.

@@ -103,7 +103,7 @@ impl RecordFactory {
         let body = json!({
             "bytes": response.reply.text().len(),
             "calls": response.reply.calls().iter().map(call).collect::<Vec<_>>(),
-            "usage": { "input": response.usage.input, "output": response.usage.output },
+            "usage": response.usage,
             "stop": response.stop,
             "duration_ms": to_millis(took),
         });
@@ -160,7 +160,7 @@ impl RecordFactory {
             "attempts": step.attempts.len(),
             "text": text,
             "executions": step.executions.iter().map(|execution| &execution.id).collect::<Vec<_>>(),
-            "usage": { "input": step.usage.input, "output": step.usage.output },
+            "usage": step.usage,
         });
         if let Value::Object(body) = &mut body {
             body.extend(message.map(|message| ("message".to_owned(), json!(message))));

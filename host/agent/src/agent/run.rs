@@ -273,7 +273,9 @@ impl Agent {
     fn allowance(&self) -> CallAllowance {
         let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
         let of_tenant = self.tenant.as_ref().map_or(u64::MAX, |tenant| tenant.remaining());
+        let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
         CallAllowance::new(budget.remaining_calls(spent), budget.remaining_fuel(spent).min(of_tenant))
+            .with_tokens(left(budget.tokens_in, spent.usage.input), left(budget.tokens_out, spent.usage.output))
     }
 
     async fn ask_approver(&mut self, question: &BudgetQuestion) -> Input {

@@ -70,7 +70,7 @@ pub struct DecisionError {
 }
 
 /// A protocol that turns a conversation into requests, and replies into decisions.
-pub trait Driver: Send {
+pub trait Driver: Send + Sync {
     /// Returns the name of the protocol. A saved session is resumed with the same one only. The default is `custom`.
     fn name(&self) -> &'static str {
         "custom"
@@ -109,4 +109,15 @@ pub trait Driver: Send {
 
     /// Returns the messages that repeat an earlier call and its result in a later execution.
     fn replay(&self, execution: &ToolExecution) -> Vec<Message>;
+}
+
+/// Returns the [`Request::cache_breakpoints`] of a request with these messages, which end with this trace.
+///
+/// The conversation is repeated by every request of the execution, and by those of the next one; everything so far is
+/// repeated by the next request.
+#[must_use]
+pub fn cache_breakpoints(messages: &[Message], trace: &[Message]) -> Vec<usize> {
+    let mut breakpoints = vec![messages.len().saturating_sub(trace.len()), messages.len()];
+    breakpoints.dedup();
+    breakpoints
 }

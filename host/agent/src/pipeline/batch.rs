@@ -91,6 +91,13 @@ impl<'a> Batch<'a> {
         self.lock().usage += usage;
     }
 
+    /// Adds what a tool with a session of its own has used: tokens and calls.
+    pub(super) fn add_account(&self, (usage, calls): (Usage, u32)) {
+        let mut state = self.lock();
+        state.usage += usage;
+        state.program_calls = state.program_calls.saturating_add(calls);
+    }
+
     /// Returns the tokens that were used so far.
     pub(super) fn usage(&self) -> Usage {
         self.lock().usage

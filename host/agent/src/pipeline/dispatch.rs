@@ -1,5 +1,6 @@
 //! Dispatch of one call: checks, hooks, the tool, and the result that the model sees.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::Arguments;
@@ -21,8 +22,8 @@ use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
-use crate::registry::Purpose;
 use crate::registry::retry::{Fault, Remedy, escalate};
+use crate::registry::{CallSession, Purpose};
 use crate::truncate::{truncate_result, truncate_text};
 
 /// Maximum bytes of the arguments of a refused call that are recorded.
@@ -149,7 +150,13 @@ impl Dispatch<'_> {
             let ended = catch_panic(async {
                 match found.is_of_pipeline() {
                     true => self.run_code_tool(call, context).await,
-                    false => found.call(call.clone(), context.clone()).await,
+                    false => {
+                        let session = self.call_session();
+                        let account = Arc::clone(&session.account);
+                        let ended = found.call(call.clone(), context.clone(), session).await;
+                        self.batch.add_account(account.take());
+                        ended
+                    }
                 }
             });
             let ended = ended.await;
@@ -171,6 +178,18 @@ impl Dispatch<'_> {
                 Some(delay) => tokio::time::sleep(delay).await,
                 None => return (Ok(result), attempts),
             }
+        }
+    }
+
+    /// Returns the session for a tool that has sessions of its own.
+    fn call_session(&self) -> CallSession {
+        let scope = self.batch.scope;
+        CallSession {
+            id: scope.session.clone(),
+            cause: self.journal.last().map(str::to_owned),
+            recorder: Arc::clone(&self.config.recorder),
+            allowance: scope.allowance.clone(),
+            account: Arc::default(),
         }
     }
 

@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::call_session::CallSession;
 use super::identity::{ActorArguments, IdentityError};
 use super::policy::Policy;
 
@@ -67,6 +68,20 @@ pub trait BuiltInTool: Send + Sync {
     /// # Errors
     /// Only to end the whole run; a failure of the call is a result.
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>>;
+
+    /// Runs a call that is part of a session of an agent. The default ignores the session.
+    ///
+    /// # Errors
+    /// As [`BuiltInTool::call`].
+    fn call_in(
+        &self,
+        call: ValidatedCall,
+        context: CallContext,
+        session: CallSession,
+    ) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        let _ = session;
+        self.call(call, context)
+    }
 }
 
 /// Errors of a tool that cannot be presented to a model.

@@ -3,6 +3,7 @@
 mod actor_filter;
 mod built_in;
 mod built_ins;
+mod call_session;
 pub mod identity;
 mod policy;
 pub mod retry;
@@ -11,6 +12,7 @@ mod tool_registry;
 pub use actor_filter::ActorFilter;
 pub use built_in::{BuiltIn, BuiltInError, BuiltInTool, Purpose, ToolError, built_in_tool};
 pub use built_ins::{BuiltIns, RegisterError, ToolHandle};
+pub use call_session::CallSession;
 pub use policy::Policy;
 pub(crate) use tool_registry::RegisteredTool;
 pub use tool_registry::ToolRegistry;

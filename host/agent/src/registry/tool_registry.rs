@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::built_in::{BuiltInTool, Purpose};
 use super::built_ins::BuiltIns;
+use super::call_session::CallSession;
 use super::policy::Policy;
 
 /// All providers of tools, in the order in which they are searched.
@@ -138,9 +139,14 @@ impl RegisteredTool {
     ///
     /// # Errors
     /// Only to end the whole run.
-    pub(crate) fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+    pub(crate) fn call(
+        &self,
+        call: ValidatedCall,
+        context: CallContext,
+        session: CallSession,
+    ) -> BoxFuture<'_, Result<CallResult, Stop>> {
         match &self.runner {
-            Runner::BuiltIn(function) => function.call(call, context),
+            Runner::BuiltIn(function) => function.call_in(call, context, session),
             Runner::Provider(provider) => provider.call(call, context),
             Runner::Pipeline(_) => {
                 let (id, tool) = (context.id, call.tool().full_name().to_owned());

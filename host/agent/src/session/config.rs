@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
+use super::output::OutputSchema;
 
 /// The system prompt of a session. The driver adds the description of the tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +68,18 @@ pub struct SessionConfig {
     pub failed_batches: Option<NonZeroU32>,
     /// True if the approver is asked for more turns before a run ends for want of them.
     pub ask_for_turns: bool,
+    /// The schema that the answer of each run must match; `None` for answers in prose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputSchema>,
+}
+
+impl SessionConfig {
+    /// Returns the system prompt: [`SessionConfig::prompt`], and what the answer must be.
+    pub(super) fn system_prompt(&self) -> Option<String> {
+        let output = self.output.as_ref().map(OutputSchema::instruction);
+        let parts: Vec<String> = self.prompt.text().into_iter().chain(output).collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
 }
 
 impl Default for SessionConfig {
@@ -79,6 +92,7 @@ impl Default for SessionConfig {
             repetition: NonZeroU32::new(3).map(|times| Repetition { times, then: OnRepetition::End }),
             failed_batches: NonZeroU32::new(3),
             ask_for_turns: false,
+            output: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use fumehood_core::time::Timestamp;
 
 use super::input::Action;
 use super::machine::{Session, StepEnd};
+use super::output::{MAX_REPAIRS, repair_request};
 use super::synthetic;
 use super::transcript::{Ending, StepKind};
 use crate::drivers::driver::{Decision, DecisionError, DecisionFault};
@@ -44,6 +45,12 @@ impl Session {
             let failure = DecisionError { fault: DecisionFault::Extraction, message: message.to_owned() };
             return self.fail_decision(response, &failure, now);
         }
+        let read = self.config.output.as_ref().map(|schema| schema.read(&text, response.stop));
+        let text = match read {
+            None => text,
+            Some(Ok(json)) => json,
+            Some(Err(problem)) => return self.reject_answer(response, text, problem, now),
+        };
         let output = vec![Message::assistant(text.clone())];
         let end_of_step = StepEnd {
             response: Some(response),
@@ -55,6 +62,19 @@ impl Session {
         };
         self.end_step(end_of_step, now);
         self.finish(Ending::Answered { text }, now)
+    }
+
+    /// Sends an answer that does not match the schema back to the model, or ends the run.
+    fn reject_answer(&mut self, response: Response, text: String, problem: String, now: Timestamp) -> Action {
+        if self.repairs < MAX_REPAIRS {
+            self.repairs = self.repairs.saturating_add(1);
+            self.trace.extend([Message::assistant(text), Message::user(repair_request(&problem))]);
+            self.draft.attempts.push(response);
+            return self.ask(now);
+        }
+        let end_of_step = StepEnd { response: Some(response), text: text.clone(), ..StepEnd::error(problem.clone()) };
+        self.end_step(end_of_step, now);
+        self.finish(Ending::InvalidAnswer { text, message: problem }, now)
     }
 
     fn fail_decision(&mut self, response: Response, failure: &DecisionError, now: Timestamp) -> Action {

@@ -29,6 +29,8 @@ pub struct Session {
     pub(super) trace: Vec<Message>,
     /// True if the limit on calls was reached, so that the model may only write prose.
     pub(super) prose_only: bool,
+    /// How often an answer of this run was sent back to be corrected.
+    pub(super) repairs: u32,
     /// True if the provider does not support tools. That does not change within a session.
     pub(super) toolless: bool,
     pub(super) draft: Draft,
@@ -118,6 +120,7 @@ impl Session {
             streaks: RepetitionCounter::default(),
             trace: Vec::new(),
             prose_only: false,
+            repairs: 0,
             toolless: false,
             draft: Draft::default(),
             run: None,
@@ -137,7 +140,7 @@ impl Session {
         self.spent = BudgetUsage::default();
         self.streaks = RepetitionCounter::default();
         self.trace.clear();
-        self.prose_only = false;
+        (self.prose_only, self.repairs) = (false, 0);
         self.draft = Draft::default();
         self.run = None;
         self.waiting = Waiting::User;
@@ -268,10 +271,10 @@ impl Session {
         self.streaks = RepetitionCounter::default();
         self.breaker = Breaker::new(failed_batches(&self.config));
         self.trace.clear();
-        self.prose_only = false;
+        (self.prose_only, self.repairs) = (false, 0);
         self.draft = Draft::default();
         self.driver.bind(ToolRuntime { tools });
-        let prompt = self.config.prompt.text();
+        let prompt = self.config.system_prompt();
         let freshness = self.config.replay_freshness;
         self.conversation = build_conversation(prompt, &self.transcript, freshness, &run, self.driver.as_ref());
         self.run = Some(run);

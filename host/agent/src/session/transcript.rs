@@ -21,6 +21,13 @@ pub enum Ending {
         /// The answer; never blank.
         text: String,
     },
+    /// The answer does not match the session's [`OutputSchema`](super::OutputSchema), after all repairs.
+    InvalidAnswer {
+        /// The last answer.
+        text: String,
+        /// The violations of the schema.
+        message: String,
+    },
     /// A limit was reached.
     BudgetExhausted {
         /// The limit.
@@ -74,6 +81,7 @@ impl Ending {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Answered { .. } => "answered",
+            Self::InvalidAnswer { .. } => "invalid_answer",
             Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::DecisionFailed { .. } => "decision_failed",
             Self::ModelFailed { .. } => "model_failed",

@@ -8,6 +8,7 @@ use fumehood::agent::transcript::Ending;
 use fumehood::chat::{ModelError, ModelFailure, Usage};
 use serde::Serialize;
 
+use crate::config::price::{Cost, PriceSection};
 use crate::exit::Exit;
 use crate::render;
 
@@ -23,6 +24,8 @@ pub(crate) struct OutcomeEvent<'a> {
     turns: usize,
     calls: usize,
     usage: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Cost>,
     duration_ms: u64,
 }
 
@@ -31,9 +34,17 @@ pub(crate) struct RunSummary {
     pub(crate) session: String,
     pub(crate) outcome: Outcome,
     pub(crate) duration: Duration,
+    /// The cost of its tokens, if the configuration has their price.
+    pub(crate) cost: Option<Cost>,
 }
 
 impl RunSummary {
+    /// Adds the cost of the tokens.
+    pub(crate) fn with_price(self, price: Option<&PriceSection>) -> Self {
+        let cost = price.map(|price| price.cost(self.usage()));
+        Self { cost, ..self }
+    }
+
     /// Returns the outcome for programs.
     pub(crate) fn to_event(&self) -> OutcomeEvent<'_> {
         let exit = self.exit();
@@ -46,6 +57,7 @@ impl RunSummary {
             turns: self.turns(),
             calls: self.calls(),
             usage: self.usage(),
+            cost: self.cost.clone(),
             duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -56,7 +68,14 @@ impl RunSummary {
         let mut parts = vec![count(self.turns(), "request"), count(self.calls(), "call")];
         let usage = self.usage();
         if usage.input > 0 || usage.output > 0 {
-            parts.push(format!("{} tokens in, {} out", usage.input, usage.output));
+            let cached = match usage.cache_read {
+                0 => String::new(),
+                tokens => format!(" ({tokens} from the cache)"),
+            };
+            parts.push(format!("{} tokens in{cached}, {} out", usage.input, usage.output));
+        }
+        if let Some(Cost { amount, currency }) = &self.cost {
+            parts.push(format!("{amount:.4} {currency}"));
         }
         parts.push(render::format_duration(self.duration));
         let ending = self.outcome.ending.as_str().replace('_', " ");
@@ -69,7 +88,7 @@ impl RunSummary {
             Ending::Answered { .. } => Exit::Ok,
             Ending::ToolFailed { .. } | Ending::Stopped { .. } | Ending::CircuitOpen { .. } => Exit::ToolFailed,
             Ending::BudgetExhausted { .. } | Ending::LoopDetected { .. } => Exit::Stopped,
-            Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } => Exit::NoAnswer,
+            Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } | Ending::InvalidAnswer { .. } => Exit::NoAnswer,
             Ending::Cancelled => Exit::Interrupted,
         }
     }
@@ -102,6 +121,11 @@ fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
         Ending::BudgetExhausted { budget, .. } => {
             let more = budget_flag(*budget).map_or_else(String::new, |flag| format!("; `{flag}` allows more"));
             format!("the limit on {budget} was reached{more}")
+        }
+        Ending::InvalidAnswer { message, .. } => {
+            format!(
+                "the model's answer does not match `--output-schema`, also after it was asked to correct it: {message}"
+            )
         }
         Ending::DecisionFailed { message, .. } => {
             format!("the model's reply could not be used: {message}; try another `--driver`, or another model")

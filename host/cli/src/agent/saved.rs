@@ -8,6 +8,7 @@ use fumehood::agent::react::ReactDriver;
 use fumehood::agent::session::{SavedSession, SavedSessionError};
 use fumehood::event_log::{EventLog, Reader};
 
+use crate::args::run::AgentArguments;
 use crate::exit::UsageError;
 
 /// The saving of a session that `run` or `chat` has.
@@ -35,8 +36,9 @@ impl Saving {
     /// Reads the session that goes on. Returns `None` for one that begins.
     ///
     /// # Errors
-    /// If there is no log, it exists and should not, or should and does not, or it cannot be read.
-    pub(crate) fn read(&self, log: Option<&EventLog>) -> Result<Option<SavedSession>> {
+    /// If there is no log, it exists and should not, or should and does not, it cannot be read, or it has an option that
+    /// it cannot take.
+    pub(crate) fn read(&self, log: Option<&EventLog>, typed: &AgentArguments) -> Result<Option<SavedSession>> {
         let Some(id) = self.id() else { return Ok(None) };
         let log = log.ok_or_else(|| {
             UsageError("sessions are saved in the event log, and none is kept; leave `--no-log` out".to_owned())
@@ -50,6 +52,10 @@ impl Saving {
                 Err(UsageError(message).into())
             }
             (Self::Resume(id), None) => Err(missing(id).into()),
+            (_, Some(_)) if typed.output_schema.is_some() => {
+                let message = "a saved session keeps the schema that it began with; leave `--output-schema` out";
+                Err(UsageError(message.to_owned()).into())
+            }
             _ => Ok(found),
         }
     }

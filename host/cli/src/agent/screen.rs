@@ -26,8 +26,10 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn new(progress: CallProgress, deadline: Duration) -> Self {
-        Self { progress, deadline, reply: ReplyText::for_output_streams(), stopped: Vec::new() }
+    /// Creates a display. With `holds_replies`, text of the model is not shown as it is written.
+    pub(crate) fn new(progress: CallProgress, deadline: Duration, holds_replies: bool) -> Self {
+        let reply = if holds_replies { ReplyText::default() } else { ReplyText::for_output_streams() };
+        Self { progress, deadline, reply, stopped: Vec::new() }
     }
 
     /// Shows an event.

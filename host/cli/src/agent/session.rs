@@ -28,6 +28,7 @@ use crate::args::run::{AgentArguments, DriverName};
 use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
 use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::config::price::PriceSection;
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::source::parse_state;
@@ -44,6 +45,7 @@ pub(crate) struct AgentSession {
     events: Events,
     view: View,
     interrupts: Interrupts,
+    price: Option<PriceSection>,
 }
 
 impl AgentSession {
@@ -69,7 +71,7 @@ impl AgentSession {
         // Before anything is loaded: only files that are there can be kept from tools.
         let notes = open_notes(&config)?;
         let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
-        let saved = saving.read(log.as_deref())?;
+        let saved = saving.read(log.as_deref(), typed)?;
         session.id = saving.id().unwrap_or_default().to_owned();
         let host = load(arguments, typed, &config, limits, log_path.as_deref()).await?;
         let policies = call_policy::policies(&config, &host);
@@ -117,10 +119,17 @@ impl AgentSession {
         }
         let approver = TerminalApprover::from_terminal(progress.clone()).filter(|_| !arguments.json);
         let agent = set_approver(builder, &config, approver).build()?;
-        let view = if arguments.json { View::Lines } else { View::Screen(Screen::new(progress, limits.deadline)) };
+        // An answer that has to match a schema is shown only once it does.
+        let holds_replies = agent.session().config().output.is_some();
+        let view = if arguments.json {
+            View::Lines
+        } else {
+            View::Screen(Screen::new(progress, limits.deadline, holds_replies))
+        };
         let interrupts = Interrupts::watch(agent.cancel_handle());
         let retention = log_file::retention(&config, moment::now());
-        Ok(Self { host, remotes, events: Events::subscribe(agent.tap()), agent, log, retention, view, interrupts })
+        let (events, price) = (Events::subscribe(agent.tap()), config.model.price);
+        Ok(Self { host, remotes, events, agent, log, retention, view, interrupts, price })
     }
 
     /// Runs one message to its end and shows the run; more may follow.
@@ -129,6 +138,7 @@ impl AgentSession {
     /// If an event cannot be recorded or shown.
     pub(crate) async fn say(&mut self, message: String) -> Result<Exit> {
         let summary = self.view.run(self.agent.iterate(message), &mut self.events, &self.interrupts).await?;
+        let summary = summary.with_price(self.price.as_ref());
         self.view.show_summary(&summary)?;
         Ok(summary.exit())
     }
@@ -140,6 +150,7 @@ impl AgentSession {
     pub(crate) async fn resume(&mut self) -> Result<Option<Exit>> {
         let Some(run) = self.agent.resume() else { return Ok(None) };
         let summary = self.view.run(run, &mut self.events, &self.interrupts).await?;
+        let summary = summary.with_price(self.price.as_ref());
         self.view.show_summary(&summary)?;
         Ok(Some(summary.exit()))
     }
@@ -160,6 +171,7 @@ impl AgentSession {
             return Ok(resumed.unwrap_or(Exit::Ok));
         };
         let summary = self.view.run(self.agent.iterate(message), &mut self.events, &self.interrupts).await?;
+        let summary = summary.with_price(self.price.as_ref());
         self.end(Some(&summary)).await?;
         Ok(summary.exit())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
 
 use anyhow::Result;
 use fumehood::agent::budget::Budget;
@@ -9,7 +10,7 @@ use fumehood::agent::code::CodeMode;
 use fumehood::agent::knowledge::Knowledge;
 use fumehood::agent::pipeline::Modes;
 use fumehood::agent::registry::BuiltIns;
-use fumehood::agent::session::{Prompt, Repetition, SessionConfig};
+use fumehood::agent::session::{OutputSchema, Prompt, Repetition, SessionConfig};
 use fumehood::agent::tool_search::ToolSearch;
 use fumehood::model::{Key, ProviderConfig, ReasoningEffort};
 use fumehood::record::Durability;
@@ -20,7 +21,7 @@ use crate::config::agent::{CodeSetting, DriverName as ConfiguredDriver, ListedTo
 use crate::config::model::{ModelSection, Temperature};
 use crate::exit::UsageError;
 use crate::render;
-use crate::source::{read_secret, read_text};
+use crate::source::{read_file, read_secret, read_text};
 
 /// Builds the settings of the provider. Address, key and options are left out if they belong to another provider.
 ///
@@ -160,8 +161,17 @@ pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&st
             None => defaults.repetition,
         },
         failed_batches: section.failed_batches.or(defaults.failed_batches),
+        output: typed.output_schema.as_deref().map(output_schema).transpose()?,
         ..defaults
     })
+}
+
+/// Reads the schema of answers.
+fn output_schema(path: &Path) -> Result<OutputSchema> {
+    let wrong = |what: String| UsageError(format!("`--output-schema`: {} {what}", path.display()));
+    let text = read_file(path, "`--output-schema`")?;
+    let schema = serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
+    Ok(OutputSchema::new(schema).map_err(|error| wrong(format!("is not a schema that can be checked: {error}")))?)
 }
 
 fn configured_budget(config: &Config, has_code: bool) -> Budget {

@@ -67,7 +67,7 @@ impl View {
         interrupts.begin();
         let ended = self.watch(run, events).await;
         interrupts.end();
-        Ok(RunSummary { session, outcome: ended?, duration: started.elapsed() })
+        Ok(RunSummary { session, outcome: ended?, duration: started.elapsed(), cost: None })
     }
 
     async fn watch(&mut self, run: Iteration<'_>, events: &mut Events) -> Result<Outcome> {

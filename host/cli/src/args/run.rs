@@ -121,6 +121,10 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
+    /// JSON Schema that the answer must match; it is printed as one line of JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output_schema: Option<PathBuf>,
+
     /// Skill of the configuration: its tools and no others
     #[arg(long, value_name = "NAME")]
     pub(crate) skill: Option<String>,

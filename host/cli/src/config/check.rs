@@ -36,6 +36,9 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     if let Some(Err(error)) = config.model.name.as_deref().map(ModelSpec::parse) {
         add(&mut faults, &["model", "name"], error.to_string());
     }
+    for (name, price) in config.model.price.iter().flat_map(|price| price.faults()) {
+        add(&mut faults, &["model", "price", name], format!("{price} is no price; write a number of at least 0"));
+    }
     faults
 }
 

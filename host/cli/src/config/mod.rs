@@ -21,6 +21,7 @@ pub(crate) mod model;
 mod open;
 mod position;
 pub(crate) mod powers;
+pub(crate) mod price;
 mod read;
 pub(crate) mod registry;
 mod server;

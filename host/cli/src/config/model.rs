@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::amount::{Bytes, Time};
+use super::price::PriceSection;
 use super::sources::ValueSource;
 
 /// The model, and how to reach it.
@@ -63,6 +64,9 @@ pub(crate) struct ModelSection {
     /// Number of further tries when the provider is busy or failing. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retries: Option<u32>,
+    /// Prices for a million tokens. Usually none, and runs show no cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) price: Option<PriceSection>,
 }
 
 /// The amount of reasoning.

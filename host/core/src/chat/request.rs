@@ -58,9 +58,10 @@ pub struct Request {
     /// Maximum number of tokens of the answer; `None` is the limit of the client, or else of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Number of leading messages that stay the same from request to request, so that a provider may cache them.
-    #[serde(default)]
-    pub cached_messages: usize,
+    /// Prefixes of the conversation that later requests repeat, each as its number of messages, the shortest first. A
+    /// provider that caches only where it is told to gets a breakpoint after the last message of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cache_breakpoints: Vec<usize>,
     /// Provider-specific settings, passed through unchanged.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub options: Map<String, Value>,

@@ -54,16 +54,36 @@ pub enum StopReason {
 /// Numbers of tokens, as the provider counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the request.
+    /// Tokens of the request, those of its cache included.
     pub input: u64,
     /// Tokens of the answer.
     pub output: u64,
+    /// Tokens of the request that the provider read from its cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_read: u64,
+    /// Tokens of the request that the provider wrote to its cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_creation: u64,
+}
+
+impl Usage {
+    /// Creates the usage of a request without a cache.
+    #[must_use]
+    pub fn new(input: u64, output: u64) -> Self {
+        Self { input, output, ..Self::default() }
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, more: Self) {
         self.input = self.input.saturating_add(more.input);
         self.output = self.output.saturating_add(more.output);
+        self.cache_read = self.cache_read.saturating_add(more.cache_read);
+        self.cache_creation = self.cache_creation.saturating_add(more.cache_creation);
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use fumehood_agent::agent::{Agent, Clock, LoopBuilder, SystemClock, Tap};
 use fumehood_agent::allowlist::Allowlists;
 use fumehood_agent::approver::Approver;
-use fumehood_agent::budget::{Budget, TenantFuel};
 use fumehood_agent::driver::Driver;
 use fumehood_agent::executor::{Scope, ToolExecutor};
 use fumehood_agent::guardrail::ArgumentBytes;
@@ -51,14 +50,14 @@ pub struct AgentBuilder {
     pub(super) allowlists: Allowlists,
     memory: Option<Arc<dyn Memory>>,
     changes: Vec<Change>,
-    config: SessionConfig,
+    pub(super) config: SessionConfig,
     pub(super) scope: Scope,
     pub(super) channel: Option<String>,
     argument_bytes: usize,
     actor_arguments: ActorArguments,
     #[cfg(feature = "storage")]
     log: Option<std::path::PathBuf>,
-    recorder: Option<Arc<dyn Recorder>>,
+    pub(super) recorder: Option<Arc<dyn Recorder>>,
     durability: Durability,
     clock: Arc<dyn Clock>,
     human: Option<Arc<dyn Approver>>,
@@ -208,62 +207,7 @@ impl AgentBuilder {
     }
 }
 
-/// Setters of the session.
 impl AgentBuilder {
-    /// Sets the configuration of the session. Replaces the budget and the prompt that were set before.
-    pub fn config(mut self, config: SessionConfig) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Sets the limits of the session.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.config.budget = budget;
-        self
-    }
-
-    /// Sets the system prompt: the role of the model and how it should behave.
-    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
-        self.config.prompt.agent = prompt.into();
-        self
-    }
-
-    /// Sets the actor on whose behalf everything runs. The default is a guest.
-    pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
-        self.scope.actor = Some(actor.into());
-        self
-    }
-
-    /// Sets the agent's state, as JSON text: a snapshot for tools that were granted it, until a hook changes it.
-    pub fn state(mut self, state: impl Into<Arc<str>>) -> Self {
-        self.scope.state = Some(state.into());
-        self
-    }
-
-    /// Sets the actor, skill, envelope and state of every batch. Replaces those that were set before.
-    pub fn scope(mut self, scope: Scope) -> Self {
-        self.scope = scope;
-        self
-    }
-
-    /// Sets the fuel that the session shares with others.
-    pub fn tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
-        self.agent = self.agent.tenant_fuel(fuel);
-        self
-    }
-
-    /// Keeps every input of the session in memory, so that it can be replayed.
-    pub fn keep_inputs(mut self) -> Self {
-        self.agent = self.agent.keep_inputs();
-        self
-    }
-
-    /// Records the texts of requests and replies: see [`LoopBuilder::keep_texts`].
-    pub fn keep_texts(mut self) -> Self {
-        self.agent = self.agent.keep_texts();
-        self
-    }
-
     /// Builds the agent.
     ///
     /// # Errors

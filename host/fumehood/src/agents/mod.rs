@@ -7,6 +7,7 @@ mod error;
 #[cfg(feature = "mcp")]
 mod mcp_tools;
 mod saved;
+mod session;
 mod stored_notes;
 
 pub use builder::AgentBuilder;

@@ -12,5 +12,7 @@
 #[cfg(all(feature = "agent", feature = "storage"))]
 mod agent_examples;
 #[cfg(feature = "agent")]
+mod agent_tool;
+#[cfg(feature = "agent")]
 mod code_mode;
 mod sandbox;

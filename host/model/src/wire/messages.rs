@@ -19,17 +19,21 @@ pub(super) fn translate_messages(
     names: &ToolNames,
     adjustments: &Adjustments,
 ) -> Vec<ChatMessage> {
-    let cached = if service == Service::Anthropic { request.cached_messages } else { 0 };
+    // The others cache by themselves.
+    let wanted = if service == Service::Anthropic { request.cache_breakpoints.as_slice() } else { &[] };
     let translator = Translator { service, names, sends_thoughts: adjustments.sends_thoughts };
     let mut translated = Vec::with_capacity(request.messages.len());
-    let messages = match requires_whole_replies(service) {
-        true => Cow::Owned(merge_replies(&request.messages)),
-        false => Cow::Borrowed(request.messages.as_slice()),
+    let (messages, breakpoints) = match requires_whole_replies(service) {
+        true => {
+            let (merged, breakpoints) = merge_replies(&request.messages, wanted);
+            (Cow::Owned(merged), Cow::Owned(breakpoints))
+        }
+        false => (Cow::Borrowed(request.messages.as_slice()), Cow::Borrowed(wanted)),
     };
     for (index, message) in messages.iter().enumerate() {
         let Some(message) = translator.message(message) else { continue };
-        let is_cached = index.saturating_add(1) == cached;
-        let message = if is_cached { message.with_options(CacheControl::Ephemeral) } else { message };
+        let is_breakpoint = breakpoints.contains(&index.saturating_add(1));
+        let message = if is_breakpoint { message.with_options(CacheControl::Ephemeral) } else { message };
         match translated.last_mut().filter(|last| service == Service::Anthropic && are_results(last, &message)) {
             Some(last) => merge_results(last, message),
             None => translated.push(message),
@@ -56,18 +60,22 @@ fn merge_results(last: &mut ChatMessage, next: ChatMessage) {
 }
 
 /// Merges the calls of one reply into one message, where the reply has thoughts: providers require those before all of
-/// its calls, and the results after them.
-fn merge_replies(messages: &[Message]) -> Vec<Message> {
+/// its calls, and the results after them. Also returns the breakpoints of the merged messages.
+fn merge_replies(messages: &[Message], breakpoints: &[usize]) -> (Vec<Message>, Vec<usize>) {
     let mut merged: Vec<Message> = Vec::with_capacity(messages.len());
-    for message in messages {
+    let mut merged_breakpoints = Vec::with_capacity(breakpoints.len());
+    for (index, message) in messages.iter().enumerate() {
         let first = merged.iter().rposition(|earlier| earlier.role != Role::Tool);
         let first = first.and_then(|at| merged.get_mut(at)).filter(|first| is_of_same_reply(first, message));
         match first {
             Some(first) => first.tool_calls.extend(message.tool_calls.iter().cloned()),
             None => merged.push(message.clone()),
         }
+        if breakpoints.contains(&index.saturating_add(1)) {
+            merged_breakpoints.push(merged.len());
+        }
     }
-    merged
+    (merged, merged_breakpoints)
 }
 
 fn is_of_same_reply(first: &Message, next: &Message) -> bool {

@@ -143,12 +143,15 @@ impl ResponseBuilder {
         let text = std::mem::take(&mut self.text);
         let thoughts = if calls.is_empty() { Vec::new() } else { self.take_thoughts(end) };
         let usage = end.captured_usage.as_ref();
+        let of_prompt = usage.and_then(|usage| usage.prompt_tokens_details.as_ref());
         let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
         Ok(Response {
             reply: if calls.is_empty() { Reply::Text(text) } else { Reply::ToolCalls { text, calls } },
             usage: Usage {
                 input: tokens(usage.and_then(|usage| usage.prompt_tokens)),
                 output: tokens(usage.and_then(|usage| usage.completion_tokens)),
+                cache_read: tokens(of_prompt.and_then(|prompt| prompt.cached_tokens)),
+                cache_creation: tokens(of_prompt.and_then(|prompt| prompt.cache_creation_tokens)),
             },
             stop: match &end.captured_stop_reason {
                 Some(genai::chat::StopReason::MaxTokens(_)) => StopReason::Length,

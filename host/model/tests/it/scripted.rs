@@ -36,7 +36,7 @@ async fn replies_in_order_and_then_ends() {
     let mut heard = Vec::new();
     let second = model.chat(&request("the tool says 8"), &mut |delta| heard.push(delta)).await.unwrap();
     assert_eq!(second.reply, Reply::Text("It is 8.".to_owned()));
-    assert_eq!(second.usage, Usage { input: 5, output: 2 });
+    assert_eq!(second.usage, Usage::new(5, 2));
     assert_eq!(heard, ["It ", "is ", "8."].map(|word| Delta::Text(word.to_owned())));
 
     let third = model.chat(&request(""), &mut NullDeltaSink).await.unwrap_err();

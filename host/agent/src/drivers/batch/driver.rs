@@ -8,7 +8,7 @@ use super::event::{Event, merge_pieces};
 use super::parser::{Parser, ParserLimits};
 use super::prompt::system_prompt;
 use super::report::{ToolReport, render_results};
-use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime, cache_breakpoints};
 use crate::execution::ToolExecution;
 use crate::names::resolve;
 
@@ -152,8 +152,7 @@ impl Driver for BatchDriver {
     fn request(&mut self, conversation: &[Message], trace: &[Message]) -> Request {
         let system = Message::system(self.prompt.as_str());
         let messages: Vec<_> = [&system].into_iter().chain(conversation).chain(trace).cloned().collect();
-        // Only the trace changes from step to step.
-        Request { cached_messages: conversation.len().saturating_add(1), messages, ..Request::default() }
+        Request { cache_breakpoints: cache_breakpoints(&messages, trace), messages, ..Request::default() }
     }
 
     /// Passes the text outside tags as text, and thoughts as thoughts.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::format::{to_prose_messages, to_tool_messages};
 use super::inline::{find_inline_call, is_argument_echo, parse_calls};
-use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime, cache_breakpoints};
 use crate::drivers::recover::Closing;
 use crate::drivers::render::echo;
 use crate::execution::ToolExecution;
@@ -209,7 +209,7 @@ impl Driver for NativeDriver {
         let describes_tools =
             self.allows_calls() || (self.supports_tools && messages.iter().any(|m| !m.tool_calls.is_empty()));
         Request {
-            cached_messages: messages.len().saturating_sub(trace.len()),
+            cache_breakpoints: cache_breakpoints(&messages, trace),
             messages,
             tools: if describes_tools { self.tools.clone() } else { Vec::new() },
             tool_choice: if self.supports_tools { self.next_tool_choice() } else { ToolChoice::Auto },

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::decision::{NextAction, RawDecision};
 use super::prompt::build_prompt;
 use super::schema::decision_schema;
-use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
+use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime, cache_breakpoints};
 use crate::drivers::render::{echo, format_execution};
 use crate::execution::ToolExecution;
 
@@ -201,7 +201,7 @@ impl Driver for ReactDriver {
         }
         let messages: Vec<_> = std::iter::once(self.rules()).chain(dialogue).collect();
         Request {
-            cached_messages: messages.len().saturating_sub(trace.len()),
+            cache_breakpoints: cache_breakpoints(&messages, trace),
             messages,
             json_schema: self.template.json.then(|| self.schema.clone()),
             ..self.template.clone()

@@ -292,7 +292,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_verdict_cost_is_told_whatever_it_is() {
         for said in [r#"{"verdict": "allow"}"#, "no verdict at all"] {
-            let usage = fumehood_core::chat::Usage { input: 70, output: 9 };
+            let usage = fumehood_core::chat::Usage::new(70, 9);
             let model = move |_: &Request| Ok::<_, ModelError>(Response { usage, ..Response::text(said) });
             let judge = ModelJudge::new(Arc::new(model), "");
             assert_eq!(judge.judge(&proposed(json!({}))).await.usage, usage, "{said}");

@@ -44,7 +44,7 @@ fn tokens_of_a_judge_count() {
     let ask = session.step(says("one"), NOW).unwrap();
     assert!(matches!(ask, Action::AskModel(_)));
     let Action::RunTools(calls) = session.step(answers(calls(0, 1)), NOW).unwrap() else { panic!() };
-    let usage = Usage { input: 100, output: 7 };
+    let usage = Usage::new(100, 7);
     let outcome = BatchOutcome { usage, ..outcome(&calls, Status::Ok, NOW) };
     let recorded = serde_json::to_string(&outcome).unwrap();
     assert_eq!(serde_json::from_str::<BatchOutcome>(&recorded).unwrap().usage, usage, "a replay needs it");
@@ -167,7 +167,7 @@ fn every_budget_trip_is_typed_and_discards_nothing() {
     let check = |budget: Budget, kind: BudgetKind, ran: usize| {
         let mut session = with(budget);
         let mut first = calls(1, 3);
-        first.usage = Usage { input: 100, output: 10 };
+        first.usage = Usage::new(100, 10);
         assert_eq!(run(&mut session, "one", vec![first, calls(4, 1)], Status::Ok), exhausted(kind), "{kind:?}");
         let run = &session.transcript().runs[0];
         assert_eq!(run.executions().filter(|execution| execution.status == Status::Ok).count(), ran, "{kind:?}");

@@ -3,5 +3,6 @@
 mod conversation;
 mod decisions;
 mod limits;
+mod output;
 mod properties;
 pub(crate) mod world;

@@ -38,7 +38,7 @@ fn any_reply() -> impl Strategy<Value = Input> {
         prop::collection::vec(any_call(), 0..9).prop_map(Response::calls)
     ];
     let answer = (body, usage, time).prop_map(|(response, tokens, streamed)| {
-        let usage = Usage { input: tokens, output: tokens };
+        let usage = Usage::new(tokens, tokens);
         Input::ModelAnswered { response: Response { usage, ..response }, streamed }
     });
     let failure = prop::sample::select(failures).prop_map(|failure| {

@@ -53,7 +53,12 @@ fn the_default_driver_is_native_and_auto() {
     let request = first_request(NativeDriver::default());
     assert_eq!(
         request,
-        Request { messages: vec![Message::user("hi")], tools: tools(), cached_messages: 1, ..Request::default() }
+        Request {
+            messages: vec![Message::user("hi")],
+            tools: tools(),
+            cache_breakpoints: vec![1],
+            ..Request::default()
+        }
     );
 }
 
@@ -77,7 +82,7 @@ fn a_request_carries_all_that_the_driver_knows() {
         tool_choice: ToolChoice::Required,
         temperature: Some(0.5),
         max_tokens: Some(100),
-        cached_messages: 2,
+        cache_breakpoints: vec![2, 3],
         options,
         json: false,
         json_schema: None,

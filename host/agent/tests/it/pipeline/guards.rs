@@ -72,7 +72,7 @@ struct DenyingJudge;
 impl Judge for DenyingJudge {
     fn judge<'a>(&'a self, _: &'a ProposedCall) -> BoxFuture<'a, Judgement> {
         let verdict = Verdict::Deny { reason: "judged".to_owned() };
-        Box::pin(std::future::ready(Judgement { verdict, usage: Usage { input: 30, output: 4 } }))
+        Box::pin(std::future::ready(Judgement { verdict, usage: Usage::new(30, 4) }))
     }
 }
 
@@ -81,7 +81,7 @@ async fn what_a_judge_used_is_told_with_the_batch() {
     let policy = JudgePolicy { always: ["add".to_owned()].into(), ..JudgePolicy::default() };
     let stage = stage(move |builder| builder.judge(Arc::new(DenyingJudge), policy));
     let outcome = stage.batch(&[("add", ADD), ("add", ADD)]).await;
-    assert_eq!(outcome.usage, Usage { input: 60, output: 8 });
+    assert_eq!(outcome.usage, Usage::new(60, 8));
     assert_eq!(stage.recorder.of_kind(RecordKind::Verdict)[0].body["usage"], json!({"input": 30, "output": 4}));
     let none = stage.batch(&[("nowhere", "{}")]).await;
     assert_eq!(none.usage, Usage::default());

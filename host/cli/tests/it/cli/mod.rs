@@ -91,6 +91,7 @@ mod road;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod run_output;
 mod run_powers;
 #[cfg(test)]
 mod run_settings;

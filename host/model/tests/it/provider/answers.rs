@@ -3,7 +3,7 @@
 use fumehood_core::chat::{Delta, Reply, StopReason, Usage};
 
 use super::server::{Play, Server};
-use super::{SERVICES, answered_conversation, ask, config, fixture, provider, question, stream};
+use super::{SERVICES, answered_conversation, ask, config, fixture, provider, question, reply, stream};
 
 #[tokio::test]
 async fn every_provider_streams_text_and_says_what_it_cost() {
@@ -12,13 +12,38 @@ async fn every_provider_streams_text_and_says_what_it_cost() {
         let (answer, heard) = ask(&provider(service, config(&server)), &question()).await;
         let answer = answer.unwrap_or_else(|error| panic!("{service}: {error}"));
         assert_eq!(answer.reply, Reply::Text("The result is 16 ✓.".to_owned()), "{service}");
-        assert_eq!(answer.usage, Usage { input: 11, output: 7 }, "{service}");
+        assert_eq!(answer.usage, Usage::new(11, 7), "{service}");
         assert_eq!(answer.stop, StopReason::Done);
         let text = |delta: &Delta| matches!(delta, Delta::Text(_));
         assert_eq!(heard.iter().filter(|delta| text(delta)).count(), 2, "{service}: {heard:?}");
         let thinks = heard.contains(&Delta::Thought("Eight by two.".to_owned()));
         assert_eq!(thinks, matches!(service, "anthropic" | "ollama"), "{service}: {heard:?}");
     }
+}
+
+#[tokio::test]
+async fn tokens_of_the_cache_are_part_of_the_request() {
+    let cached = |service: &str, path: &str, from: &str, to: &str| {
+        let text = String::from_utf8(fixture(path)).unwrap();
+        assert!(text.contains(from), "{path}");
+        let (service, body) = (service.to_owned(), text.replace(from, to));
+        async move {
+            let server = Server::start(vec![reply(200, "content-type: text/event-stream\r\n", body)]).await;
+            let (answer, _) = ask(&provider(&service, config(&server)), &question()).await;
+            answer.unwrap().usage
+        }
+    };
+    let usage = cached(
+        "anthropic",
+        "anthropic/text.sse",
+        "\"input_tokens\":11",
+        "\"input_tokens\":1,\"cache_read_input_tokens\":8,\"cache_creation_input_tokens\":2",
+    );
+    let expected = Usage { cache_read: 8, cache_creation: 2, ..Usage::new(11, 7) };
+    assert_eq!(usage.await, expected);
+    let details = "\"prompt_tokens\":11,\"prompt_tokens_details\":{\"cached_tokens\":8}";
+    let usage = cached("openai", "openai/text.sse", "\"prompt_tokens\":11", details);
+    assert_eq!(usage.await, Usage { cache_read: 8, ..Usage::new(11, 7) });
 }
 
 #[tokio::test]
@@ -47,7 +72,7 @@ async fn parallel_calls_come_in_the_order_asked() {
         let expected =
             [("call_a", "calculator__add", r#"{"a":3,"b":5}"#), ("call_b", "calculator__multiply", r#"{"a":8,"b":2}"#)];
         assert_eq!(calls, expected, "{service}");
-        assert_eq!(answer.usage, Usage { input: 11, output: 7 }, "{service}");
+        assert_eq!(answer.usage, Usage::new(11, 7), "{service}");
     }
 }
 

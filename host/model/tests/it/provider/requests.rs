@@ -144,7 +144,7 @@ async fn calls_and_their_results_go_back_under_their_ids() {
 #[tokio::test]
 async fn options_json_and_the_cached_context_are_passed_on() {
     let options = json!({"top_p": 0.5}).as_object().unwrap().clone();
-    let request = Request { json: true, options, cached_messages: 1, tools: Vec::new(), ..question() };
+    let request = Request { json: true, options, cache_breakpoints: vec![1], tools: Vec::new(), ..question() };
     let body = sent("openai", &request, |_| {}).await.body;
     assert_eq!((&body["response_format"]["type"], &body["top_p"]), (&json!("json_object"), &json!(0.5)));
     let body = sent("anthropic", &request, |_| {}).await.body;
@@ -154,6 +154,21 @@ async fn options_json_and_the_cached_context_are_passed_on() {
     let options = json!({"generationConfig": {"topP": 0.5}}).as_object().unwrap().clone();
     let body = sent("gemini", &Request { options, ..request }, |_| {}).await.body;
     assert_eq!(body["generationConfig"], json!({"topP": 0.5, "responseMimeType": "application/json"}));
+}
+
+#[tokio::test]
+async fn breakpoints_of_the_cache_follow_the_conversation() {
+    let request = answered_conversation();
+    let count = request.messages.len();
+    let request = Request { cache_breakpoints: vec![2, count], ..request };
+    let body = sent("anthropic", &request, |_| {}).await.body;
+    let messages = body["messages"].as_array().unwrap();
+    let marked: Vec<bool> = messages.iter().map(|message| message.to_string().contains("cache_control")).collect();
+    assert_eq!(marked, [true, false, true], "the question, the calls, and the results: {body}");
+    for service in ["openai", "gemini", "ollama"] {
+        let body = sent(service, &request, |_| {}).await.body;
+        assert!(!body.to_string().contains("cache_control"), "{service} caches by itself: {body}");
+    }
 }
 
 #[tokio::test]

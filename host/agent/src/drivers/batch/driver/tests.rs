@@ -49,7 +49,7 @@ fn a_request_has_the_prompt_the_conversation_and_the_trace_and_no_native_tools()
     assert_eq!(roles, [Role::System, Role::User, Role::Assistant]);
     assert!(request.messages[0].content.contains("read: Reads."));
     assert!(request.tools.is_empty());
-    assert_eq!(request.cached_messages, 2);
+    assert_eq!(request.cache_breakpoints, [2, 3]);
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! The schema of a session's final answer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::chat::StopReason;
+use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
+use fumehood_core::schema::json::to_compact_text;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::drivers::recover::{Closing, recover, strip_thoughts};
+
+/// Maximum number of times that the model is asked to correct an answer, in one run.
+pub const MAX_REPAIRS: u32 = 2;
+
+/// A JSON Schema that the final answer of each run must match. Cheap to clone.
+///
+/// The model is told the schema in the system prompt. Its answer passes the same gate as the results of tools
+/// ([`Gate::for_results`]): JSON alone, or in a Markdown fence. An answer that does not match is sent back with all
+/// violations, at most [`MAX_REPAIRS`] times; then the run ends with
+/// [`Ending::InvalidAnswer`](super::Ending::InvalidAnswer).
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub struct OutputSchema {
+    schema: Arc<Value>,
+    gate: Arc<Gate>,
+}
+
+impl OutputSchema {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// If it is not valid in draft 2020-12, refers to anything outside itself, or exceeds a limit of the gate.
+    pub fn new(schema: Value) -> Result<Self, SchemaError> {
+        // An answer may be one long text, which nothing but the budget limits.
+        let limits = GateLimits::default().with_string_bytes(GateLimits::default().document_bytes);
+        let gate = Gate::for_results(&schema, limits)?;
+        Ok(Self { schema: Arc::new(schema), gate: Arc::new(gate) })
+    }
+
+    /// Returns the schema.
+    #[must_use]
+    pub fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Returns the part of the system prompt that asks for such an answer.
+    pub(super) fn instruction(&self) -> String {
+        format!(
+            "Your final answer must be one JSON value and nothing else, without a fence and without text around it. It \
+             must match this JSON Schema:\n{}",
+            to_compact_text(&self.schema)
+        )
+    }
+
+    /// Reads an answer. Returns it as compact JSON text.
+    ///
+    /// # Errors
+    /// If it is no JSON, or does not match the schema: a message for the model.
+    pub(super) fn read(&self, answer: &str, stop: StopReason) -> Result<String, String> {
+        let found = recover(strip_thoughts(answer), Closing::from(stop)).map_err(|error| error.to_string())?;
+        let value = self.gate.parse(found.json.expose_raw()).map_err(|violations| violations.to_string())?;
+        Ok(to_compact_text(&value))
+    }
+}
+
+impl TryFrom<Value> for OutputSchema {
+    type Error = SchemaError;
+
+    fn try_from(schema: Value) -> Result<Self, SchemaError> {
+        Self::new(schema)
+    }
+}
+
+impl From<OutputSchema> for Value {
+    fn from(output: OutputSchema) -> Self {
+        Arc::unwrap_or_clone(output.schema)
+    }
+}
+
+impl PartialEq for OutputSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.schema == other.schema
+    }
+}
+
+impl Eq for OutputSchema {}
+
+impl fmt::Debug for OutputSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OutputSchema").field(&self.schema).finish()
+    }
+}
+
+/// Returns the message that sends an answer back to the model.
+pub(super) fn repair_request(problem: &str) -> String {
+    format!(
+        "Your answer does not match the schema that it must match:\n{problem}\nAnswer again with the corrected JSON value \
+         and nothing else."
+    )
+}
