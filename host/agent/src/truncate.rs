@@ -22,6 +22,12 @@ const TAGS: [&str; 5] = ["context", "system", "instructions", "assistant", "user
 /// The metadata have the number of bytes that the tool returned, and whether the result was truncated.
 #[must_use]
 pub fn truncate_result(result: &CallResult, max_bytes: usize) -> CallResult {
+    truncate_result_with(result, max_bytes, MARKER)
+}
+
+/// Like [`truncate_result`], with another marker at the end of a text that was truncated, where there is room for it.
+pub(crate) fn truncate_result_with(result: &CallResult, max_bytes: usize, marker: &str) -> CallResult {
+    let marker = if marker.len() <= max_bytes / 4 { marker } else { MARKER };
     let mut truncated = clone_without_outcome(result);
     match &result.outcome {
         Ok(parts) => {
@@ -31,7 +37,7 @@ pub fn truncate_result(result: &CallResult, max_bytes: usize) -> CallResult {
             // the result.
             truncated.metadata.sanitized =
                 truncated.metadata.sanitized.max(parts.iter().map(Content::hidden_chars).sum());
-            let (parts, is_cut) = truncate_parts(parts, max_bytes);
+            let (parts, is_cut) = truncate_parts(parts, max_bytes, marker);
             truncated.metadata.truncated |= is_cut;
             truncated.outcome = Ok(parts);
         }
@@ -63,7 +69,7 @@ fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
 }
 
 /// Truncates parts to at most `max_bytes` in total. Also returns whether they were truncated.
-fn truncate_parts(parts: &[Content], max_bytes: usize) -> (Vec<Content>, bool) {
+fn truncate_parts(parts: &[Content], max_bytes: usize, marker: &str) -> (Vec<Content>, bool) {
     let mut remaining = max_bytes;
     let mut kept = Vec::with_capacity(parts.len());
     for part in parts {
@@ -80,8 +86,8 @@ fn truncate_parts(parts: &[Content], max_bytes: usize) -> (Vec<Content>, bool) {
                     // A part of an image or of an address is useless.
                     Content::Blob { .. } | Content::Link { .. } => "".into(),
                 };
-                make_room(&mut kept, &mut remaining);
-                kept.push(Content::text(cut(&text, remaining)));
+                make_room(&mut kept, &mut remaining, marker);
+                kept.push(Content::text(cut(&text, remaining, marker)));
                 return (kept, true);
             }
         }
@@ -90,8 +96,8 @@ fn truncate_parts(parts: &[Content], max_bytes: usize) -> (Vec<Content>, bool) {
 }
 
 /// Removes the last parts until there is room for the marker.
-fn make_room(kept: &mut Vec<Content>, remaining: &mut usize) {
-    while *remaining < MARKER.len() {
+fn make_room(kept: &mut Vec<Content>, remaining: &mut usize, marker: &str) {
+    while *remaining < marker.len() {
         let Some(last) = kept.pop() else { return };
         *remaining += last.bytes();
     }
@@ -100,12 +106,12 @@ fn make_room(kept: &mut Vec<Content>, remaining: &mut usize) {
 /// Truncates a text to at most `max_bytes`. A truncated text ends with the marker.
 #[must_use]
 pub fn truncate_text(text: &str, max_bytes: usize) -> String {
-    if text.len() <= max_bytes { text.to_owned() } else { cut(text, max_bytes) }
+    if text.len() <= max_bytes { text.to_owned() } else { cut(text, max_bytes, MARKER) }
 }
 
 /// Returns the start of the text and the marker, together at most `max_bytes`, cut between characters.
-fn cut(text: &str, max_bytes: usize) -> String {
-    let marker = MARKER.get(..max_bytes.min(MARKER.len())).unwrap_or(MARKER);
+fn cut(text: &str, max_bytes: usize, marker: &str) -> String {
+    let marker = marker.get(..max_bytes.min(marker.len())).unwrap_or(marker);
     let mut short = truncate_str(text, max_bytes - marker.len()).to_owned();
     short.push_str(marker);
     short

@@ -18,7 +18,7 @@ use crate::drivers::driver::Driver;
 use crate::executor::{Scope, ToolExecutor};
 use crate::pipeline::approver::Approver;
 use crate::session::budget::TenantFuel;
-use crate::session::{RestoredSession, SavedSession, SavedSessionError, Session, SessionConfig};
+use crate::session::{Compaction, RestoredSession, SavedSession, SavedSessionError, Session, SessionConfig};
 
 /// A builder of an [`Agent`], made by [`Agent::builder`].
 ///
@@ -42,6 +42,7 @@ pub struct LoopBuilder {
     store: Option<Arc<dyn SessionStore>>,
     resumed: Option<SavedSession>,
     repeat: Option<RepeatCall>,
+    compaction: Option<Arc<dyn Compaction>>,
 }
 
 impl fmt::Debug for LoopBuilder {
@@ -105,6 +106,7 @@ impl LoopBuilder {
             store: None,
             resumed: None,
             repeat: None,
+            compaction: None,
         }
     }
 
@@ -186,6 +188,13 @@ impl LoopBuilder {
         self
     }
 
+    /// Sets the compaction of what requests repeat. There is none by default.
+    #[must_use]
+    pub fn compaction(mut self, compaction: Arc<dyn Compaction>) -> Self {
+        self.compaction = Some(compaction);
+        self
+    }
+
     /// Sets the fuel that the session shares with others.
     #[must_use]
     pub fn tenant_fuel(mut self, fuel: Arc<TenantFuel>) -> Self {
@@ -249,8 +258,8 @@ impl LoopBuilder {
         }
         let actor = self.scope.actor.as_deref().map(str::to_owned);
         let RestoredSession { session, state, entries, last, .. } = match self.resumed {
-            Some(saved) => restore(saved, driver, actor.as_deref())?,
-            None => RestoredSession::begin(begin(self.config, driver)?),
+            Some(saved) => restore(saved, driver, self.compaction, actor.as_deref())?,
+            None => RestoredSession::begin(begin(self.config, driver)?.with_compaction(self.compaction)),
         };
         let id = session.config().id.clone();
         if self.store.is_some() && !is_session_id(&id) {
@@ -295,12 +304,17 @@ fn begin(mut config: SessionConfig, driver: Box<dyn Driver>) -> Result<Session, 
 }
 
 /// Makes a saved session again, for the same actor.
-fn restore(saved: SavedSession, driver: Box<dyn Driver>, actor: Option<&str>) -> Result<RestoredSession, BuildError> {
+fn restore(
+    saved: SavedSession,
+    driver: Box<dyn Driver>,
+    compaction: Option<Arc<dyn Compaction>>,
+    actor: Option<&str>,
+) -> Result<RestoredSession, BuildError> {
     let session = saved.id().to_owned();
     let refuse = |source| BuildError::Resume { session: session.clone(), source };
     if saved.actor() != actor {
         let quote = |actor: Option<&str>| actor.map_or_else(|| "nobody".to_owned(), |actor| format!("`{actor}`"));
         return Err(refuse(SavedSessionError::Actor { found: quote(saved.actor()), expected: quote(actor) }));
     }
-    saved.restore(driver).map_err(refuse)
+    saved.restore(driver, compaction).map_err(refuse)
 }

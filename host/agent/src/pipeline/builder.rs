@@ -15,7 +15,7 @@ use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use super::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::clock::{Clock, SystemClock};
 use crate::code::{CodeMode, CodeTools, CodeToolsError, Interpreter, RUN_CODE};
-use crate::memory::{self, Episodes};
+use crate::memory::{self, Episodes, READ_RESULT, ResultStore};
 use crate::registry::{BuiltIns, Policy, ToolError, ToolRegistry};
 use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, ToolSearch};
 
@@ -90,6 +90,7 @@ pub struct PipelineBuilder {
     state_sink: Option<Arc<dyn StateSink>>,
     search: Option<ToolSearch>,
     memory: bool,
+    results: Option<Arc<ResultStore>>,
     modes: Modes,
 }
 
@@ -119,6 +120,7 @@ impl Default for PipelineBuilder {
             state_sink: None,
             search: None,
             memory: false,
+            results: None,
             modes: Modes::default(),
         }
     }
@@ -245,6 +247,14 @@ impl PipelineBuilder {
         self
     }
 
+    /// Keeps results in this store, and allows the tool that reads them, registered by
+    /// [`memory::register_read_result`], in every skill. A result that is cut says how to read on.
+    #[must_use]
+    pub fn results(mut self, store: Arc<ResultStore>) -> Self {
+        self.results = Some(store);
+        self
+    }
+
     /// Gives the model two tools, [`RUN_CODE`] and [`SEARCH_TOOLS`], for programs that call tools. They are allowed in
     /// every scope; each call of a program is checked as if the model had made it directly.
     #[must_use]
@@ -266,6 +276,9 @@ impl PipelineBuilder {
     /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either, the pinned ones)
     /// names one that is not registered now, a tool has a name that code mode or tool search needs, or both are on.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
+        if self.results.is_some() {
+            self.allowlists.auto_tools.extend([READ_RESULT.to_owned()]);
+        }
         if self.memory {
             self.allowlists.auto_tools.extend(memory::TOOL_NAMES.map(str::to_owned));
         }
@@ -295,6 +308,7 @@ impl PipelineBuilder {
             ids: Arc::new(IdGenerator::new()?),
             observers: self.observers,
             episodes: self.episodes,
+            results: self.results,
             state_sink: self.state_sink,
             modes: self.modes,
         }))

@@ -18,7 +18,7 @@ use super::hook::{AfterHooks, BeforeHooks};
 use crate::clock::Clock;
 use crate::code::{CodeMode, CodeTools, Interpreter};
 use crate::executor::Scope;
-use crate::memory::Episodes;
+use crate::memory::{Episodes, ResultStore};
 use crate::registry::{Policy, RegisteredTool, ToolRegistry};
 use crate::tool_search::ToolCatalogue;
 use crate::truncate::DEFAULT_RESULT_BYTES;
@@ -113,6 +113,8 @@ pub(super) struct PipelineConfig {
     pub(super) ids: Arc<IdGenerator>,
     pub(super) observers: Observers,
     pub(super) episodes: Option<Arc<Episodes>>,
+    /// Results that a model may read on.
+    pub(super) results: Option<Arc<ResultStore>>,
     pub(super) state_sink: Option<Arc<dyn StateSink>>,
     pub(super) modes: Modes,
 }

@@ -21,10 +21,10 @@ use super::config::PipelineConfig;
 use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::execution::{Status, ToolExecution};
-use crate::memory::Episode;
+use crate::memory::{Episode, READ_RESULT};
 use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::registry::{CallSession, Purpose};
-use crate::truncate::{truncate_result, truncate_text};
+use crate::truncate::{truncate_result, truncate_result_with, truncate_text};
 
 /// Maximum bytes of the arguments of a refused call that are recorded.
 const MAX_RAW_BYTES: usize = 4096;
@@ -235,7 +235,7 @@ impl Dispatch<'_> {
     async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
         let arguments = authorized.call.arguments();
         let max_bytes = authorized.policy.result_bytes.unwrap_or(usize::MAX);
-        let seen = truncate_result(&result, max_bytes);
+        let seen = self.truncate(authorized.found.tool.full_name(), &result, max_bytes);
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let kind = status_of(&result);
         // If the redaction panics, nothing is recorded.
@@ -252,6 +252,20 @@ impl Dispatch<'_> {
         self.record_episode(authorized.found.tool.full_name(), arguments, kind, &seen);
         // A program gets all of it: what a model sees is the value that the program returns.
         (status, if self.batch.is_program() { result } else { seen })
+    }
+
+    /// Returns the result as the model sees it, and keeps the rest of it to be read on.
+    fn truncate(&self, tool: &str, result: &CallResult, max_bytes: usize) -> CallResult {
+        // A program gets all of it, and a part of a result is no result of its own.
+        let store = self.config.results.as_ref().filter(|_| !self.batch.is_program() && tool != READ_RESULT);
+        let Some(store) = store else { return truncate_result(result, max_bytes) };
+        let whole = truncate_result(result, usize::MAX);
+        store.add(&self.batch.scope.session, &self.execution, &whole.text().unwrap_or_default());
+        truncate_result_with(
+            result,
+            max_bytes,
+            &format!("[truncated; {READ_RESULT} with the id \"{}\" reads all of it]", self.execution),
+        )
     }
 
     /// Notifies the observers of a successful call.

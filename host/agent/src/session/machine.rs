@@ -10,6 +10,7 @@ use fumehood_core::time::Timestamp;
 use super::batch::Pending;
 use super::breaker::Breaker;
 use super::budget::{BudgetKind, BudgetUsage};
+use super::compaction::Compaction;
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
 use super::input::{Action, Input, StepError};
@@ -22,6 +23,7 @@ use crate::execution::ToolExecution;
 pub struct Session {
     pub(super) config: SessionConfig,
     pub(super) driver: Box<dyn Driver>,
+    pub(super) compaction: Option<Arc<dyn Compaction>>,
     pub(super) spent: BudgetUsage,
     pub(super) streaks: RepetitionCounter,
     pub(super) breaker: Breaker,
@@ -116,6 +118,7 @@ impl Session {
             breaker: Breaker::new(failed_batches(&config)),
             config,
             driver,
+            compaction: None,
             spent: BudgetUsage::default(),
             streaks: RepetitionCounter::default(),
             trace: Vec::new(),
@@ -130,6 +133,12 @@ impl Session {
             conversation: Vec::new(),
             own_executions: 0,
         }
+    }
+
+    /// Sets the compaction of what requests repeat. There is none by default.
+    #[must_use]
+    pub fn with_compaction(self, compaction: Option<Arc<dyn Compaction>>) -> Self {
+        Self { compaction, ..self }
     }
 
     /// Clears the session, and gives it another id. It keeps the configuration, the driver, and whether the provider
@@ -285,6 +294,9 @@ impl Session {
     pub(super) fn ask(&mut self, now: Timestamp) -> Action {
         if let Some(budget) = self.config.budget.check_request(&self.spent, now) {
             return self.handle_exhausted_requests(budget, now);
+        }
+        if let Some(compaction) = &self.compaction {
+            compaction.compact(&mut self.conversation, &mut self.trace);
         }
         let request = self.driver.request(&self.conversation, &self.trace);
         self.send(request, self.prose_only, false, now)

@@ -4,6 +4,7 @@
 mod batch;
 pub mod breaker;
 pub mod budget;
+mod compaction;
 mod config;
 mod conversation;
 mod decide;
@@ -16,6 +17,7 @@ mod saved;
 mod synthetic;
 pub mod transcript;
 
+pub use compaction::{Compaction, OldestResultsFirst};
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::Session;

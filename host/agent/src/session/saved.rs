@@ -1,9 +1,12 @@
 //! Saved sessions: the inputs of a session as entries, and a session that is made of them again.
 
+use std::sync::Arc;
+
 use fumehood_core::saved_session::SessionEntry;
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::compaction::Compaction;
 use super::config::SessionConfig;
 use super::input::{Action, Input, RecordedInput, StepError};
 use super::machine::Session;
@@ -143,16 +146,20 @@ impl SavedSession {
         })
     }
 
-    /// Makes the session again.
+    /// Makes the session again, with this compaction.
     ///
     /// # Errors
     /// If it was begun with another driver, or its entries do not follow from each other.
-    pub fn restore(self, driver: Box<dyn Driver>) -> Result<RestoredSession, SavedSessionError> {
+    pub fn restore(
+        self,
+        driver: Box<dyn Driver>,
+        compaction: Option<Arc<dyn Compaction>>,
+    ) -> Result<RestoredSession, SavedSessionError> {
         if self.driver != driver.name() {
             let expected = driver.name().to_owned();
             return Err(SavedSessionError::Driver { found: self.driver, expected });
         }
-        let mut session = Session::new(self.config, driver);
+        let mut session = Session::new(self.config, driver).with_compaction(compaction);
         let entries = u64::try_from(self.inputs.len()).unwrap_or(u64::MAX).saturating_add(1);
         let last = self.inputs.last().map(|recorded| recorded.at);
         let mut action = None;

@@ -108,6 +108,9 @@ impl AgentSession {
         if let Some(state) = state {
             builder = builder.state(state);
         }
+        if let Some(bytes) = config.agent.context {
+            builder = builder.context_bytes(bytes.0);
+        }
         if let Some(notes) = notes {
             builder = builder.memory(Arc::new(notes));
         }

@@ -103,7 +103,7 @@ fn show(arguments: &Arguments, reader: &Reader, id: &str) -> Result<Exit> {
     let protocol = saved::driver_named(&driver).ok_or_else(|| {
         UsageError(format!("session {id} was saved by another program, with a driver that is not one of ours"))
     })?;
-    let session = saved.restore(protocol).with_context(|| format!("session {id} cannot be read"))?.session;
+    let session = saved.restore(protocol, None).with_context(|| format!("session {id} cannot be read"))?.session;
     let pending = session.pending_calls();
     if arguments.json {
         render::json(&Shown {

@@ -97,6 +97,10 @@ pub(crate) struct AgentSection {
     /// The channel in use when none is named: one of [channels].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) channel: Option<String>,
+    /// Size of what a request to the model repeats. Once there is more, the oldest results of calls are left out, and the
+    /// model has `read_result` to read them. Usually there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) context: Option<Bytes>,
     /// The tools that the model sees from the start: "all" that it may call (usual), or "search": the pinned ones, and
     /// `search_tools`, with which it finds the others. For many tools, whose definitions would take most of each request.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,11 +10,11 @@ use fumehood_agent::driver::Driver;
 use fumehood_agent::executor::{Scope, ToolExecutor};
 use fumehood_agent::guardrail::ArgumentBytes;
 use fumehood_agent::identity::ActorArguments;
-use fumehood_agent::memory::{self, Memory};
+use fumehood_agent::memory::{self, Memory, ResultStore};
 use fumehood_agent::native::NativeDriver;
 use fumehood_agent::pipeline::{Modes, PipelineBuilder};
 use fumehood_agent::registry::{ActorFilter, BuiltIns};
-use fumehood_agent::session::SessionConfig;
+use fumehood_agent::session::{OldestResultsFirst, SessionConfig};
 use fumehood_core::chat::Model;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
@@ -49,6 +49,7 @@ pub struct AgentBuilder {
     built_ins: Arc<BuiltIns>,
     pub(super) allowlists: Allowlists,
     memory: Option<Arc<dyn Memory>>,
+    pub(super) context_bytes: Option<usize>,
     changes: Vec<Change>,
     pub(super) config: SessionConfig,
     pub(super) scope: Scope,
@@ -105,6 +106,7 @@ impl Host {
             built_ins: Arc::default(),
             allowlists: Allowlists::default(),
             memory: None,
+            context_bytes: None,
             changes: Vec::new(),
             config: SessionConfig::default(),
             scope: Scope::default(),
@@ -223,6 +225,8 @@ impl AgentBuilder {
             None => self.build_executor(&tap)?,
         };
         let agent = if self.driven { self.agent } else { self.agent.driver(NativeDriver::default()) };
+        let compaction = self.context_bytes.map(|max_bytes| OldestResultsFirst { max_bytes, can_be_read: true });
+        let agent = compaction.into_iter().fold(agent, |agent, compaction| agent.compaction(Arc::new(compaction)));
         let mut agent = agent
             .executor(executor)
             .config(self.config)
@@ -250,6 +254,12 @@ impl AgentBuilder {
             memory::register(&self.built_ins, memory)?;
             pipeline = pipeline.memory_tools();
             always(&mut allowlists.default, memory::TOOL_NAMES);
+        }
+        if self.context_bytes.is_some() {
+            let results = Arc::new(ResultStore::default());
+            memory::register_read_result(&self.built_ins, &results)?;
+            pipeline = pipeline.results(results);
+            always(&mut allowlists.default, [memory::READ_RESULT]);
         }
         pipeline = pipeline
             .built_ins(Arc::clone(&self.built_ins))

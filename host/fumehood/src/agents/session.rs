@@ -60,6 +60,20 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets the maximum size of what a request repeats, in bytes; about four bytes are one token. By default there is no
+    /// limit.
+    ///
+    /// Once there is more, the oldest results of calls are left out of the requests that follow: see
+    /// [`OldestResultsFirst`]. The model gets a tool, [`READ_RESULT`], that reads what was left out or cut, while the
+    /// program runs.
+    ///
+    /// [`OldestResultsFirst`]: fumehood_agent::session::OldestResultsFirst
+    /// [`READ_RESULT`]: fumehood_agent::memory::READ_RESULT
+    pub fn context_bytes(mut self, bytes: usize) -> Self {
+        self.context_bytes = Some(bytes);
+        self
+    }
+
     /// Sets the actor on whose behalf everything runs. The default is a guest.
     pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
         self.scope.actor = Some(actor.into());

@@ -15,4 +15,6 @@ mod agent_examples;
 mod agent_tool;
 #[cfg(feature = "agent")]
 mod code_mode;
+#[cfg(feature = "agent")]
+mod context;
 mod sandbox;
