@@ -13,6 +13,7 @@ use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
 
+use crate::drivers::batch::BatchSummary;
 use crate::execution::ToolExecution;
 use crate::session::transcript::{Ending, Run, Step, StepKind};
 
@@ -163,6 +164,8 @@ impl RecordFactory {
             "usage": step.usage,
         });
         if let Value::Object(body) = &mut body {
+            let batch = (step.kind == StepKind::ToolCalls).then(|| BatchSummary::from_executions(&step.executions));
+            body.extend(batch.map(|batch| ("batch".to_owned(), json!(batch))));
             body.extend(message.map(|message| ("message".to_owned(), json!(message))));
             body.extend(ending.map(|ending| ("ending".to_owned(), json!(ending))));
         }

@@ -152,6 +152,18 @@ async fn the_executors_tools_are_bound_once_for_each_run_and_records_follow_from
     assert_eq!(records[3].kind, RecordKind::ModelAnswered);
 }
 
+#[tokio::test(start_paused = true)]
+async fn record_of_a_batch_has_its_counts() {
+    let (tools, memory) = (Arc::new(Tools::default()), Arc::new(Memory::default()));
+    let mut agent = agent(script(SOON, vec![calls(1, 3), Response::text("done")]), &tools, &memory).build().unwrap();
+    agent.run("one").await.unwrap();
+    let records = memory.records.lock().unwrap();
+    let steps = records.iter().filter(|record| record.kind == RecordKind::StepFinished);
+    let counts: Vec<_> = steps.map(|record| record.body.get("batch").cloned()).collect();
+    let expected = serde_json::json!({"tools_executed": 3, "success_count": 3, "failure_count": 0});
+    assert_eq!(counts, [Some(expected), None]);
+}
+
 #[test]
 fn makes_records_for_a_recorder_or_a_subscriber() {
     assert!(Tap::new(Arc::new(Memory::default())).is_enabled());

@@ -21,7 +21,9 @@ struct Page {
 fn pages() -> Arc<BuiltIns> {
     let page = async |Page { number }: Page, _| Ok::<_, BuiltInError>(format!("{number}").repeat(PAGE_BYTES));
     let tools = BuiltIns::default();
-    tools.register(BuiltIn::new("page", "Reads a page", move |args, call| Box::pin(page(args, call))).unwrap()).unwrap();
+    tools
+        .register(BuiltIn::new("page", "Reads a page", move |args, call| Box::pin(page(args, call))).unwrap())
+        .unwrap();
     Arc::new(tools)
 }
 
