@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::CallResult;
+use fumehood_core::chat::Image;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::text::untrusted::Untrusted;
 use serde_json::Value;
@@ -22,11 +23,27 @@ const TAGS: [&str; 5] = ["context", "system", "instructions", "assistant", "user
 /// The metadata have the number of bytes that the tool returned, and whether the result was truncated.
 #[must_use]
 pub fn truncate_result(result: &CallResult, max_bytes: usize) -> CallResult {
-    truncate_result_with(result, max_bytes, MARKER)
+    truncate_result_with(result, Room { bytes: max_bytes, image_bytes: 0 }, MARKER)
 }
 
-/// Like [`truncate_result`], with another marker at the end of a text that was truncated, where there is room for it.
-pub(crate) fn truncate_result_with(result: &CallResult, max_bytes: usize, marker: &str) -> CallResult {
+/// The room for a result.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Bytes of content, or of the message.
+    pub(crate) bytes: usize,
+    /// Bytes of images besides, for a model that takes them.
+    pub(crate) image_bytes: usize,
+}
+
+/// Returns the type of an image that a model may be shown.
+pub(crate) fn image_type(mime_type: &str) -> Option<&'static str> {
+    Image::MIME_TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(mime_type))
+}
+
+/// Like [`truncate_result`], with room for images, and another marker at the end of a text that was truncated where there
+/// is room for it.
+pub(crate) fn truncate_result_with(result: &CallResult, room: Room, marker: &str) -> CallResult {
+    let max_bytes = room.bytes;
     let marker = if marker.len() <= max_bytes / 4 { marker } else { MARKER };
     let mut truncated = clone_without_outcome(result);
     match &result.outcome {
@@ -37,7 +54,7 @@ pub(crate) fn truncate_result_with(result: &CallResult, max_bytes: usize, marker
             // the result.
             truncated.metadata.sanitized =
                 truncated.metadata.sanitized.max(parts.iter().map(Content::hidden_chars).sum());
-            let (parts, is_cut) = truncate_parts(parts, max_bytes, marker);
+            let (parts, is_cut) = truncate_parts(parts, room, marker);
             truncated.metadata.truncated |= is_cut;
             truncated.outcome = Ok(parts);
         }
@@ -68,18 +85,32 @@ fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {
     }
 }
 
-/// Truncates parts to at most `max_bytes` in total. Also returns whether they were truncated.
-fn truncate_parts(parts: &[Content], max_bytes: usize, marker: &str) -> (Vec<Content>, bool) {
-    let mut remaining = max_bytes;
-    let mut kept = Vec::with_capacity(parts.len());
+/// Truncates parts to this room in total. Also returns whether they were truncated.
+fn truncate_parts(parts: &[Content], room: Room, marker: &str) -> (Vec<Content>, bool) {
+    let Room { bytes: mut remaining, image_bytes: mut for_images } = room;
+    let (mut kept, mut is_cut) = (Vec::with_capacity(parts.len()), false);
     for part in parts {
         let part = clean_part(part);
+        if let Content::Blob { mime_type, data } = &part
+            && image_type(&mime_type.to_sanitized()).is_some()
+            && let Some(rest) = for_images.checked_sub(data.len())
+        {
+            for_images = rest;
+            kept.push(part);
+            continue;
+        }
         match remaining.checked_sub(part.bytes()) {
             Some(rest) => {
                 remaining = rest;
                 kept.push(part);
             }
             None => {
+                if let Some(description) = describe_blob(&part).filter(|text| text.len() <= remaining) {
+                    remaining -= description.len();
+                    is_cut = true;
+                    kept.push(Content::text(description));
+                    continue;
+                }
                 let text = match &part {
                     Content::Text { text } => text.to_sanitized(),
                     Content::Json { value } => value.to_sanitized(),
@@ -92,7 +123,15 @@ fn truncate_parts(parts: &[Content], max_bytes: usize, marker: &str) -> (Vec<Con
             }
         }
     }
-    (kept, false)
+    (kept, is_cut)
+}
+
+/// Returns the text that stands for a blob.
+pub(crate) fn describe_blob(part: &Content) -> Option<String> {
+    match part {
+        Content::Blob { mime_type, data } => Some(format!("[{} bytes of {}]", data.len(), mime_type.to_sanitized())),
+        _ => None,
+    }
 }
 
 /// Removes the last parts until there is room for the marker.

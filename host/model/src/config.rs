@@ -123,6 +123,8 @@ pub struct ProviderConfig {
     /// True if the model supports tools. Default: `true`. Otherwise no tools are sent to it, and tool calls in its
     /// answers are ignored.
     pub supports_tools: bool,
+    /// True if the model takes images. Default: `false`. Otherwise none is sent to it; the texts describe them.
+    pub supports_images: bool,
     /// Maximum size of the text, thoughts and arguments of one answer, in bytes. Default: 8 MiB.
     pub max_reply_bytes: usize,
     /// Limits on the time that a request may take.
@@ -143,6 +145,7 @@ impl Default for ProviderConfig {
             reasoning_effort: None,
             options: Map::new(),
             supports_tools: true,
+            supports_images: false,
             max_reply_bytes: 8 << 20,
             timeouts: Timeouts::default(),
             retries: Retries::default(),
@@ -162,6 +165,13 @@ impl ProviderConfig {
     #[must_use]
     pub fn key(mut self, key: Key) -> Self {
         self.key = Some(key);
+        self
+    }
+
+    /// Sets whether the model takes images.
+    #[must_use]
+    pub fn supports_images(mut self, supports_images: bool) -> Self {
+        self.supports_images = supports_images;
         self
     }
 

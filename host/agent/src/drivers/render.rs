@@ -1,12 +1,14 @@
 //! Formatting of results as text for a model.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use fumehood_core::call::content::{Content, JsonText};
 use fumehood_core::call::result::CallError;
-use fumehood_core::chat::Message;
+use fumehood_core::chat::{Image, Message};
 use fumehood_core::text::sanitize::truncate_str;
 
 use crate::execution::ToolExecution;
-use crate::truncate::clean;
+use crate::truncate::{clean, describe_blob, image_type};
 
 /// Maximum bytes of a reply that is repeated to the model when it is asked to correct it.
 const MAX_ECHO_BYTES: usize = 4096;
@@ -40,6 +42,19 @@ pub fn format_execution(execution: &ToolExecution, prefix: &str) -> String {
         text.push_str(&format!("\n[The arguments were changed before the call: {change}]"));
     }
     text
+}
+
+/// Returns the images of a successful result, which a model may be shown beside its text.
+#[must_use]
+pub fn images_of(execution: &ToolExecution) -> Vec<Image> {
+    let image = |part: &Content| match part {
+        Content::Blob { mime_type, data } => {
+            let mime_type = image_type(&mime_type.to_sanitized())?.to_owned();
+            Some(Image { mime_type, data: BASE64.encode(data).into() })
+        }
+        _ => None,
+    };
+    execution.result.content().iter().filter_map(image).collect()
 }
 
 /// Escape before a line of a tool that begins like a line of the host.
@@ -125,7 +140,7 @@ fn format_part(part: &Content) -> String {
         Content::Text { text } => text.to_sanitized().into_owned(),
         // Escapes in a JSON string may stand for characters that `clean` removes.
         Content::Json { value } => clean(&format_json(value)),
-        Content::Blob { mime_type, data } => format!("[{} bytes of {}]", data.len(), mime_type.to_sanitized()),
+        Content::Blob { .. } => describe_blob(part).unwrap_or_default(),
         Content::Link { uri, title, mime_type } => {
             let mut text = format!("[link to {}", uri.to_sanitized_uri());
             for more in [title, mime_type].into_iter().flatten() {

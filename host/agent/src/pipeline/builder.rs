@@ -91,6 +91,7 @@ pub struct PipelineBuilder {
     search: Option<ToolSearch>,
     memory: bool,
     results: Option<Arc<ResultStore>>,
+    image_bytes: usize,
     modes: Modes,
 }
 
@@ -121,6 +122,7 @@ impl Default for PipelineBuilder {
             search: None,
             memory: false,
             results: None,
+            image_bytes: 0,
             modes: Modes::default(),
         }
     }
@@ -247,6 +249,14 @@ impl PipelineBuilder {
         self
     }
 
+    /// Sets the maximum size of the images in one result that the model is shown, in bytes, besides the limit on its text.
+    /// The default is 0: an image is described.
+    #[must_use]
+    pub fn image_bytes(mut self, bytes: usize) -> Self {
+        self.image_bytes = bytes;
+        self
+    }
+
     /// Keeps results in this store, and allows the tool that reads them, registered by
     /// [`memory::register_read_result`], in every skill. A result that is cut says how to read on.
     #[must_use]
@@ -309,6 +319,7 @@ impl PipelineBuilder {
             observers: self.observers,
             episodes: self.episodes,
             results: self.results,
+            image_bytes: self.image_bytes,
             state_sink: self.state_sink,
             modes: self.modes,
         }))

@@ -113,6 +113,8 @@ pub(super) struct PipelineConfig {
     pub(super) ids: Arc<IdGenerator>,
     pub(super) observers: Observers,
     pub(super) episodes: Option<Arc<Episodes>>,
+    /// Bytes of images in one result that a model is shown.
+    pub(super) image_bytes: usize,
     /// Results that a model may read on.
     pub(super) results: Option<Arc<ResultStore>>,
     pub(super) state_sink: Option<Arc<dyn StateSink>>,

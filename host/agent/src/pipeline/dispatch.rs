@@ -1,5 +1,6 @@
 //! Dispatch of one call: checks, hooks, the tool, and the result that the model sees.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use crate::execution::{Status, ToolExecution};
 use crate::memory::{Episode, READ_RESULT};
 use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::registry::{CallSession, Purpose};
-use crate::truncate::{truncate_result, truncate_result_with, truncate_text};
+use crate::truncate::{MARKER, Room, describe_blob, image_type, truncate_result, truncate_result_with, truncate_text};
 
 /// Maximum bytes of the arguments of a refused call that are recorded.
 const MAX_RAW_BYTES: usize = 4096;
@@ -239,7 +240,8 @@ impl Dispatch<'_> {
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let kind = status_of(&result);
         // If the redaction panics, nothing is recorded.
-        let redacted = || catch_panic_sync(|| self.persist.result(arguments, &result, &seen)).unwrap_or_default();
+        let recorded = describe_images(&seen);
+        let redacted = || catch_panic_sync(|| self.persist.result(arguments, &result, &recorded)).unwrap_or_default();
         let recorded = if self.config.recorder.is_enabled() { redacted() } else { None };
         if let Some(recorded) = recorded {
             let body = || json!({"result": recorded, "truncated": seen.metadata.truncated});
@@ -258,12 +260,13 @@ impl Dispatch<'_> {
     fn truncate(&self, tool: &str, result: &CallResult, max_bytes: usize) -> CallResult {
         // A program gets all of it, and a part of a result is no result of its own.
         let store = self.config.results.as_ref().filter(|_| !self.batch.is_program() && tool != READ_RESULT);
-        let Some(store) = store else { return truncate_result(result, max_bytes) };
+        let room = Room { bytes: max_bytes, image_bytes: self.config.image_bytes };
+        let Some(store) = store else { return truncate_result_with(result, room, MARKER) };
         let whole = truncate_result(result, usize::MAX);
         store.add(&self.batch.scope.session, &self.execution, &whole.text().unwrap_or_default());
         truncate_result_with(
             result,
-            max_bytes,
+            room,
             &format!("[truncated; {READ_RESULT} with the id \"{}\" reads all of it]", self.execution),
         )
     }
@@ -358,6 +361,26 @@ impl Dispatch<'_> {
             modified: (!self.notes.is_empty()).then(|| self.notes.join("; ")),
         }
     }
+}
+
+/// Returns a result with descriptions in place of images, which the log does not hold.
+fn describe_images(seen: &CallResult) -> Cow<'_, CallResult> {
+    let is_image = |part: &Content| match part {
+        Content::Blob { mime_type, data } => {
+            data.len() > MAX_RAW_BYTES && image_type(&mime_type.to_sanitized()).is_some()
+        }
+        _ => false,
+    };
+    if !seen.content().iter().any(is_image) {
+        return Cow::Borrowed(seen);
+    }
+    let mut described = seen.clone();
+    if let Ok(parts) = &mut described.outcome {
+        for part in parts.iter_mut().filter(|part| is_image(part)) {
+            *part = Content::text(describe_blob(part).unwrap_or_default());
+        }
+    }
+    Cow::Owned(described)
 }
 
 /// Returns `ok`, or the kind of the error.

@@ -68,6 +68,8 @@ pub struct SessionConfig {
     pub failed_batches: Option<NonZeroU32>,
     /// True if the approver is asked for more turns before a run ends for want of them.
     pub ask_for_turns: bool,
+    /// The maximum size of the images of a request, in bytes of base64. The newest stay. The default is 4 MiB.
+    pub image_bytes: usize,
     /// The schema that the answer of each run must match; `None` for answers in prose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputSchema>,
@@ -92,6 +94,7 @@ impl Default for SessionConfig {
             repetition: NonZeroU32::new(3).map(|times| Repetition { times, then: OnRepetition::End }),
             failed_batches: NonZeroU32::new(3),
             ask_for_turns: false,
+            image_bytes: 4 << 20,
             output: None,
         }
     }

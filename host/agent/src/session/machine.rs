@@ -13,6 +13,7 @@ use super::budget::{BudgetKind, BudgetUsage};
 use super::compaction::Compaction;
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
+use super::images::limit_images;
 use super::input::{Action, Input, StepError};
 use super::repetition::RepetitionCounter;
 use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
@@ -298,6 +299,7 @@ impl Session {
         if let Some(compaction) = &self.compaction {
             compaction.compact(&mut self.conversation, &mut self.trace);
         }
+        limit_images(&mut self.conversation, &mut self.trace, self.config.image_bytes);
         let request = self.driver.request(&self.conversation, &self.trace);
         self.send(request, self.prose_only, false, now)
     }

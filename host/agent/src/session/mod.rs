@@ -8,6 +8,7 @@ mod compaction;
 mod config;
 mod conversation;
 mod decide;
+mod images;
 mod input;
 mod machine;
 mod output;

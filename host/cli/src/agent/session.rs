@@ -35,6 +35,9 @@ use crate::source::parse_state;
 use crate::trust::ConfigSource;
 use crate::{configured, host, log_file, moment, render, servers};
 
+/// Maximum size of the images in one result that a model is shown, in bytes.
+const MAX_IMAGE_BYTES: usize = 1 << 20;
+
 /// A conversation with an agent, with everything that it needs.
 pub(crate) struct AgentSession {
     host: Host,
@@ -107,6 +110,9 @@ impl AgentSession {
         }
         if let Some(state) = state {
             builder = builder.state(state);
+        }
+        if config.model.supports_images {
+            builder = builder.image_bytes(MAX_IMAGE_BYTES);
         }
         if let Some(bytes) = config.agent.context {
             builder = builder.context_bytes(bytes.0);

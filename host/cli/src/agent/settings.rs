@@ -48,6 +48,7 @@ pub(crate) fn provider(
     });
     settings.max_tokens = typed.max_tokens.or(section.max_tokens.map(NonZeroU32::get));
     settings.reasoning_effort = typed.reasoning_effort.or(section.reasoning_effort).map(ReasoningEffort::from);
+    settings.supports_images = section.supports_images;
     settings.supports_tools = supports_tools.unwrap_or(settings.supports_tools);
     settings.max_reply_bytes = section.max_reply.map_or(settings.max_reply_bytes, |bytes| bytes.0);
     let timeouts = &mut settings.timeouts;

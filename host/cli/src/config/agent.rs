@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::amount::{Count, Time};
+use super::amount::{Bytes, Count, Time};
 use super::sources::TextSource;
 
 /// The protocol by which the model requests tool calls.

@@ -46,6 +46,10 @@ pub(crate) struct ModelSection {
     /// Set to false if the model does not support tools. Usually true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) supports_tools: Option<bool>,
+    /// Set to true if the model takes images: those that tools return are shown to it, up to 1MiB of one result. Usually
+    /// false, and they are described.
+    #[serde(default)]
+    pub(crate) supports_images: bool,
     /// Size of one answer. Usually 8MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_reply: Option<Bytes>,

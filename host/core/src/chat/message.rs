@@ -1,5 +1,8 @@
 //! Messages of a conversation.
 
+use std::fmt;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// The author of a message.
@@ -57,6 +60,26 @@ pub enum Thought {
     },
 }
 
+/// An image beside the text of a message.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// The MIME type: one of [`Image::MIME_TYPES`].
+    pub mime_type: String,
+    /// The bytes, in base64 (RFC 4648, section 4).
+    pub data: Arc<str>,
+}
+
+impl Image {
+    /// The types that the providers have in common.
+    pub const MIME_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image").field("mime_type", &self.mime_type).field("bytes", &self.data.len()).finish()
+    }
+}
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
@@ -79,6 +102,9 @@ pub struct Message {
     /// True if a tool's message reports a failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
+    /// Images of a user's or a tool's message. A model that takes none gets the text alone, which describes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
 }
 
 impl Message {
@@ -91,6 +117,7 @@ impl Message {
             tool_call_id: None,
             tool_execution_id: None,
             is_error: false,
+            images: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ mod request;
 mod response;
 
 pub use error::{ModelError, ModelFailure};
-pub use message::{Message, Role, Thought, ToolIntent};
+pub use message::{Image, Message, Role, Thought, ToolIntent};
 pub use model::{Activity, Delta, DeltaSink, Model, NullDeltaSink};
 pub use request::{Request, ToolChoice, ToolSpec};
 pub use response::{Reply, Response, StopReason, Usage};

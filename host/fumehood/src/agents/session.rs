@@ -74,6 +74,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Shows the model images that tools return, up to this many bytes of one result; by default they are described. A
+    /// request repeats the newest, up to [`SessionConfig::image_bytes`]. The model has to take images: see
+    /// `ProviderConfig::supports_images`.
+    pub fn image_bytes(self, bytes: usize) -> Self {
+        self.pipeline(move |pipeline| pipeline.image_bytes(bytes))
+    }
+
     /// Sets the actor on whose behalf everything runs. The default is a guest.
     pub fn actor(mut self, actor: impl Into<Arc<str>>) -> Self {
         self.scope.actor = Some(actor.into());

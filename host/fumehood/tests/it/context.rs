@@ -1,11 +1,13 @@
-//! What requests repeat: results that are cut or left out, and read on by the model.
+//! What requests repeat: results that are cut or left out and read on by the model, and images.
 
 use std::sync::{Arc, Mutex};
 
-use fumehood::Host;
 use fumehood::agent::memory::READ_RESULT;
-use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltIns};
+use fumehood::agent::registry::{BuiltIn, BuiltInError, BuiltInTool, BuiltIns, built_in_tool};
+use fumehood::boxed::BoxFuture;
 use fumehood::chat::{Message, Model, Request, Response, Role, ToolIntent};
+use fumehood::record::{Durability, Record, RecordError, Recorder};
+use fumehood::{Annotations, CallContext, CallResult, Content, Host, Metadata, Stop, Tool, ValidatedCall};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -102,4 +104,55 @@ async fn results_of_other_sessions_and_wrong_places_are_not_read() {
     };
     let said = run(model, 1 << 20).await;
     assert!(said.contains("there is no result") && said.contains("there is nothing to read at 10000"), "{said}");
+}
+
+/// A tool that returns an image of 20,000 bytes.
+struct Camera(Arc<Tool>);
+
+impl BuiltInTool for Camera {
+    fn tool(&self) -> &Arc<Tool> {
+        &self.0
+    }
+
+    fn call(&self, _: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        let image = Content::Blob { mime_type: "image/PNG".into(), data: vec![7; 20_000] };
+        let (outcome, metadata) = (Ok(vec![Content::text("A hood."), image]), Metadata::default());
+        let result = CallResult { id: context.id, tool: "camera".to_owned(), outcome, metadata };
+        Box::pin(std::future::ready(Ok(result)))
+    }
+}
+
+#[derive(Default)]
+struct Records(Mutex<Vec<Record>>);
+
+impl Recorder for Records {
+    fn record(&self, record: Record, _: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        self.0.lock().unwrap().push(record);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[tokio::test]
+async fn images_are_shown_up_to_their_limit_and_not_recorded() {
+    let check = async |image_bytes: usize, shown: usize, text: &str| {
+        let model = |request: &Request| {
+            let told = results(request);
+            let Some(last) = told.last() else { return Ok(call("camera", &json!({}))) };
+            Ok(Response::text(format!("{} image(s): {}", last.images.len(), last.content)))
+        };
+        let (host, tools, records) =
+            (Host::builder().build().unwrap(), BuiltIns::default(), Arc::new(Records::default()));
+        let tool =
+            built_in_tool("camera", "Takes a picture", json!({"type": "object"}), Annotations::default()).unwrap();
+        tools.register_tool(Arc::new(Camera(Arc::new(tool)))).unwrap();
+        let agent = host.agent(Arc::new(model)).built_ins(Arc::new(tools)).allow_everything();
+        let mut agent = agent.image_bytes(image_bytes).recorder(records.clone()).build().unwrap();
+        let outcome = agent.run("go").await.unwrap();
+        assert_eq!(outcome.text(), format!("{shown} image(s): A hood.\n{text}"));
+        let records = serde_json::to_string(&*records.0.lock().unwrap()).unwrap();
+        assert!(records.contains("A hood.") && !records.contains("BwcHBwcH"), "{records}");
+    };
+    check(20_000, 1, "[20000 bytes of image/PNG]").await;
+    check(19_999, 0, "[20000 bytes of image/PNG]").await;
+    check(0, 0, "[20000 bytes of image/PNG]").await;
 }

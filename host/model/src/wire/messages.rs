@@ -1,28 +1,34 @@
 //! Translation of a request's messages to the client library's types.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use fumehood_core::chat::{Message, Request, Role, Thought, ToolIntent};
 use genai::chat::{
-    CacheControl, ChatMessage, ChatRole, ContentPart, CustomPart, MessageContent, ToolCall, ToolResponse,
+    Binary, CacheControl, ChatMessage, ChatRole, ContentPart, CustomPart, MessageContent, ToolCall, ToolResponse,
 };
 use serde_json::{Value, json};
 
 use super::names::ToolNames;
 use super::parameter::Adjustments;
+use crate::config::ProviderConfig;
 use crate::spec::Service;
 
 /// Translates the messages of a request, with the tool names that were sent to the provider.
 pub(super) fn translate_messages(
     service: Service,
+    config: &ProviderConfig,
     request: &Request,
     names: &ToolNames,
     adjustments: &Adjustments,
 ) -> Vec<ChatMessage> {
     // The others cache by themselves.
     let wanted = if service == Service::Anthropic { request.cache_breakpoints.as_slice() } else { &[] };
-    let translator = Translator { service, names, sends_thoughts: adjustments.sends_thoughts };
+    let (sends_thoughts, sends_images) = (adjustments.sends_thoughts, config.supports_images);
+    let translator = Translator { service, names, sends_thoughts, sends_images };
     let mut translated = Vec::with_capacity(request.messages.len());
+    // Images of results, which only the user may show, after all results of the reply.
+    let mut images: Vec<ContentPart> = Vec::new();
     let (messages, breakpoints) = match requires_whole_replies(service) {
         true => {
             let (merged, breakpoints) = merge_replies(&request.messages, wanted);
@@ -31,6 +37,12 @@ pub(super) fn translate_messages(
         false => (Cow::Borrowed(request.messages.as_slice()), Cow::Borrowed(wanted)),
     };
     for (index, message) in messages.iter().enumerate() {
+        if message.role != Role::Tool && !images.is_empty() {
+            translated.push(show_images(&mut images));
+        }
+        if message.role == Role::Tool {
+            images.extend(translator.images(message));
+        }
         let Some(message) = translator.message(message) else { continue };
         let is_breakpoint = breakpoints.contains(&index.saturating_add(1));
         let message = if is_breakpoint { message.with_options(CacheControl::Ephemeral) } else { message };
@@ -39,7 +51,16 @@ pub(super) fn translate_messages(
             None => translated.push(message),
         }
     }
+    if !images.is_empty() {
+        translated.push(show_images(&mut images));
+    }
     translated
+}
+
+/// Takes the images into a message of the user.
+fn show_images(images: &mut Vec<ContentPart>) -> ChatMessage {
+    let text = ContentPart::from_text("The images of the results above:");
+    ChatMessage::user(MessageContent::from_parts(std::iter::once(text).chain(images.drain(..)).collect::<Vec<_>>()))
 }
 
 /// Returns whether a provider requires all calls of one reply in one message, with their thoughts.
@@ -88,6 +109,7 @@ struct Translator<'a> {
     service: Service,
     names: &'a ToolNames,
     sends_thoughts: bool,
+    sends_images: bool,
 }
 
 impl Translator<'_> {
@@ -96,7 +118,12 @@ impl Translator<'_> {
         let text = || MessageContent::from_text(message.content.as_str());
         match message.role {
             Role::System => (!message.content.is_empty()).then(|| ChatMessage::system(text())),
-            Role::User => Some(ChatMessage::user(text())),
+            Role::User => {
+                let parts = std::iter::once(ContentPart::from_text(message.content.as_str()));
+                Some(ChatMessage::user(MessageContent::from_parts(
+                    parts.chain(self.images(message)).collect::<Vec<_>>(),
+                )))
+            }
             Role::Assistant => {
                 let text = (!message.content.is_empty()).then(|| ContentPart::from_text(message.content.as_str()));
                 let calls = message.tool_calls.iter().map(|intent| ContentPart::ToolCall(self.call(intent, message)));
@@ -110,6 +137,14 @@ impl Translator<'_> {
                 Some(ChatMessage::from(ToolResponse::new(id, message.content.as_str())))
             }
         }
+    }
+
+    /// Translates the images of a message, if the model takes any.
+    fn images(&self, message: &Message) -> impl Iterator<Item = ContentPart> {
+        let images = if self.sends_images { message.images.as_slice() } else { &[] };
+        images.iter().map(|image| {
+            ContentPart::Binary(Binary::from_base64(image.mime_type.as_str(), Arc::clone(&image.data), None))
+        })
     }
 
     /// Translates the thoughts that this provider requires to be sent back.

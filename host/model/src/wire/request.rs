@@ -45,7 +45,7 @@ pub(crate) fn prepare(
     let names = ToolNames::from_request(request);
     let tools = if config.supports_tools { translate_tools(service, request, &names)? } else { Vec::new() };
     let with_tools = !tools.is_empty();
-    let mut chat = ChatRequest::from_messages(translate_messages(service, request, &names, adjustments));
+    let mut chat = ChatRequest::from_messages(translate_messages(service, config, request, &names, adjustments));
     if with_tools {
         chat = chat.with_tools(tools);
     }

@@ -9,6 +9,7 @@ use super::parser::{Parser, ParserLimits};
 use super::prompt::system_prompt;
 use super::report::{ToolReport, render_results};
 use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime, cache_breakpoints};
+use crate::drivers::render::images_of;
 use crate::execution::ToolExecution;
 use crate::names::resolve;
 
@@ -190,7 +191,8 @@ impl Driver for BatchDriver {
         let parsed = ParsedReply::parse(response.reply.text(), self.limits);
         let mut messages = vec![Message::assistant(parsed.to_history())];
         if parsed.has_batch() || !executions.is_empty() {
-            messages.push(Message::user(format_results(executions)));
+            let images = executions.iter().flat_map(images_of).collect();
+            messages.push(Message { images, ..Message::user(format_results(executions)) });
         }
         if let [only] = executions {
             messages.iter_mut().for_each(|message| message.tool_execution_id = Some(only.id.clone()));
@@ -200,7 +202,8 @@ impl Driver for BatchDriver {
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
         let reply = rebuild(&[Event::Call(execution.call.clone()), Event::Execute]);
-        let pair = [Message::assistant(reply), Message::user(format_results(std::slice::from_ref(execution)))];
+        let results = Message::user(format_results(std::slice::from_ref(execution)));
+        let pair = [Message::assistant(reply), Message { images: images_of(execution), ..results }];
         pair.map(|message| Message { tool_execution_id: Some(execution.id.clone()), ..message }).into()
     }
 }

@@ -129,6 +129,9 @@ pub(super) fn escape_tags(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Maximum size of a blob in the text of a report, in bytes. Larger ones are described.
+const MAX_INLINE_BYTES: usize = 4096;
+
 fn content_to_json(parts: &[Content]) -> String {
     match parts {
         [] => "null".to_owned(),
@@ -141,6 +144,10 @@ fn part_to_json(part: &Content) -> String {
     match part {
         Content::Text { text } => quote(&text.to_sanitized()),
         Content::Json { value } => value.to_sanitized().into_owned(),
+        // Beside the text, or too large for it.
+        Content::Blob { mime_type, data } if data.len() > MAX_INLINE_BYTES => {
+            quote(&format!("{} bytes of {}", data.len(), mime_type.to_sanitized()))
+        }
         // Serialising these cannot fail.
         Content::Blob { .. } | Content::Link { .. } => {
             serde_json::to_string(part).map_or_else(|_| "null".to_owned(), |json| printable_json(&json).into_owned())

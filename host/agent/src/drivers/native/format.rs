@@ -3,7 +3,7 @@
 use fumehood_core::chat::{Message, ToolIntent};
 use serde_json::{Value, json};
 
-use crate::drivers::render::format_execution;
+use crate::drivers::render::{format_execution, images_of};
 use crate::execution::ToolExecution;
 
 /// Maximum length of a full name of a tool, in bytes: a namespace, the separator and a name.
@@ -30,6 +30,7 @@ pub fn to_tool_messages(execution: &ToolExecution, text: &str) -> [Message; 2] {
         Message {
             tool_execution_id: id,
             is_error: execution.has_error(),
+            images: images_of(execution),
             ..Message::tool(execution.call.id.clone(), answer)
         },
     ]
@@ -44,7 +45,7 @@ pub fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
     let answer = format!("Result of the tool: {}", format_execution(execution, "Error in tool call: "));
     [
         Message { tool_execution_id: id.clone(), ..Message::assistant(call) },
-        Message { tool_execution_id: id, ..Message::user(answer) },
+        Message { tool_execution_id: id, images: images_of(execution), ..Message::user(answer) },
     ]
 }
 

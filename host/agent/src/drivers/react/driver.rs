@@ -7,7 +7,7 @@ use super::decision::{NextAction, RawDecision};
 use super::prompt::build_prompt;
 use super::schema::decision_schema;
 use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime, cache_breakpoints};
-use crate::drivers::render::{echo, format_execution};
+use crate::drivers::render::{echo, format_execution, images_of};
 use crate::execution::ToolExecution;
 
 /// The last message of the final request; see [`ReactDriver::final_via_inference`].
@@ -267,7 +267,12 @@ fn to_observation_messages(execution: &ToolExecution, thought: Option<&str>) -> 
     let id = Some(execution.id.clone());
     [
         Message { tool_execution_id: id.clone(), ..Message::assistant(action) },
-        Message { tool_execution_id: id, is_error: execution.has_error(), ..Message::user(observation) },
+        Message {
+            tool_execution_id: id,
+            is_error: execution.has_error(),
+            images: images_of(execution),
+            ..Message::user(observation)
+        },
     ]
 }
 

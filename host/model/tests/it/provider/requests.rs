@@ -1,6 +1,6 @@
 //! Requests as they are sent.
 
-use fumehood_core::chat::{Request, ToolChoice};
+use fumehood_core::chat::{Image, Message, Request, ToolChoice};
 use fumehood_model::{ProviderConfig, ReasoningEffort};
 use serde_json::{Value, json};
 
@@ -168,6 +168,24 @@ async fn breakpoints_of_the_cache_follow_the_conversation() {
     for service in ["openai", "gemini", "ollama"] {
         let body = sent(service, &request, |_| {}).await.body;
         assert!(!body.to_string().contains("cache_control"), "{service} caches by itself: {body}");
+    }
+}
+
+#[tokio::test]
+async fn images_of_results_are_shown_to_models_that_take_them() {
+    let mut request = answered_conversation();
+    let image = Image { mime_type: "image/png".to_owned(), data: "aW1hZ2U=".into() };
+    request.messages[3].images.push(image.clone());
+    request.messages.push(Message { images: vec![image], ..Message::user("And this?") });
+    for service in ["openai", "anthropic", "gemini", "ollama"] {
+        let body = sent(service, &request, |_| {}).await.body.to_string();
+        assert!(!body.contains("aW1hZ2U="), "{service} is sent none unless it takes them: {body}");
+        let body = sent(service, &request, |config| config.supports_images = true).await.body;
+        let text = body.to_string();
+        assert_eq!(text.matches("aW1hZ2U=").count(), 2, "{service}: {body}");
+        let [results, shown, asked] =
+            ["malformed", "The images of the results above", "And this?"].map(|part| text.find(part));
+        assert!(results < shown && shown < asked && results.is_some(), "{service}: {body}");
     }
 }
 
