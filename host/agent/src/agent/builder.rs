@@ -81,9 +81,13 @@ pub enum BuildError {
 
 /// Generates a random id for a session.
 pub(super) fn new_session_id() -> Result<String, BuildError> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(|_| BuildError::NoRandom)?;
-    Ok(format!("s{:016x}", u64::from_be_bytes(random)))
+    Ok(format!("s{}", new_writer()?))
+}
+
+/// Generates a random name for the program that saves a session.
+pub(super) fn new_writer() -> Result<String, BuildError> {
+    let random = getrandom::u64().map_err(|_| BuildError::NoRandom)?;
+    Ok(format!("{random:016x}"))
 }
 
 impl LoopBuilder {
@@ -247,6 +251,10 @@ impl LoopBuilder {
             0 => RecordFactory::new(id.clone(), actor),
             entries => RecordFactory::resumed(id.clone(), actor, entries),
         };
+        let saving = match self.store {
+            Some(store) => Some(Saving::new(store, entries, last, new_writer()?.into())),
+            None => None,
+        };
         Ok(Agent {
             session_id: Arc::from(id),
             records,
@@ -264,7 +272,7 @@ impl LoopBuilder {
             texts: self.keep_texts.then(RequestTexts::default),
             inputs: self.keep_inputs.then(Vec::new),
             is_closed: false,
-            saving: self.store.map(|store| Saving::new(store, entries, last)),
+            saving,
             repeat: self.repeat,
         })
     }

@@ -14,7 +14,7 @@ use super::iteration::Iteration;
 use super::outcome::RunError;
 use super::run::Agent;
 use crate::executor::BatchOutcome;
-use crate::session::{Action, Input, SAVED_VERSION, SavedHead, SavedInput};
+use crate::session::{Action, Input, PendingCall, SAVED_VERSION, SavedHead, SavedInput};
 
 /// Decides whether a call that was under way when the program stopped is made again.
 pub type RepeatCall = Arc<dyn Fn(&ToolIntent) -> bool + Send + Sync>;
@@ -28,12 +28,14 @@ pub(super) struct Saving {
     pub(super) resumed: Option<Timestamp>,
     /// True if an entry could not be stored. Later ones would leave a gap.
     pub(super) has_failed: bool,
+    /// A random name of this program, so that no other writes equal entries: only one of them can go on.
+    pub(super) writer: Arc<str>,
 }
 
 impl Saving {
     /// Creates the saving of a session that has this number of entries.
-    pub(super) fn new(store: Arc<dyn SessionStore>, next: u64, resumed: Option<Timestamp>) -> Self {
-        Self { store, next, resumed, has_failed: false }
+    pub(super) fn new(store: Arc<dyn SessionStore>, next: u64, resumed: Option<Timestamp>, writer: Arc<str>) -> Self {
+        Self { store, next, resumed, has_failed: false, writer }
     }
 
     /// Creates the next entry.
@@ -51,7 +53,8 @@ impl Agent {
     /// Goes on with the run that was under way when the program of a [resumed](super::LoopBuilder::resume) session
     /// stopped, step by step. Returns `None` if there is none: the session waits for a message.
     ///
-    /// A request that was not answered is sent again. Calls that had begun are told to the model as interrupted, except
+    /// A request that was not answered is sent again. Calls that wait for a person go on with the answers that were given
+    /// ([`Agent::answer_call`]); without any, the run goes on waiting. Calls that had begun are told to the model as interrupted, except
     /// those that [`LoopBuilder::repeat_interrupted`](super::LoopBuilder::repeat_interrupted) chooses, which are made
     /// again.
     pub fn resume(&mut self) -> Option<Iteration<'_>> {
@@ -111,12 +114,20 @@ impl Agent {
             Input::ToolsFinished { outcome, .. } | Input::ToolsInterrupted { outcome, .. } => outcome.state.as_deref(),
             _ => None,
         };
-        self.saving.as_ref().map(|_| SavedInput { input: input.clone(), state: state.map(str::to_owned) })
+        self.saving.as_ref().map(|saving| SavedInput {
+            input: input.clone(),
+            state: state.map(str::to_owned),
+            writer: saving.writer.to_string(),
+        })
     }
 
     /// Steps into a run that was under way, and returns its next action.
     pub(super) async fn step_into_resumed(&mut self, seen: usize) -> Result<Action, RunError> {
         let now = self.clock.now();
+        if let waiting @ [_, ..] = self.session.waiting_calls() {
+            let waiting = waiting.to_vec();
+            return self.take_up(waiting, seen).await;
+        }
         let before = self.saving.as_ref().and_then(|saving| saving.resumed).unwrap_or(now);
         let opening = self.opening_records(now);
         let action = self.step_with(opening, Input::Resumed { away: now.since(before) }, seen).await?;
@@ -129,15 +140,32 @@ impl Agent {
         }
     }
 
-    /// Makes those calls again that may be repeated, and gives up the others.
+    /// Lets calls go on that wait: those that are answered, and all if a person can be asked now. If there is none, the
+    /// session goes on waiting, and nothing is saved.
+    async fn take_up(&mut self, waiting: Vec<PendingCall>, seen: usize) -> Result<Action, RunError> {
+        let can_ask = self.executor.can_ask();
+        let ready = waiting.iter().filter(|call| can_ask || call.answer.is_some());
+        let mut calls: Vec<String> = ready.map(|call| call.deferred.call.clone()).collect();
+        // A program may wait for several answers.
+        calls.sort_unstable();
+        calls.dedup();
+        if calls.is_empty() {
+            return Ok(Action::AwaitAnswers(waiting));
+        }
+        let opening = self.opening_records(self.clock.now());
+        self.step_with(opening, Input::CallsTakenUp { calls }, seen).await
+    }
+
+    /// Makes those calls again that may be repeated, and those that are only made to be refused. Gives up the others.
     async fn repeat_calls(&mut self, calls: Vec<ToolIntent>) -> Input {
-        let repeated: Vec<ToolIntent> = match &self.repeat {
-            Some(repeat) => calls.into_iter().filter(|call| repeat(call)).collect(),
-            None => Vec::new(),
-        };
+        let may_repeat = |call: &ToolIntent| self.repeat.as_ref().is_some_and(|repeat| repeat(call));
+        let repeated: Vec<ToolIntent> =
+            calls.into_iter().filter(|call| self.session.is_denied(&call.id) || may_repeat(call)).collect();
         if repeated.is_empty() {
             return Input::ToolsInterrupted { outcome: BatchOutcome::new(Vec::new(), None), blocked: Duration::ZERO };
         }
+        // An approval holds for one attempt: a call that may have run is asked about again.
+        self.session.drop_approvals();
         match self.run_tools(repeated).await {
             Input::ToolsFinished { outcome, blocked } => Input::ToolsInterrupted { outcome, blocked },
             stopped => stopped,

@@ -19,6 +19,7 @@ use super::checks::AuthorizedCall;
 use super::config::PipelineConfig;
 use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
+use crate::deferred::DeferredCall;
 use crate::execution::{Status, ToolExecution};
 use crate::memory::Episode;
 use crate::registry::Purpose;
@@ -32,6 +33,14 @@ const MAX_RAW_BYTES: usize = 4096;
 struct CompletedCall {
     authorized: AuthorizedCall,
     result: CallResult,
+}
+
+/// The end of a dispatch.
+pub(super) enum Dispatched {
+    /// The call has a result.
+    Ended(ToolExecution),
+    /// The call waits for the answer of a person.
+    Deferred(DeferredCall),
 }
 
 /// One call on its way through the pipeline.
@@ -66,10 +75,11 @@ impl Dispatch<'_> {
     }
 
     /// Runs every stage of the pipeline.
-    pub(super) async fn run(mut self) -> Result<ToolExecution, Stop> {
+    pub(super) async fn run(mut self) -> Result<Dispatched, Stop> {
         match self.run_stages().await {
-            Ok((status, result)) => Ok(self.into_execution(status, result)),
-            Err(Abort::Refused(refusal)) => Ok(self.refuse(*refusal).await),
+            Ok((status, result)) => Ok(Dispatched::Ended(self.into_execution(status, result))),
+            Err(Abort::Refused(refusal)) => Ok(Dispatched::Ended(self.refuse(*refusal).await)),
+            Err(Abort::Deferred(deferred)) => Ok(Dispatched::Deferred(*deferred)),
             Err(Abort::Stop(stop)) => {
                 let body = json!({"status": "stopped", "reason": stop.reason});
                 // The run ends whether or not that can be recorded.

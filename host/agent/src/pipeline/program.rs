@@ -10,7 +10,7 @@ use fumehood_core::tool::{Stop, ValidatedCall};
 use super::abort::Abort;
 use super::batch::Batch;
 use super::config::{CodeConfig, PipelineConfig};
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Dispatched};
 use crate::code::{self, CallMaker, OpenQuestions, ProgramReport, ProgramRequest, ProgramTools, RUN_CODE};
 use crate::execution::Status;
 use crate::executor::Scope;
@@ -113,7 +113,14 @@ impl CallMaker for ProgramDispatch<'_> {
     fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
             let batch = Batch::of_program(self.config, &self.scope, self.outer, &self.questions);
-            let result = Dispatch::new(self.config, &batch, intent).run().await?.result;
+            let result = match Dispatch::new(self.config, &batch, intent).run().await? {
+                Dispatched::Ended(execution) => execution.result,
+                Dispatched::Deferred(call) => {
+                    let error = CallError::new(ErrorKind::NeedsApproval, format!("somebody has to answer: {}", call.question));
+                    let metadata = Metadata::default();
+                    CallResult { id: call.call, tool: call.tool, outcome: Err(error), metadata }
+                }
+            };
             if let Some(allowance) = &self.scope.allowance {
                 allowance.spend_fuel(result.metadata.fuel_used);
             }

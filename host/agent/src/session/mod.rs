@@ -1,6 +1,7 @@
 //! The session: a pure step function from inputs to actions. It reads no clock and does no I/O, so recorded inputs
 //! always give the same actions.
 
+mod approval;
 mod batch;
 pub mod breaker;
 pub mod budget;
@@ -9,12 +10,15 @@ mod conversation;
 mod decide;
 mod input;
 mod machine;
+mod pending;
 mod repetition;
+mod request;
 mod resume;
 mod saved;
 mod synthetic;
 pub mod transcript;
 
+pub use approval::{AnswerError, PendingCall};
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::Session;

@@ -29,6 +29,9 @@ pub(crate) struct SavedInput {
     /// The agent's state, if the input changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
+    /// A random name of the program that wrote it.
+    #[serde(default)]
+    pub(crate) writer: String,
 }
 
 /// A session as it was saved: its configuration and everything that came into it.
