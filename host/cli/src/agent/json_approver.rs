@@ -125,7 +125,10 @@ async fn serve(mut requests: ApprovalRequests, mut lines: mpsc::UnboundedReceive
     }
     // Before those that are open, so that no question comes in between.
     drop(requests);
-    open.into_values().for_each(|request| drop(request.answer(unattended.clone())));
+    for request in open.into_values() {
+        // Nobody waits for one whose run was stopped.
+        let _is_awaited = request.answer(unattended.clone());
+    }
 }
 
 /// Answers the question that a line names.
@@ -134,13 +137,12 @@ fn take_answer(line: &str, open: &mut HashMap<String, ApprovalRequest>) -> Resul
         return Ok(());
     }
     let typed = parse(line)?;
-    let unknown = || {
+    let Some(request) = open.remove(&typed.approve) else {
         let mut ids: Vec<&str> = open.keys().map(String::as_str).collect();
         ids.sort_unstable();
         let open = if ids.is_empty() { "no question is open".to_owned() } else { format!("open: {}", ids.join(", ")) };
-        format!("no question `{}` is open, or it was answered already; {open}", typed.approve)
+        return Err(format!("no question `{}` is open, or it was answered already; {open}", typed.approve));
     };
-    let request = open.remove(&typed.approve).ok_or_else(unknown)?;
     if request.answer(typed.into()) { Ok(()) } else { Err("the question was withdrawn: its run was stopped".to_owned()) }
 }
 

@@ -13,7 +13,7 @@ use crate::agent::saved;
 use crate::args::Arguments;
 use crate::args::sessions::{Sessions, SessionsAction};
 use crate::config::Config;
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, FAINT, STRONG, styled, table};
 use crate::trust::ConfigSource;

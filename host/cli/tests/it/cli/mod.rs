@@ -34,6 +34,8 @@ mod compiler;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod deferred;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod documented;
