@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::workbench::{Ran, Workbench};
 
-const CALLS: &str = r#"{"calls": [{"name": "calculator__add", "arguments": {"a": 3, "b": 5}}, {"name": "calculator__multiply", "arguments": {"a": 2, "b": 2}}]}"#;
+const CALLS: &str = r#"{"calls": [{"name": "calculator__multiply", "arguments": {"a": 2, "b": 2}}, {"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}"#;
 
 fn bench() -> Workbench {
     let bench = Workbench::new();
@@ -238,7 +238,7 @@ fn end_of_the_input_means_that_nobody_answers() {
         assert_eq!((&outcome["ending"], exit), (&ending.into(), code), "{outcome}");
         assert_eq!(started(&bench, "calculator__add") + started(&bench, "calculator__multiply"), 0);
         if exit == 11 {
-            let ids: Vec<&Value> = outcome["waiting"].as_array().unwrap().iter().map(|call| &call["id"]).collect();
+            let ids: Vec<&str> = outcome["waiting"].as_array().unwrap().iter().map(|call| call["id"].as_str().unwrap()).collect();
             assert_eq!((ids, &outcome["status"]), (vec!["s:1", "s:2"], &"waiting".into()));
         }
     }
