@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::allowance::CallAllowance;
 use crate::deferred::{CallAnswer, DeferredCall};
 use crate::execution::ToolExecution;
+use crate::program_record::ProgramRecords;
 
 /// The context of a batch of calls: the session, the actor, the skill and the allowlist. It is set by the program that
 /// runs the loop, never by a model.
@@ -39,6 +40,8 @@ pub struct Scope {
     pub shown: Arc<[String]>,
     /// Answers of people to calls of the batch that were deferred before.
     pub answers: Arc<[CallAnswer]>,
+    /// The records of programs; `None` if a program that is stopped is lost.
+    pub programs: Option<Arc<dyn ProgramRecords>>,
 }
 
 /// The reason that a batch ended before its last call.

@@ -18,6 +18,7 @@ pub mod executor;
 pub mod memory;
 mod names;
 pub mod pipeline;
+pub mod program_record;
 pub mod registry;
 pub mod session;
 pub mod tool_search;

@@ -81,7 +81,7 @@ pub async fn answer_saved(
     let mut records = RecordFactory::answering(session.clone(), restored.actor.clone(), restored.entries, &writer);
     let record = records.for_answer(id, &waiting, &answer, now);
     let input = Input::CallAnswered { id: id.to_owned(), answer };
-    let saved = SavedInput { input: input.clone(), state: None, writer };
+    let saved = SavedInput { input: Some(input.clone()), writer, ..SavedInput::default() };
     let content = serde_json::to_string(&saved).map_err(|error| AnswerCallError::Malformed(error.to_string()))?;
     restored.session.step(input, now)?;
     let entry = SessionEntry { session, number: restored.entries, at: now, content };

@@ -10,7 +10,7 @@ use fumehood_core::saved_session::{SessionStore, is_session_id};
 use super::events::Tap;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
-use super::saving::{RepeatCall, Saving};
+use super::saving::{RepeatCall, Saving, SavingState};
 use super::wait::CancelHandle;
 use crate::clock::{Clock, SystemClock};
 use crate::drivers::driver::Driver;
@@ -236,7 +236,7 @@ impl LoopBuilder {
             return Err(BuildError::NoApprover);
         }
         let actor = self.scope.actor.as_deref().map(str::to_owned);
-        let RestoredSession { session, state, entries, last, .. } = match self.resumed {
+        let RestoredSession { session, state, entries, last, programs, .. } = match self.resumed {
             Some(saved) => restore(saved, driver, actor.as_deref())?,
             None => RestoredSession::begin(begin(self.config, driver)?),
         };
@@ -252,7 +252,12 @@ impl LoopBuilder {
             entries => RecordFactory::resumed(id.clone(), actor, entries),
         };
         let saving = match self.store {
-            Some(store) => Some(Saving::new(store, entries, last, new_writer()?.into())),
+            Some(store) => {
+                let state = SavingState::new(entries, last, programs);
+                let (session, writer) = (Arc::from(id.as_str()), new_writer()?.into());
+                let (clock, repeat) = (Arc::clone(&self.clock), self.repeat.clone());
+                Some(Arc::new(Saving::new(store, session, writer, clock, repeat, state)))
+            }
             None => None,
         };
         Ok(Agent {

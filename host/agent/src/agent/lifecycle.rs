@@ -10,7 +10,6 @@ use super::builder::new_session_id;
 use super::outcome::ResetError;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
-use super::saving::Saving;
 use crate::session::transcript::Ending;
 
 impl Agent {
@@ -39,7 +38,7 @@ impl Agent {
         self.is_closed = false;
         self.initial_state = self.scope.state.clone();
         if let Some(saving) = &mut self.saving {
-            *saving = Saving::new(Arc::clone(&saving.store), 0, None, Arc::clone(&saving.writer));
+            *saving = Arc::new(saving.of_next_session(Arc::clone(&self.session_id)));
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ pub struct Agent {
     pub(super) inputs: Option<Vec<RecordedInput>>,
     pub(super) is_closed: bool,
     /// `Some` if the session is saved.
-    pub(super) saving: Option<Saving>,
+    pub(super) saving: Option<Arc<Saving>>,
     /// The agent's state at the start of the session.
     pub(super) initial_state: Option<Arc<str>>,
     pub(super) repeat: Option<RepeatCall>,
@@ -154,6 +154,9 @@ impl Agent {
         let now = self.clock.now();
         let saved = self.to_saved(&input);
         let (action, of_steps) = self.apply(input, seen, now)?;
+        if let Some(saving) = &self.saving {
+            saving.settle_programs(&self.session);
+        }
         records.extend(of_steps);
         self.commit(saved, records, now).await?;
         Ok(action)
@@ -268,6 +271,7 @@ impl Agent {
         let mut scope = self.scope_for(run, steps.saturating_add(1));
         scope.allowance = Some(Arc::new(self.allowance()));
         scope.answers = self.session.call_answers().into();
+        scope.programs = self.saving.clone().map(|saving| saving as _);
         let limit = self.session.config().budget.remaining_wall_time(self.session.budget_usage(), self.clock.now());
         let started = Instant::now();
         match wait_until(&self.cancel, wait_for_wall_time(limit), self.executor.execute(calls, &scope)).await {

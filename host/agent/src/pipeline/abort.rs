@@ -30,8 +30,8 @@ pub(super) struct Refusal {
 pub(super) enum Abort {
     /// The call is refused, with an error for the model.
     Refused(Box<Refusal>),
-    /// The call waits for the answer of a person.
-    Deferred(Box<DeferredCall>),
+    /// The call waits for the answers of people: about itself, or about calls of its program.
+    Deferred(Vec<DeferredCall>),
     /// The whole run ends.
     Stop(Stop),
 }

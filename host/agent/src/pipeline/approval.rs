@@ -14,7 +14,7 @@ use super::approver::{Answer, Question};
 use super::dispatch::Dispatch;
 use super::guardrail::{CallQuestion, Ruling, Verdict, VerdictSource};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
-use crate::deferred::DeferredCall;
+use crate::deferred::{CallAnswer, DeferredCall};
 use crate::execution::Status;
 
 impl Dispatch<'_> {
@@ -52,7 +52,8 @@ impl Dispatch<'_> {
     /// Returns the last answer to this call that was given for exactly this.
     fn earlier_answer(&self, binding: &Digest) -> Option<Answer> {
         let answers = self.batch.scope.answers.iter();
-        let mut answers = answers.filter(|answer| answer.call == self.call.id && answer.binding == *binding);
+        let is_of_call = |answer: &&CallAnswer| answer.inner.as_ref().unwrap_or(&answer.call) == &self.call.id;
+        let mut answers = answers.filter(is_of_call).filter(|answer| answer.binding == *binding);
         let given = &answers.next_back()?.given;
         Some(match given.yes {
             true => Answer::Allow,
@@ -60,20 +61,22 @@ impl Dispatch<'_> {
         })
     }
 
-    /// Puts a call off until somebody answers. A call of a program cannot wait, and is refused.
+    /// Puts a call off until somebody answers. A call of a program cannot wait where programs are not recorded, and is
+    /// refused.
     async fn defer(&mut self, question: CallQuestion, binding: Digest) -> Abort {
-        if self.batch.is_program() {
-            return nobody_to_ask(&question);
-        }
+        let (call, inner) = match self.batch.program_call() {
+            None => (self.call.id.clone(), None),
+            Some(_) if self.batch.scope.programs.is_none() => return nobody_to_ask(&question),
+            Some(call) => (call.to_owned(), Some(self.call.id.clone())),
+        };
         let CallQuestion { from, question, proposed } = question;
         let recorded = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
         let body = || json!({ "by": VerdictSource::Approver.as_str(), "reason": question, "arguments": recorded });
         if let Err(error) = self.journal.record(RecordKind::Verdict, Some("defer"), body).await {
             return error.into();
         }
-        let (call, inner) = (self.call.id.clone(), None);
         let (tool, arguments) = (proposed.tool, proposed.arguments);
-        Abort::Deferred(Box::new(DeferredCall { call, inner, tool, arguments, recorded, from, question, binding }))
+        Abort::Deferred(vec![DeferredCall { call, inner, tool, arguments, recorded, from, question, binding }])
     }
 }
 

@@ -152,7 +152,7 @@ impl Pipeline {
         for dispatched in slots.into_iter().flatten() {
             match dispatched {
                 Dispatched::Ended(execution) => executions.push(execution),
-                Dispatched::Deferred(call) => deferred.push(call),
+                Dispatched::Deferred(calls) => deferred.extend(calls),
             }
         }
         BatchOutcome { deferred, ..BatchOutcome::new(executions, ended) }
@@ -165,8 +165,8 @@ impl Pipeline {
         for (index, call) in calls.into_iter().enumerate() {
             let execution = match self.run_call(call, batch).await {
                 Ok(Dispatched::Ended(execution)) => execution,
-                Ok(Dispatched::Deferred(call)) => {
-                    deferred.push(call);
+                Ok(Dispatched::Deferred(calls)) => {
+                    deferred.extend(calls);
                     continue;
                 }
                 Err(Stop { reason }) => return BatchOutcome::new(executions, Some(BatchEnd::Stop { reason })),

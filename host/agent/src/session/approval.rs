@@ -105,10 +105,11 @@ impl Session {
         }
     }
 
-    /// Forgets the answers that allow calls.
+    /// Forgets the answers that allow calls of the model. Those that allow calls of programs are kept: their records say
+    /// whether they had begun.
     pub(crate) fn drop_approvals(&mut self) {
         if let Waiting::Tools(pending) = &mut self.waiting {
-            pending.answers.retain(|answer| !answer.given.yes);
+            pending.answers.retain(|answer| !answer.given.yes || answer.inner.is_some());
         }
     }
 

@@ -24,7 +24,7 @@ pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::Session;
 pub use resume::replay;
 pub use saved::{RestoredSession, SAVED_VERSION, SavedSession, SavedSessionError};
-pub(crate) use saved::{SavedHead, SavedInput};
+pub(crate) use saved::{Programs, SavedHead, SavedInput, SavedProgram};
 pub use synthetic::BUDGET_EXHAUSTED;
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ impl Saving {
         })?;
         let found = find(log.reader(), id)?;
         match (self, &found) {
-            (Self::Begin(id), Some(_)) => {
+            // One that was stopped before its first message was stored has nothing in it, and begins.
+            (Self::Begin(id), Some(saved)) if saved.messages().next().is_some() => {
                 let message = format!(
                     "there is a session `{id}` already; `--resume {id}` goes on with it, `fumehood sessions rm {id}` removes it"
                 );

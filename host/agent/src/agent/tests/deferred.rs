@@ -24,15 +24,15 @@ struct Amount {
 
 /// Tools that count their runs: `pay`, about which somebody has to be asked, and `look`.
 #[derive(Default, Clone)]
-struct Shop {
+pub(super) struct Shop {
     paid: Arc<AtomicUsize>,
-    looked: Arc<AtomicUsize>,
+    pub(super) looked: Arc<AtomicUsize>,
     /// The description of `pay`.
     about: Option<&'static str>,
 }
 
 impl Shop {
-    fn pipeline(&self) -> PipelineBuilder {
+    pub(super) fn pipeline(&self) -> PipelineBuilder {
         let (paid, looked) = (Arc::clone(&self.paid), Arc::clone(&self.looked));
         let tools = BuiltIns::default();
         let pay = move |amount: Amount, _: CallContext| {
@@ -64,7 +64,7 @@ impl Shop {
         agent(model(), &Arc::default(), &Arc::default()).executor(Arc::new(pipeline)).save_to(saved.clone())
     }
 
-    fn paid(&self) -> usize {
+    pub(super) fn paid(&self) -> usize {
         self.paid.load(Ordering::SeqCst)
     }
 }
@@ -89,16 +89,16 @@ fn model() -> Arc<dyn Model> {
     })
 }
 
-fn yes() -> GivenAnswer {
+pub(super) fn yes() -> GivenAnswer {
     GivenAnswer { yes: true, reason: String::new(), by: Some("ada".to_owned()) }
 }
 
-fn no() -> GivenAnswer {
+pub(super) fn no() -> GivenAnswer {
     GivenAnswer { yes: false, reason: "too much".to_owned(), by: None }
 }
 
 /// Answers from another program.
-async fn answer(saved: &Saved, id: &str, given: GivenAnswer) -> Result<(), AnswerCallError> {
+pub(super) async fn answer(saved: &Saved, id: &str, given: GivenAnswer) -> Result<(), AnswerCallError> {
     let restored = saved.session().unwrap().restore(Box::new(Plain::default())).unwrap();
     answer_saved(saved, restored, id, given, Timestamp(9_000)).await
 }
@@ -108,7 +108,7 @@ async fn resume(shop: &Shop, saved: &Arc<Saved>) -> Outcome {
     agent.resume().unwrap().finish().await.unwrap()
 }
 
-fn waiting(outcome: &Outcome) -> Vec<&str> {
+pub(super) fn waiting(outcome: &Outcome) -> Vec<&str> {
     match &outcome.ending {
         Ending::WaitingForApproval { waiting } => waiting.iter().map(|call| call.id.as_str()).collect(),
         other => panic!("{other:?}"),

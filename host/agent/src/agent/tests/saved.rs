@@ -10,6 +10,8 @@ use crate::session::{Input, SavedSession, SavedSessionError};
 pub(super) struct Saved {
     entries: Mutex<Vec<SessionEntry>>,
     pub(super) records: Mutex<Vec<Record>>,
+    /// The records of the pipeline.
+    pub(super) recorder: Arc<Memory>,
     /// The number of the entry that cannot be stored.
     fails_at: Option<u64>,
 }

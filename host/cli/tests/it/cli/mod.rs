@@ -36,6 +36,8 @@ mod config;
 #[cfg(test)]
 mod deferred;
 #[cfg(test)]
+mod deferred_programs;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod documented;
