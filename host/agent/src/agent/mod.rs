@@ -1,7 +1,7 @@
 //! The loop around a session: it carries out the actions of the session (requests, calls, questions), enforces time
 //! limits and writes records. All decisions are made by the session.
 
-mod answering;
+mod answer_call;
 mod builder;
 mod events;
 mod iteration;
@@ -14,7 +14,7 @@ mod wait;
 mod writing_time;
 
 pub use crate::clock::{Clock, SystemClock};
-pub use answering::{AnswerCallError, answer_saved};
+pub use answer_call::{AnswerCallError, answer_saved};
 pub use builder::{BuildError, LoopBuilder};
 pub use events::{AgentEvent, Subscription, Tap, is_streamed};
 pub use iteration::Iteration;

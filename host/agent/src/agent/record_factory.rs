@@ -164,7 +164,13 @@ impl RecordFactory {
     }
 
     /// Creates the record of an answer to one of the calls.
-    pub(super) fn for_answer(&mut self, id: &str, calls: &[PendingCall], answer: &GivenAnswer, at: Timestamp) -> Record {
+    pub(super) fn for_answer(
+        &mut self,
+        id: &str,
+        calls: &[PendingCall],
+        answer: &GivenAnswer,
+        at: Timestamp,
+    ) -> Record {
         let GivenAnswer { yes, reason, by } = answer;
         let call = calls.iter().find(|call| call.id == id).map(|call| &call.deferred);
         let body = json!({

@@ -219,7 +219,7 @@ impl Agent {
         let now = self.clock.now();
         if let waiting @ [_, ..] = self.session.waiting_calls() {
             let waiting = waiting.to_vec();
-            return self.take_up(waiting, seen).await;
+            return self.resume_calls(waiting, seen).await;
         }
         let before = self.saving.as_ref().and_then(|saving| saving.resumed()).unwrap_or(now);
         let opening = self.opening_records(now);
@@ -235,7 +235,7 @@ impl Agent {
 
     /// Lets calls go on that wait: those that are answered, and all if a person can be asked now. If there is none, the
     /// session goes on waiting, and nothing is saved.
-    async fn take_up(&mut self, waiting: Vec<PendingCall>, seen: usize) -> Result<Action, RunError> {
+    async fn resume_calls(&mut self, waiting: Vec<PendingCall>, seen: usize) -> Result<Action, RunError> {
         let can_ask = self.executor.can_ask();
         let ready = waiting.iter().filter(|call| can_ask || call.answer.is_some());
         let mut calls: Vec<String> = ready.map(|call| call.deferred.call.clone()).collect();
@@ -246,7 +246,7 @@ impl Agent {
             return Ok(Action::AwaitAnswers(waiting));
         }
         let opening = self.opening_records(self.clock.now());
-        self.step_with(opening, Input::CallsTakenUp { calls }, seen).await
+        self.step_with(opening, Input::CallsResumed { calls }, seen).await
     }
 
     /// Makes those calls again that may be repeated, those that are only made to be refused, and those of programs, which

@@ -315,7 +315,8 @@ impl<'a> InnerCalls<'a> {
 
 /// Returns the result of a call that had begun when the program stopped.
 fn interrupted() -> CallError {
-    let message = "interrupted: the program stopped while the call was under way; whether it had an effect is not known";
+    let message =
+        "interrupted: the program stopped while the call was under way; whether it had an effect is not known";
     CallError::new(ErrorKind::Cancelled, message).with_hint("look at the state of things before making it again")
 }
 

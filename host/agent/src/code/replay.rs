@@ -176,7 +176,9 @@ impl<'a> Replay<'a> {
 
 /// Returns the error of a program that does something else than is recorded of it.
 fn mismatch(difference: &str) -> CallError {
-    let message = format!("the program was stopped, and cannot be continued from the record of its calls: {difference}");
-    CallError::new(ErrorKind::Denied, message)
-        .with_hint("calls that it made before may have had their effects; look at the state of things, and write a new program")
+    let message =
+        format!("the program was stopped, and cannot be continued from the record of its calls: {difference}");
+    CallError::new(ErrorKind::Denied, message).with_hint(
+        "calls that it made before may have had their effects; look at the state of things, and write a new program",
+    )
 }

@@ -83,7 +83,7 @@ impl Dispatch<'_> {
 /// Refuses a call that needs approval where nobody can be asked.
 fn nobody_to_ask(question: &CallQuestion) -> Abort {
     let message = format!("somebody has to approve this call: {}", question.question);
-    let error =
-        CallError::new(ErrorKind::NeedsApproval, message).with_hint("nobody can be asked here; go on without this call");
+    let error = CallError::new(ErrorKind::NeedsApproval, message)
+        .with_hint("nobody can be asked here; go on without this call");
     Abort::refusal(Status::RejectedDenied, error)
 }

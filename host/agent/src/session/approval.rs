@@ -1,11 +1,11 @@
-//! Calls that wait for a person's answer: the batch stands still until they are answered and taken up again.
+//! Calls that wait for a person's answer: the batch is suspended until they are answered and resumed.
 
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
 
-use super::pending::Pending;
 use super::input::{Action, Input, StepError};
 use super::machine::{Session, Waiting};
+use super::pending::Pending;
 use super::transcript::{Ending, WaitingCall};
 use crate::deferred::{CallAnswer, DeferredCall, GivenAnswer};
 
@@ -87,7 +87,7 @@ fn is_same(one: &DeferredCall, other: &DeferredCall) -> bool {
 }
 
 impl Session {
-    /// Returns the calls that wait for an answer of a person, those that have one and were not taken up yet included.
+    /// Returns the calls that wait for an answer of a person, those that have one and were not resumed yet included.
     #[must_use]
     pub fn waiting_calls(&self) -> &[PendingCall] {
         match &self.waiting {
@@ -134,13 +134,21 @@ impl Session {
         waiting.ok_or_else(|| AnswerError::Withdrawn(id.to_owned()))
     }
 
-    /// Stands still until calls of the batch are answered.
-    pub(super) fn await_answers(&mut self, mut pending: Pending, deferred: Vec<DeferredCall>, now: Timestamp) -> Action {
+    /// Waits until calls of the batch are answered.
+    pub(super) fn await_answers(
+        &mut self,
+        mut pending: Pending,
+        deferred: Vec<DeferredCall>,
+        now: Timestamp,
+    ) -> Action {
         for deferred in deferred {
             if !pending.waits_for(&deferred.call) {
                 continue;
             }
-            let former = pending.former.iter().position(|former| former.answer.is_none() && is_same(&former.deferred, &deferred));
+            let former = pending
+                .former
+                .iter()
+                .position(|former| former.answer.is_none() && is_same(&former.deferred, &deferred));
             let (id, asked_at) = match former.map(|position| pending.former.swap_remove(position)) {
                 Some(former) => (former.id, former.asked_at),
                 None => (self.questions.add(&self.config.id), now),
@@ -148,7 +156,7 @@ impl Session {
             pending.asked.push(PendingCall { id, deferred, asked_at, answer: None });
         }
         pending.former.clear();
-        pending.stood_still_at = now;
+        pending.waits_since = now;
         let action = Action::AwaitAnswers(pending.asked.clone());
         self.waiting = Waiting::Answers(Box::new(pending));
         action
@@ -168,17 +176,17 @@ impl Session {
             Input::CallAnswered { id, answer } if pending.can_answer(&id) => {
                 self.questions.answer(&id, answer.yes, now);
                 pending.answer(&id, answer);
-                Ok(self.stand_still(pending))
+                Ok(self.keep_waiting(pending))
             }
-            Input::CallsTakenUp { calls } if !calls.is_empty() && calls.iter().all(|call| pending.waits_for(call)) => {
+            Input::CallsResumed { calls } if !calls.is_empty() && calls.iter().all(|call| pending.waits_for(call)) => {
                 // No limit counts the time in which a person was waited for.
-                self.spent.since = self.spent.since.saturating_add(now.since(pending.stood_still_at));
-                pending.take_up(&calls);
+                self.spent.since = self.spent.since.saturating_add(now.since(pending.waits_since));
+                pending.resume(&calls);
                 let calls = pending.calls();
                 self.waiting = Waiting::Tools(pending);
                 Ok(Action::RunTools(calls))
             }
-            Input::Resumed { .. } => Ok(self.stand_still(pending)),
+            Input::Resumed { .. } => Ok(self.keep_waiting(pending)),
             Input::Cancelled => {
                 self.interrupt_batch(*pending, None, now);
                 Ok(self.finish(Ending::Cancelled, now))
@@ -190,7 +198,7 @@ impl Session {
         }
     }
 
-    fn stand_still(&mut self, pending: Box<Pending>) -> Action {
+    fn keep_waiting(&mut self, pending: Box<Pending>) -> Action {
         let action = Action::AwaitAnswers(pending.asked.clone());
         self.waiting = Waiting::Answers(pending);
         action

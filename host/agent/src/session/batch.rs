@@ -18,7 +18,6 @@ use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
 use crate::tool_search::all_shown;
 
-
 impl Session {
     /// Returns the full names of the tools that searches of this session have shown to the model, in order.
     #[must_use]

@@ -57,7 +57,7 @@ pub enum Input {
         /// The time since the input before, which no limit counts.
         away: Duration,
     },
-    /// A person's answer to a call that waits. It takes effect once the call is taken up.
+    /// A person's answer to a call that waits. It takes effect once the call is resumed.
     CallAnswered {
         /// The id of the pending call.
         id: String,
@@ -65,7 +65,7 @@ pub enum Input {
         answer: GivenAnswer,
     },
     /// Calls that waited go on: they pass every check again, with the answers that were given.
-    CallsTakenUp {
+    CallsResumed {
         /// The ids of the model's calls.
         calls: Vec<String>,
     },
@@ -106,7 +106,7 @@ impl Input {
             Self::ToolsInterrupted { .. } => "the rest of a batch",
             Self::Resumed { .. } => "a resumption",
             Self::CallAnswered { .. } => "an answer to a call",
-            Self::CallsTakenUp { .. } => "calls that go on",
+            Self::CallsResumed { .. } => "calls that go on",
             Self::RanOut { .. } => "a limit that was reached",
             Self::ApproverAnswered { .. } => "a person's answer",
             Self::Interrupted { .. } => "an interruption of the model",
@@ -135,7 +135,7 @@ pub enum Action {
     /// Ask the approver.
     AskApprover(BudgetQuestion),
     /// Wait until a person has answered these calls, perhaps in another process. The next input is an answer, or that
-    /// calls are taken up.
+    /// calls are resumed.
     AwaitAnswers(Vec<PendingCall>),
     /// End the run. The next input is a user message.
     Finish(Ending),

@@ -8,12 +8,12 @@ use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolSpec, Usage
 use fumehood_core::time::Timestamp;
 
 use super::approval::AskedCalls;
-use super::pending::Pending;
 use super::breaker::Breaker;
 use super::budget::{BudgetKind, BudgetUsage};
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
 use super::input::{Action, Input, StepError};
+use super::pending::Pending;
 use super::repetition::RepetitionCounter;
 use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 use crate::drivers::driver::{Driver, ToolRuntime};

@@ -23,8 +23,8 @@ pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::Session;
 pub use resume::replay;
-pub use saved::{RestoredSession, SAVED_VERSION, SavedSession, SavedSessionError};
 pub(crate) use saved::{Programs, SavedHead, SavedInput, SavedProgram};
+pub use saved::{RestoredSession, SAVED_VERSION, SavedSession, SavedSessionError};
 pub use synthetic::BUDGET_EXHAUSTED;
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ pub(super) struct Pending {
     slots: Vec<Slot>,
     /// The ending of the run after this batch, if it is decided already.
     end: Option<Ending>,
-    /// The calls that wait for an answer, or have one and were not taken up yet.
+    /// The calls that wait for an answer, or have one and were not resumed yet.
     pub(super) asked: Vec<PendingCall>,
-    /// The calls that were taken up.
+    /// The calls that were resumed.
     pub(super) former: Vec<PendingCall>,
-    /// The answers to the calls that were taken up.
+    /// The answers to the calls that were resumed.
     pub(super) answers: Vec<CallAnswer>,
-    /// The time since which the batch stands still.
-    pub(super) stood_still_at: Timestamp,
+    /// The time since which the batch waits for answers.
+    pub(super) waits_since: Timestamp,
 }
 
 /// One call of a reply, in the order of the calls.
@@ -42,7 +42,7 @@ pub(super) enum Slot {
 impl Pending {
     pub(super) fn new(response: Response, text: String, slots: Vec<Slot>, end: Option<Ending>) -> Self {
         let (asked, former, answers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { response, text, slots, end, asked, former, answers, stood_still_at: Timestamp::default() }
+        Self { response, text, slots, end, asked, former, answers, waits_since: Timestamp::default() }
     }
 
     /// Returns the calls for the executor.
@@ -104,8 +104,8 @@ impl Pending {
         }
     }
 
-    /// Takes up the calls of these ids, with the answers to them.
-    pub(super) fn take_up(&mut self, calls: &[String]) {
+    /// Makes the calls of these ids ready to run, with the answers to them.
+    pub(super) fn resume(&mut self, calls: &[String]) {
         for slot in &mut self.slots {
             if let Slot::Waits(call) = slot
                 && calls.contains(&call.id)
@@ -113,8 +113,9 @@ impl Pending {
                 *slot = Slot::Run(call.clone());
             }
         }
-        let (taken, asked) =
-            std::mem::take(&mut self.asked).into_iter().partition(|asked: &PendingCall| calls.contains(&asked.deferred.call));
+        let (taken, asked) = std::mem::take(&mut self.asked)
+            .into_iter()
+            .partition(|asked: &PendingCall| calls.contains(&asked.deferred.call));
         self.asked = asked;
         self.former = taken;
         self.answers.extend(self.former.iter().filter_map(|former| {

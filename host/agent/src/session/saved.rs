@@ -200,7 +200,15 @@ impl SavedSession {
             }
         }
         let is_pending = action.is_some_and(|action| !matches!(action, Action::Finish(_)));
-        Ok(RestoredSession { session, actor: self.actor, state: self.state, entries, last: self.last, is_pending, programs })
+        Ok(RestoredSession {
+            session,
+            actor: self.actor,
+            state: self.state,
+            entries,
+            last: self.last,
+            is_pending,
+            programs,
+        })
     }
 }
 

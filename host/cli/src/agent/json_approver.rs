@@ -143,7 +143,11 @@ fn take_answer(line: &str, open: &mut HashMap<String, ApprovalRequest>) -> Resul
         let open = if ids.is_empty() { "no question is open".to_owned() } else { format!("open: {}", ids.join(", ")) };
         return Err(format!("no question `{}` is open, or it was answered already; {open}", typed.approve));
     };
-    if request.answer(typed.into()) { Ok(()) } else { Err("the question was withdrawn: its run was stopped".to_owned()) }
+    if request.answer(typed.into()) {
+        Ok(())
+    } else {
+        Err("the question was withdrawn: its run was stopped".to_owned())
+    }
 }
 
 fn parse(line: &str) -> Result<Typed, String> {
@@ -173,8 +177,13 @@ mod tests {
     fn only_whole_answers_are_taken() {
         let typed = parse(r#"{"approve": "q1", "yes": false, "reason": "no"}"#).unwrap();
         assert_eq!(Answer::from(typed), Answer::Deny { reason: "no".to_owned() });
-        for line in ["yes", "{}", r#"{"approve": "q1"}"#, r#"{"approve": "q1", "yes": "true"}"#, r#"{"approve":"q1","yes":true,"x":1}"#]
-        {
+        for line in [
+            "yes",
+            "{}",
+            r#"{"approve": "q1"}"#,
+            r#"{"approve": "q1", "yes": "true"}"#,
+            r#"{"approve":"q1","yes":true,"x":1}"#,
+        ] {
             assert!(parse(line).unwrap_err().contains(r#"{"approve": "q1", "yes": true}"#), "{line}");
         }
     }

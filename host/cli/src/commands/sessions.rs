@@ -199,7 +199,8 @@ fn describe_state(session: &Session, pending: &[ToolIntent], id: &str) -> String
         return format!("it waits for a message: `fumehood chat --session {id}`");
     }
     let resume = format!("`fumehood run --resume {id}` goes on");
-    let waiting: Vec<_> = unanswered(session).map(|call| format!("{} {}", call.id, one_line(&call.deferred.tool))).collect();
+    let waiting: Vec<_> =
+        unanswered(session).map(|call| format!("{} {}", call.id, one_line(&call.deferred.tool))).collect();
     if !waiting.is_empty() {
         return format!("it waits for approval of {}; `fumehood approve-call ID` answers", waiting.join(", "));
     }

@@ -122,7 +122,10 @@ async fn calls_wait_and_go_on_with_the_answers() {
     let outcome = first.run("task").await.unwrap();
     assert_eq!(waiting(&outcome), ["s1:1", "s1:2"]);
     let Ending::WaitingForApproval { waiting: calls } = &outcome.ending else { unreachable!() };
-    assert_eq!((calls[0].tool.as_str(), calls[0].question.as_str(), calls[0].from.as_str()), ("pay", "may it pay?", "ask"));
+    assert_eq!(
+        (calls[0].tool.as_str(), calls[0].question.as_str(), calls[0].from.as_str()),
+        ("pay", "may it pay?", "ask")
+    );
     assert_eq!(calls[0].arguments, Some(serde_json::json!({"euros": 5})));
     assert_eq!(first.run("more").await.err(), Some(RunError::Waiting));
     drop(first);
@@ -184,8 +187,8 @@ async fn an_approved_call_runs_at_most_once_from_each_entry() {
     resume(&shop, &saved).await;
     let entries = saved.entries();
     let of = |kind: &str| entries.iter().position(|entry| entry.content.contains(kind)).unwrap();
-    let (asked, taken, ran) = (of("\"deferred\":["), of("calls_taken_up"), entries.len() - 2);
-    assert_eq!((asked, taken, ran), (3, 6, 7), "head, message, answer, batch; two answers; taken up, batch, answer");
+    let (asked, taken, ran) = (of("\"deferred\":["), of("calls_resumed"), entries.len() - 2);
+    assert_eq!((asked, taken, ran), (3, 6, 7), "head, message, answer, batch; two answers; resumed, batch, answer");
 
     for kept in 1..=entries.len() {
         let (shop, saved) = (Shop::default(), Saved::after(&entries[..kept]));

@@ -52,8 +52,10 @@ impl Interpreter for Lines {
     }
 }
 
-const SEQUENCE: &str = "host__look {\"euros\":0}\n\nhost__pay {\"euros\":1}\n\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
-const AT_ONCE: &str = "host__look {\"euros\":0}\nhost__pay {\"euros\":1}\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
+const SEQUENCE: &str =
+    "host__look {\"euros\":0}\n\nhost__pay {\"euros\":1}\n\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
+const AT_ONCE: &str =
+    "host__look {\"euros\":0}\nhost__pay {\"euros\":1}\nhost__pay {\"euros\":2}\n\nhost__look {\"euros\":3}";
 
 /// A model that runs this program, and then repeats what it was told.
 fn writing(program: &'static str) -> Arc<dyn Model> {
@@ -152,9 +154,7 @@ async fn program_that_was_stopped_goes_on_from_each_entry() {
     let mut interrupted = 0;
     for kept in 2..entries.len() {
         let (shop, saved) = (Shop::default(), Saved::after(&entries[..kept]));
-        let count = |what: &str| {
-            entries[..kept].iter().filter(|entry| entry.content.contains(what)).count()
-        };
+        let count = |what: &str| entries[..kept].iter().filter(|entry| entry.content.contains(what)).count();
         let done = count("\"finished\":{\"number\"");
         let mut text = None;
         for _ in 0..4 {
@@ -173,7 +173,11 @@ async fn program_that_was_stopped_goes_on_from_each_entry() {
         interrupted += lost;
         let (paid, looked) = counts(&shop);
         if count("\"started\":{\"execution\"") > 0 && count("\"tools_finished\":{\"outcome\":{\"executions\":[{") == 0 {
-            assert_eq!(done + lost + paid + looked, 4, "{kept} entries: each call ran once, or is told as interrupted: {text}");
+            assert_eq!(
+                done + lost + paid + looked,
+                4,
+                "{kept} entries: each call ran once, or is told as interrupted: {text}"
+            );
             assert!(lost > 0 || text == expected, "{kept} entries: {text}, and not {expected}");
         }
         assert!(paid <= 2 && looked <= 2, "{kept} entries");

@@ -175,7 +175,8 @@ struct Lines {
 
 impl Lines {
     fn start(bench: &Workbench, more: &[&str]) -> Self {
-        let usual = ["run", "Go", "--json", "--approve", "json", "--tool", "calculator.wasm", "--script", "calls.jsonl"];
+        let usual =
+            ["run", "Go", "--json", "--approve", "json", "--tool", "calculator.wasm", "--script", "calls.jsonl"];
         let ask = ["--ask", "calculator__add", "--ask", "calculator__multiply"];
         let mut command = bench.command(&[&usual, &ask[..], more].concat());
         let mut running = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -238,7 +239,8 @@ fn end_of_the_input_means_that_nobody_answers() {
         assert_eq!((&outcome["ending"], exit), (&ending.into(), code), "{outcome}");
         assert_eq!(started(&bench, "calculator__add") + started(&bench, "calculator__multiply"), 0);
         if exit == 11 {
-            let ids: Vec<&str> = outcome["waiting"].as_array().unwrap().iter().map(|call| call["id"].as_str().unwrap()).collect();
+            let ids: Vec<&str> =
+                outcome["waiting"].as_array().unwrap().iter().map(|call| call["id"].as_str().unwrap()).collect();
             assert_eq!((ids, &outcome["status"]), (vec!["s:1", "s:2"], &"waiting".into()));
         }
     }

@@ -63,7 +63,10 @@ fn program_waits_for_each_of_its_calls() {
 fn refused_call_of_a_program_is_an_exception_in_it() {
     let bench = Workbench::new();
     bench.example("calculator");
-    put_program(&bench, "try { await tools.calculator.add({a: 3, b: 5}) } catch (error) { return 'caught ' + error.message }");
+    put_program(
+        &bench,
+        "try { await tools.calculator.add({a: 3, b: 5}) } catch (error) { return 'caught ' + error.message }",
+    );
     let options = ["--tool", "calculator.wasm", "--code", "--ask", "calculator__add", "--script"];
     let ran = bench.run(&[&["run", "Go", "--session", "s"], &options[..], &["program.jsonl"]].concat());
     assert_eq!(ran.code, 11, "{ran:?}");
@@ -84,7 +87,8 @@ fn killed_program_goes_on_behind_its_last_result() {
          try { await tools.sleep.run({}) } catch (error) { end = error.message }\
          const product = await tools.calculator.multiply({a: sum.result, b: 2}); return [product.result, end]",
     );
-    let tools = ["--tool", "calculator.wasm", "--tool", "sleep.wasm", "--code", "--timeout", "60s", "--json", "--script"];
+    let tools =
+        ["--tool", "calculator.wasm", "--tool", "sleep.wasm", "--code", "--timeout", "60s", "--json", "--script"];
     let begin = [&["run", "Go", "--session", "s"], &tools[..], &["program.jsonl"]].concat();
     let mut running = bench.command(&begin).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map(Result::unwrap);
