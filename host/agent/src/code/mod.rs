@@ -29,4 +29,4 @@ pub use program::{
 };
 pub(crate) use program_tools::ProgramTools;
 pub use provider::CodeProvider;
-pub(crate) use run::{ProgramEnd, ProgramReport, ProgramRequest, run};
+pub(crate) use run::{ProgramEnd, ProgramRequest, run};

@@ -16,7 +16,7 @@ use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code, search};
 use super::limits::CodeMode;
 use super::program::Interpreter;
 use super::program_tools::ProgramTools;
-use super::run::{ProgramEnd, ProgramReport, ProgramRequest, run};
+use super::run::{ProgramEnd, ProgramRequest, run};
 use crate::clock::Clock;
 use crate::tool_search::SEARCH_TOOLS;
 
@@ -91,7 +91,7 @@ impl CodeProvider {
             None => Some(running.await),
         };
         match ended {
-            Some(Ok(ProgramEnd::Report(ProgramReport { outcome, metadata }))) => (outcome, metadata),
+            Some(Ok(ProgramEnd::Report(report))) => (report.outcome, report.metadata),
             // Nobody is asked here.
             Some(Ok(ProgramEnd::Suspended(_))) => (Err(CallError::cancelled()), Metadata::default()),
             Some(Err(stop)) => {

@@ -44,14 +44,14 @@ pub(crate) struct ProgramRequest<'a> {
 /// The end of a run of a program.
 pub(crate) enum ProgramEnd {
     /// It has ended.
-    Report(ProgramReport),
+    Report(Box<ProgramReport>),
     /// It waits for the answers of people, and is run again with them from its record.
     Suspended(Vec<DeferredCall>),
 }
 
 impl From<CallError> for ProgramEnd {
     fn from(error: CallError) -> Self {
-        Self::Report(ProgramReport { outcome: Err(error), metadata: Metadata::default() })
+        Self::Report(Box::new(ProgramReport { outcome: Err(error), metadata: Metadata::default() }))
     }
 }
 
@@ -109,14 +109,14 @@ pub(crate) async fn run(
             if let Some(error) = calls.unused_results() {
                 execution.outcome = Err(ProgramError::Failed(error));
             }
-            ProgramEnd::Report(report(execution, spent, unfinished))
+            ProgramEnd::Report(Box::new(report(execution, spent, unfinished)))
         }
         (Some(Ended::Run(stop)), _) => return Err(stop),
         (Some(Ended::Suspended(deferred)), _) => ProgramEnd::Suspended(deferred),
         (Some(Ended::Program(error)), execution) => {
             let mut metadata = execution.map(|execution| execution.metadata).unwrap_or_default();
             metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
-            ProgramEnd::Report(ProgramReport { outcome: Err(error), metadata })
+            ProgramEnd::Report(Box::new(ProgramReport { outcome: Err(error), metadata }))
         }
         (None, None) => CallError::cancelled().into(),
     })

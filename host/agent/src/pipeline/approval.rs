@@ -49,11 +49,27 @@ impl Dispatch<'_> {
             .map(drop)
     }
 
+    /// Refuses a call about which nobody is asked now, and to which the last answer was no: rules that are gone do not
+    /// undo what a person refused.
+    pub(super) fn check_refusal(&self) -> Result<(), Abort> {
+        match self.answers().next_back() {
+            Some(answer) if !answer.given.yes => {
+                let by = VerdictSource::Approver.as_str();
+                Err(Abort::denial(format!("denied by {by}: {}", answer.given.reason)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the answers to this call that were given before.
+    fn answers(&self) -> impl DoubleEndedIterator<Item = &CallAnswer> {
+        let answers = self.batch.scope.answers.iter();
+        answers.filter(|answer| answer.inner.as_ref().unwrap_or(&answer.call) == &self.call.id)
+    }
+
     /// Returns the last answer to this call that was given for exactly this.
     fn earlier_answer(&self, binding: &Digest) -> Option<Answer> {
-        let answers = self.batch.scope.answers.iter();
-        let is_of_call = |answer: &&CallAnswer| answer.inner.as_ref().unwrap_or(&answer.call) == &self.call.id;
-        let mut answers = answers.filter(is_of_call).filter(|answer| answer.binding == *binding);
+        let mut answers = self.answers().filter(|answer| answer.binding == *binding);
         let given = &answers.next_back()?.given;
         Some(match given.yes {
             true => Answer::Allow,

@@ -105,7 +105,7 @@ impl Dispatch<'_> {
     /// Runs rules and judge, and asks the approver where they require it. Returns the arguments if they were changed.
     async fn apply_guardrails(&mut self, call: &ValidatedCall) -> Result<Option<Value>, Abort> {
         if self.config.rules.is_empty() && self.config.judge.is_none() {
-            return Ok(None);
+            return self.check_refusal().map(|()| None);
         }
         let scope = self.batch.scope;
         let mut proposed = ProposedCall {
@@ -138,6 +138,9 @@ impl Dispatch<'_> {
             }
             questions
                 .extend(self.record_verdict(Ruling { source: VerdictSource::Judge, verdict }, &proposed, usage).await?);
+        }
+        if questions.is_empty() {
+            self.check_refusal()?;
         }
         for question in questions {
             self.ask_approver(call.tool(), CallQuestion { proposed: proposed.clone(), ..question }).await?;

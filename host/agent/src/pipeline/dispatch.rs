@@ -39,7 +39,7 @@ struct CompletedCall {
 /// The end of a dispatch.
 pub(super) enum Dispatched {
     /// The call has a result.
-    Ended(ToolExecution),
+    Ended(Box<ToolExecution>),
     /// The call waits for the answers of people: about itself, or about calls of its program.
     Deferred(Vec<DeferredCall>),
 }
@@ -80,8 +80,8 @@ impl Dispatch<'_> {
     /// Runs every stage of the pipeline.
     pub(super) async fn run(mut self) -> Result<Dispatched, Stop> {
         match self.run_stages().await {
-            Ok((status, result)) => Ok(Dispatched::Ended(self.into_execution(status, result))),
-            Err(Abort::Refused(refusal)) => Ok(Dispatched::Ended(self.refuse(*refusal).await)),
+            Ok((status, result)) => Ok(Dispatched::Ended(Box::new(self.into_execution(status, result)))),
+            Err(Abort::Refused(refusal)) => Ok(Dispatched::Ended(Box::new(self.refuse(*refusal).await))),
             Err(Abort::Deferred(deferred)) => Ok(Dispatched::Deferred(deferred)),
             Err(Abort::Stop(stop)) => {
                 let body = json!({"status": "stopped", "reason": stop.reason});

@@ -98,7 +98,7 @@ impl Pipeline {
         let original = call.clone();
         match catch_panic(Dispatch::new(&self.0, batch, call).run()).await {
             Ok(ended) => ended,
-            Err(panic) => Ok(Dispatched::Ended(self.host_failure(original, &panic))),
+            Err(panic) => Ok(Dispatched::Ended(Box::new(self.host_failure(original, &panic)))),
         }
     }
 
@@ -151,7 +151,7 @@ impl Pipeline {
         let (mut executions, mut deferred) = (Vec::with_capacity(slots.len()), Vec::new());
         for dispatched in slots.into_iter().flatten() {
             match dispatched {
-                Dispatched::Ended(execution) => executions.push(execution),
+                Dispatched::Ended(execution) => executions.push(*execution),
                 Dispatched::Deferred(calls) => deferred.extend(calls),
             }
         }
@@ -164,7 +164,7 @@ impl Pipeline {
         let (mut executions, mut deferred) = (Vec::with_capacity(calls.len()), Vec::new());
         for (index, call) in calls.into_iter().enumerate() {
             let execution = match self.run_call(call, batch).await {
-                Ok(Dispatched::Ended(execution)) => execution,
+                Ok(Dispatched::Ended(execution)) => *execution,
                 Ok(Dispatched::Deferred(calls)) => {
                     deferred.extend(calls);
                     continue;

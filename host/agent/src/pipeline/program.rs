@@ -13,9 +13,7 @@ use super::abort::Abort;
 use super::batch::{Batch, OfProgram};
 use super::config::{CodeConfig, PipelineConfig};
 use super::dispatch::{Dispatch, Dispatched};
-use crate::code::{
-    self, CallMaker, Called, OpenQuestions, ProgramEnd, ProgramReport, ProgramRequest, ProgramTools, RUN_CODE,
-};
+use crate::code::{self, CallMaker, Called, OpenQuestions, ProgramEnd, ProgramRequest, ProgramTools, RUN_CODE};
 use crate::execution::Status;
 use crate::executor::Scope;
 use crate::registry::{Policy, RegisteredTool};
@@ -93,7 +91,7 @@ impl Dispatch<'_> {
             records: self.batch.scope.programs.as_deref(),
         };
         let (outcome, metadata) = match code::run(code.interpreter.as_ref(), request, &calls).await? {
-            ProgramEnd::Report(ProgramReport { outcome, metadata }) => (outcome, metadata),
+            ProgramEnd::Report(report) => (report.outcome, report.metadata),
             ProgramEnd::Suspended(deferred) => {
                 *self.suspended.lock().unwrap_or_else(PoisonError::into_inner) = deferred;
                 (Err(CallError::cancelled()), Metadata::default())

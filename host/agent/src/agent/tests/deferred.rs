@@ -29,6 +29,8 @@ pub(super) struct Shop {
     pub(super) looked: Arc<AtomicUsize>,
     /// The description of `pay`.
     about: Option<&'static str>,
+    /// True if nobody is asked about anything.
+    is_lax: bool,
 }
 
 impl Shop {
@@ -45,8 +47,9 @@ impl Shop {
             async move { Ok::<_, BuiltInError>("seen") }
         };
         tools.register(BuiltIn::new("look", "Looks.", look).unwrap()).unwrap();
-        let asks = |call: &ProposedCall| match call.tool.as_str() {
-            "pay" => Verdict::Ask { question: "may it pay?".to_owned() },
+        let is_lax = self.is_lax;
+        let asks = move |call: &ProposedCall| match call.tool.as_str() {
+            "pay" if !is_lax => Verdict::Ask { question: "may it pay?".to_owned() },
             _ => Verdict::Allow,
         };
         PipelineBuilder::default()
@@ -121,7 +124,7 @@ async fn calls_wait_and_go_on_with_the_answers() {
     let mut first = shop.agent(&saved).build().unwrap();
     let outcome = first.run("task").await.unwrap();
     assert_eq!(waiting(&outcome), ["s1:1", "s1:2"]);
-    let Ending::WaitingForApproval { waiting: calls } = &outcome.ending else { unreachable!() };
+    let Ending::WaitingForApproval { waiting: calls } = &outcome.ending else { panic!("{outcome:?}") };
     assert_eq!(
         (calls[0].tool.as_str(), calls[0].question.as_str(), calls[0].from.as_str()),
         ("pay", "may it pay?", "ask")
@@ -235,6 +238,18 @@ async fn a_call_that_changed_is_asked_about_again() {
     }
     assert!(resume(&changed, &saved).await.text().contains("paid 7"));
     assert_eq!(shop.paid(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_stands_where_nobody_is_asked_any_more() {
+    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    shop.agent(&saved).build().unwrap().run("task").await.unwrap();
+    answer(&saved, "s1:1", yes()).await.unwrap();
+    answer(&saved, "s1:2", no()).await.unwrap();
+    let lax = Shop { is_lax: true, ..shop.clone() };
+    let text = resume(&lax, &saved).await.text().to_owned();
+    assert!(text.contains("paid 5") && text.contains("too much"), "{text}");
+    assert_eq!(shop.paid(), 1);
 }
 
 /// A person at a terminal, who says yes.
