@@ -7,7 +7,9 @@ use fumehood_core::chat::{ToolIntent, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::allowance::CallAllowance;
+use crate::deferred::{CallAnswer, DeferredCall};
 use crate::execution::ToolExecution;
+use crate::program_record::ProgramRecords;
 
 /// The context of a batch of calls: the session, the actor, the skill and the allowlist. It is set by the program that
 /// runs the loop, never by a model.
@@ -36,6 +38,10 @@ pub struct Scope {
     /// The full names of the tools that searches of the session have shown, in order: see
     /// [`shown_tools`](crate::tool_search::shown_tools).
     pub shown: Arc<[String]>,
+    /// Answers of people to calls of the batch that were deferred before.
+    pub answers: Arc<[CallAnswer]>,
+    /// The records of programs; `None` if a program that is stopped is lost.
+    pub programs: Option<Arc<dyn ProgramRecords>>,
 }
 
 /// The reason that a batch ended before its last call.
@@ -72,6 +78,9 @@ pub struct BatchOutcome {
     /// Number of calls that programs made. They count towards the budgets like those of the model.
     #[serde(default)]
     pub program_calls: u32,
+    /// The calls that wait for the answer of a person. They have no execution.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deferred: Vec<DeferredCall>,
     /// The tools that a search of this batch showed to the model, and that it may call from the next step on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
@@ -82,11 +91,11 @@ pub struct BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// Creates an outcome without used tokens, shown tools and a changed state.
+    /// Creates an outcome without used tokens, deferred calls, shown tools and a changed state.
     #[must_use]
     pub fn new(executions: Vec<ToolExecution>, ended: Option<BatchEnd>) -> Self {
-        let (usage, tools) = (Usage::default(), Vec::new());
-        Self { executions, ended, usage, program_calls: 0, tools, state: None }
+        let (usage, deferred, tools) = (Usage::default(), Vec::new(), Vec::new());
+        Self { executions, ended, usage, program_calls: 0, deferred, tools, state: None }
     }
 }
 
@@ -94,6 +103,11 @@ impl BatchOutcome {
 pub trait ToolExecutor: Send + Sync {
     /// Returns the tools that a model sees within this scope: exactly those that it may call.
     fn specs(&self, scope: &Scope) -> Vec<ToolSpec>;
+
+    /// Returns whether a person can be asked now about calls that need approval.
+    fn can_ask(&self) -> bool {
+        false
+    }
 
     /// Runs the calls of one batch. Their effects have no order among each other; the results have that of the calls.
     /// Dropping the future stops the tools.

@@ -64,6 +64,11 @@ the origin. Credentials are those of `docker login` and `podman login`. The same
   fumehood key new
   fumehood publish oci://ghcr.io/acme/city-facts:1.0.0 --sign default";
 
+const APPROVE_CALL: &str = "\
+An answer holds for the tool, its code, its powers and the arguments that are shown; if one of them differs when the session goes
+on, the call is asked about again. It runs nothing: `fumehood run --resume SESSION` does. The host knows no users: --by is written
+down as it is typed.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
@@ -77,6 +82,7 @@ Exit codes:
   8    the model gave no answer, or none that could be used
   9    verification of the event log or of the store failed
   10   the event log could not be verified
+  11   calls of a run wait for approval
   130  interrupted";
 
 /// Runs WebAssembly tools in a sandbox: every call in a fresh instance, with fuel, an enforced deadline, a memory ceiling
@@ -175,6 +181,9 @@ pub(crate) enum Command {
     Log(log::Log),
     /// Look after saved sessions: list, show, remove
     Sessions(sessions::Sessions),
+    /// Answer calls of saved sessions that wait for approval; without an id, list them
+    #[command(after_help = APPROVE_CALL)]
+    ApproveCall(sessions::ApproveCall),
     /// Get a component, look at it, and add it to the configuration
     #[command(after_help = ADD)]
     Add(Add),

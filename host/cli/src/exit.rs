@@ -35,6 +35,7 @@ pub(crate) enum Exit {
     NoAnswer = 8,
     Tampered = 9,
     Unverified = 10,
+    Waiting = 11,
     Interrupted = 130,
 }
 
@@ -124,6 +125,7 @@ impl Exit {
             Self::NoAnswer => "no_answer",
             Self::Tampered => "tampered",
             Self::Unverified => "unverified",
+            Self::Waiting => "waiting_for_approval",
             Self::Interrupted => "cancelled",
         }
     }

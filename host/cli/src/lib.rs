@@ -75,6 +75,7 @@ pub fn main() -> ExitCode {
             Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
             Command::Log(log) => commands::log::run(&arguments, log).await,
             Command::Sessions(sessions) => commands::sessions::run(&arguments, sessions).await,
+            Command::ApproveCall(approve) => commands::approve_call::run(&arguments, approve).await,
             Command::Add(add) => commands::add::run(&arguments, add).await,
             Command::Update(update) => commands::update::run(&arguments, update).await,
             Command::Store(store) => commands::store::run(&arguments, store),

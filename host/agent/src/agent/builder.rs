@@ -11,7 +11,7 @@ use super::agent_tool::ParentSession;
 use super::events::Tap;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
-use super::saving::{RepeatCall, Saving};
+use super::saving::{RepeatCall, Saving, SavingState};
 use super::wait::CancelHandle;
 use crate::clock::{Clock, SystemClock};
 use crate::drivers::driver::Driver;
@@ -83,9 +83,13 @@ pub enum BuildError {
 
 /// Generates a random id for a session.
 pub(super) fn new_session_id() -> Result<String, BuildError> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(|_| BuildError::NoRandom)?;
-    Ok(format!("s{:016x}", u64::from_be_bytes(random)))
+    Ok(format!("s{}", new_writer()?))
+}
+
+/// Generates a random name for the program that saves a session.
+pub(super) fn new_writer() -> Result<String, BuildError> {
+    let random = getrandom::u64().map_err(|_| BuildError::NoRandom)?;
+    Ok(format!("{random:016x}"))
 }
 
 impl LoopBuilder {
@@ -257,7 +261,7 @@ impl LoopBuilder {
             return Err(BuildError::NoApprover);
         }
         let actor = self.scope.actor.as_deref().map(str::to_owned);
-        let RestoredSession { session, state, entries, last, .. } = match self.resumed {
+        let RestoredSession { session, state, entries, last, programs, .. } = match self.resumed {
             Some(saved) => restore(saved, driver, self.compaction, actor.as_deref())?,
             None => RestoredSession::begin(begin(self.config, driver)?.with_compaction(self.compaction)),
         };
@@ -271,6 +275,15 @@ impl LoopBuilder {
         let records = match entries {
             0 => RecordFactory::new(id.clone(), actor),
             entries => RecordFactory::resumed(id.clone(), actor, entries),
+        };
+        let saving = match self.store {
+            Some(store) => {
+                let state = SavingState::new(entries, last, programs);
+                let (session, writer) = (Arc::from(id.as_str()), new_writer()?.into());
+                let (clock, repeat) = (Arc::clone(&self.clock), self.repeat.clone());
+                Some(Arc::new(Saving::new(store, session, writer, clock, repeat, state)))
+            }
+            None => None,
         };
         Ok(Agent {
             session_id: Arc::from(id),
@@ -289,7 +302,7 @@ impl LoopBuilder {
             texts: self.keep_texts.then(RequestTexts::default),
             inputs: self.keep_inputs.then(Vec::new),
             is_closed: false,
-            saving: self.store.map(|store| Saving::new(store, entries, last)),
+            saving,
             repeat: self.repeat,
         })
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::outcome::{Outcome, RunError};
 use super::run::Agent;
-use crate::session::transcript::Step;
-use crate::session::{Action, StepError};
+use crate::session::transcript::{Ending, Step};
+use crate::session::{Action, PendingCall, StepError};
 
 /// The start of an iteration.
 enum Start {
@@ -73,6 +73,12 @@ impl<'a> Iteration<'a> {
                 }
                 (None, None) => return Ok(None),
             };
+            if let Action::AwaitAnswers(calls) = &action {
+                let waiting = calls.iter().map(PendingCall::to_waiting).collect();
+                let run = self.agent.session.current_run().cloned().map(Arc::new);
+                self.outcome = run.map(|run| Outcome { ending: Ending::WaitingForApproval { waiting }, run });
+                return Ok(None);
+            }
             let step = if let Action::Finish(ending) = action {
                 let run = self.agent.session.transcript().runs.last().cloned();
                 let step = run.as_ref().and_then(|run| run.steps.get(seen).cloned());

@@ -10,7 +10,6 @@ use super::builder::new_session_id;
 use super::outcome::ResetError;
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::run::Agent;
-use super::saving::Saving;
 use crate::session::transcript::Ending;
 
 impl Agent {
@@ -39,7 +38,7 @@ impl Agent {
         self.is_closed = false;
         self.initial_state = self.scope.state.clone();
         if let Some(saving) = &mut self.saving {
-            *saving = Saving::new(Arc::clone(&saving.store), 0, None);
+            *saving = Arc::new(saving.of_next_session(Arc::clone(&self.session_id)));
         }
         Ok(())
     }
@@ -62,7 +61,10 @@ impl Agent {
         }
         self.is_closed = true;
         let runs = &self.session.transcript().runs;
-        let status = runs.last().and_then(|run| run.ending.as_ref()).map(Ending::as_str);
+        let status = match self.session.waiting_calls() {
+            [] => runs.last().and_then(|run| run.ending.as_ref()).map(Ending::as_str),
+            [_, ..] => Some("waiting_for_approval"),
+        };
         let body = json!({ "runs": runs.len(), "spent": self.session.budget_usage() });
         let now = self.clock.now();
         Some(self.records.create(RecordKind::SessionFinished, status, now, body))

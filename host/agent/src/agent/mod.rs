@@ -2,6 +2,7 @@
 //! limits and writes records. All decisions are made by the session.
 
 mod agent_tool;
+mod answer_call;
 mod builder;
 mod events;
 mod iteration;
@@ -15,6 +16,7 @@ mod writing_time;
 
 pub use crate::clock::{Clock, SystemClock};
 pub use agent_tool::{AgentTool, ParentSession};
+pub use answer_call::{AnswerCallError, answer_saved};
 pub use builder::{BuildError, LoopBuilder};
 pub use events::{AgentEvent, Subscription, Tap, is_streamed};
 pub use iteration::Iteration;

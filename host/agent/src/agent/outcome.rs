@@ -42,6 +42,9 @@ pub enum RunError {
     /// A record cannot be written.
     #[error("the run was stopped, because what happens in it could not be recorded")]
     Record(#[from] RecordError),
+    /// Calls of the run before wait for a person's answer, so that no message can be taken.
+    #[error("the session waits for answers to calls; answer them, and resume it, before it gets another message")]
+    Waiting,
     /// The session did not expect the outcome of its own action.
     #[error("the run was stopped, because the session and the loop disagree about what comes next")]
     Step(#[from] StepError),

@@ -13,9 +13,14 @@ use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
 use serde_json::{Value, json};
 
+use crate::deferred::GivenAnswer;
 use crate::drivers::batch::BatchSummary;
 use crate::execution::ToolExecution;
+use crate::session::PendingCall;
 use crate::session::transcript::{Ending, Run, Step, StepKind};
+
+/// Status of the record of calls that wait.
+const WAITING: &str = "waiting_for_approval";
 
 /// Returns the size of a message in bytes: its text, and the names and arguments of its calls.
 fn message_bytes(message: &Message) -> usize {
@@ -48,6 +53,12 @@ impl RecordFactory {
     /// those before.
     pub(super) fn resumed(session: String, actor: Option<String>, entries: u64) -> Self {
         Self { prefix: format!("{session}.{entries}"), ..Self::new(session, actor) }
+    }
+
+    /// Creates the factory of the process that answers a call of a session with this number of entries. Processes that
+    /// do so at the same time have different `writer`s.
+    pub(super) fn answering(session: String, actor: Option<String>, entries: u64, writer: &str) -> Self {
+        Self { prefix: format!("{session}.{entries}.{writer}"), ..Self::new(session, actor) }
     }
 
     /// Returns the id of the latest record.
@@ -145,6 +156,36 @@ impl RecordFactory {
             records.push(self.create(RecordKind::StepFinished, Some(ending.as_str()), at, body));
         }
         records
+    }
+
+    /// Creates the record of calls that wait for the answer of a person.
+    pub(super) fn for_waiting(&mut self, run: &str, calls: &[PendingCall], at: Timestamp) -> Record {
+        let waiting: Vec<_> = calls.iter().map(PendingCall::to_waiting).collect();
+        self.create(RecordKind::StepFinished, Some(WAITING), at, json!({ "run": run, "waiting": waiting }))
+    }
+
+    /// Creates the record of an answer to one of the calls.
+    pub(super) fn for_answer(
+        &mut self,
+        id: &str,
+        calls: &[PendingCall],
+        answer: &GivenAnswer,
+        at: Timestamp,
+    ) -> Record {
+        let GivenAnswer { yes, reason, by } = answer;
+        let call = calls.iter().find(|call| call.id == id).map(|call| &call.deferred);
+        let body = json!({
+            "by": "approver",
+            "question": id,
+            "reason": (!reason.is_empty()).then_some(reason),
+            // As the person said. The host knows no users.
+            "name": by,
+            "model_call": call.map(|call| &call.call),
+            "binding": call.map(|call| call.binding),
+        });
+        let mut record = self.create(RecordKind::Verdict, Some(if *yes { "allow" } else { "deny" }), at, body);
+        record.tool = call.map(|call| call.tool.clone());
+        record
     }
 
     fn for_step(&mut self, run: &Run, step: &Step, ending: Option<&Ending>, at: Timestamp) -> Record {

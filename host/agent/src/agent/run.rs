@@ -50,7 +50,7 @@ pub struct Agent {
     pub(super) inputs: Option<Vec<RecordedInput>>,
     pub(super) is_closed: bool,
     /// `Some` if the session is saved.
-    pub(super) saving: Option<Saving>,
+    pub(super) saving: Option<Arc<Saving>>,
     /// The agent's state at the start of the session.
     pub(super) initial_state: Option<Arc<str>>,
     pub(super) repeat: Option<RepeatCall>,
@@ -115,6 +115,9 @@ impl Agent {
     }
 
     pub(super) async fn begin_run(&mut self, text: String) -> Result<Action, RunError> {
+        if !self.session.waiting_calls().is_empty() {
+            return Err(RunError::Waiting);
+        }
         let now = self.clock.now();
         let mut opening = self.opening_records(now);
         let run = self.session.next_run_id();
@@ -151,6 +154,9 @@ impl Agent {
         let now = self.clock.now();
         let saved = self.to_saved(&input);
         let (action, of_steps) = self.apply(input, seen, now)?;
+        if let Some(saving) = &self.saving {
+            saving.settle_programs(&self.session);
+        }
         records.extend(of_steps);
         self.commit(saved, records, now).await?;
         Ok(action)
@@ -160,8 +166,20 @@ impl Agent {
         if let Some(inputs) = &mut self.inputs {
             inputs.push(RecordedInput { at: now, input: input.clone() });
         }
+        let answered = match &input {
+            Input::CallAnswered { id, answer } => Some((id.clone(), answer.clone())),
+            _ => None,
+        };
         let warned = self.session.current_run().map_or(0, |run| run.warnings.len());
         let action = self.session.step(input, now)?;
+        if let Action::AwaitAnswers(calls) = &action {
+            let run = self.session.current_run().map(|run| run.id.clone()).unwrap_or_default();
+            let record = match answered {
+                Some((id, answer)) => self.records.for_answer(&id, calls, &answer, now),
+                None => self.records.for_waiting(&run, calls, now),
+            };
+            return Ok((action, vec![record]));
+        }
         let ended = matches!(action, Action::Finish(_));
         let last = self.session.transcript().runs.last().map(Arc::as_ref);
         let Some(run) = (if ended { last } else { self.session.current_run() }) else {
@@ -178,7 +196,8 @@ impl Agent {
             Action::AskModel(request) => self.ask_model(request).await,
             Action::RunTools(calls) => Ok(self.run_tools(calls).await),
             Action::AskApprover(question) => Ok(self.ask_approver(&question).await),
-            Action::Finish(_) => Ok(Input::Cancelled),
+            // Both end an iteration before they get here.
+            Action::AwaitAnswers(_) | Action::Finish(_) => Ok(Input::Cancelled),
         }
     }
 
@@ -251,6 +270,8 @@ impl Agent {
         let (run, steps) = self.session.current_run().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
         let mut scope = self.scope_for(run, steps.saturating_add(1));
         scope.allowance = Some(Arc::new(self.allowance()));
+        scope.answers = self.session.call_answers().into();
+        scope.programs = self.saving.clone().map(|saving| saving as _);
         let limit = self.session.config().budget.remaining_wall_time(self.session.budget_usage(), self.clock.now());
         let started = Instant::now();
         match wait_until(&self.cancel, wait_for_wall_time(limit), self.executor.execute(calls, &scope)).await {
@@ -294,9 +315,9 @@ impl Agent {
         }
     }
 
-    /// Cancels a run whose future was dropped. Its records are handed to the recorder without waiting for them.
+    /// Cancels a run whose future was dropped, unless it waits for a person. Its records are handed to the recorder without waiting for them.
     pub(super) fn abandon(&mut self, seen: usize) {
-        if self.session.current_run().is_none() {
+        if self.session.current_run().is_none() || !self.session.waiting_calls().is_empty() {
             return;
         }
         let now = self.clock.now();

@@ -1,8 +1,10 @@
 //! Saving a session while it runs, and going on with one that was saved.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::record::{Record, RecordError, RecordKind};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
@@ -13,37 +15,133 @@ use serde_json::json;
 use super::iteration::Iteration;
 use super::outcome::RunError;
 use super::run::Agent;
+use crate::clock::Clock;
 use crate::executor::BatchOutcome;
-use crate::session::{Action, Input, SAVED_VERSION, SavedHead, SavedInput};
+use crate::program_record::{ProgramEvent, ProgramRecord, ProgramRecords};
+use crate::session::{
+    Action, Input, PendingCall, Programs, SAVED_VERSION, SavedHead, SavedInput, SavedProgram, Session,
+};
 
 /// Decides whether a call that was under way when the program stopped is made again.
 pub type RepeatCall = Arc<dyn Fn(&ToolIntent) -> bool + Send + Sync>;
 
-/// The saving of a session.
+/// The saving of a session, and of the programs that it runs.
 pub(super) struct Saving {
-    pub(super) store: Arc<dyn SessionStore>,
+    store: Arc<dyn SessionStore>,
+    session: Arc<str>,
+    /// A random name of this program, so that no other writes equal entries: only one of them can go on.
+    writer: Arc<str>,
+    clock: Arc<dyn Clock>,
+    repeat: Option<RepeatCall>,
+    state: Mutex<SavingState>,
+}
+
+/// The part of the saving that changes.
+#[derive(Default)]
+pub(super) struct SavingState {
     /// The number of the next entry.
     pub(super) next: u64,
     /// The time of the last entry before this program, if the session was resumed and nothing was saved since.
     pub(super) resumed: Option<Timestamp>,
+    /// The records of programs that the session waits for.
+    pub(super) programs: Programs,
     /// True if an entry could not be stored. Later ones would leave a gap.
-    pub(super) has_failed: bool,
+    has_failed: bool,
+}
+
+impl SavingState {
+    /// Creates the state of a session that has this number of entries.
+    pub(super) fn new(next: u64, resumed: Option<Timestamp>, programs: Programs) -> Self {
+        Self { next, resumed, programs, has_failed: false }
+    }
+}
+
+impl fmt::Debug for Saving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Saving").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl Saving {
-    /// Creates the saving of a session that has this number of entries.
-    pub(super) fn new(store: Arc<dyn SessionStore>, next: u64, resumed: Option<Timestamp>) -> Self {
-        Self { store, next, resumed, has_failed: false }
+    pub(super) fn new(
+        store: Arc<dyn SessionStore>,
+        session: Arc<str>,
+        writer: Arc<str>,
+        clock: Arc<dyn Clock>,
+        repeat: Option<RepeatCall>,
+        state: SavingState,
+    ) -> Self {
+        Self { store, session, writer, clock, repeat, state: Mutex::new(state) }
     }
 
-    /// Creates the next entry.
-    fn entry(&mut self, session: &str, at: Timestamp, content: &impl Serialize) -> Result<SessionEntry, RecordError> {
+    /// Creates the saving of the session that follows, of this id.
+    pub(super) fn of_next_session(&self, session: Arc<str>) -> Self {
+        let (store, writer, clock) = (Arc::clone(&self.store), Arc::clone(&self.writer), Arc::clone(&self.clock));
+        Self::new(store, session, writer, clock, self.repeat.clone(), SavingState::default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SavingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands the next entry to the store. The future completes when it is on disk.
+    fn append(
+        &self,
+        state: &mut SavingState,
+        at: Timestamp,
+        content: &impl Serialize,
+        records: Vec<Record>,
+    ) -> Result<BoxFuture<'_, Result<(), RecordError>>, RecordError> {
+        if state.has_failed {
+            return Err(RecordError("an earlier part of the session could not be saved".to_owned()));
+        }
         let content = serde_json::to_string(content);
         let content = content.map_err(|error| RecordError(format!("the session cannot be saved: {error}")))?;
-        let number = self.next;
-        self.next = number.saturating_add(1);
-        self.resumed = None;
-        Ok(SessionEntry { session: session.to_owned(), number, at, content })
+        let number = state.next;
+        state.next = number.saturating_add(1);
+        state.resumed = None;
+        Ok(self.store.append(SessionEntry { session: self.session.to_string(), number, at, content }, records))
+    }
+
+    async fn stored(&self, appended: BoxFuture<'_, Result<(), RecordError>>) -> Result<(), RecordError> {
+        let outcome = appended.await;
+        self.lock().has_failed |= outcome.is_err();
+        outcome
+    }
+
+    /// Forgets the programs that the session does not wait for any more.
+    pub(super) fn settle_programs(&self, session: &Session) {
+        self.lock().programs.settle(session);
+    }
+
+    fn has_program(&self, call: &str) -> bool {
+        self.lock().programs.has(call)
+    }
+
+    fn resumed(&self) -> Option<Timestamp> {
+        self.lock().resumed
+    }
+}
+
+impl ProgramRecords for Saving {
+    fn record(&self, call: &str) -> ProgramRecord {
+        self.lock().programs.record(call)
+    }
+
+    fn append<'a>(&'a self, call: &'a str, events: Vec<ProgramEvent>) -> BoxFuture<'a, Result<(), RecordError>> {
+        let program = SavedProgram { call: call.to_owned(), events: events.clone() };
+        let saved = SavedInput { program: Some(program), writer: self.writer.to_string(), ..SavedInput::default() };
+        let appended = {
+            let mut state = self.lock();
+            let appended = self.append(&mut state, self.clock.now(), &saved, Vec::new());
+            state.programs.push(call, events);
+            appended
+        };
+        Box::pin(async move { self.stored(appended?).await })
+    }
+
+    fn may_repeat(&self, call: &ToolIntent) -> bool {
+        self.repeat.as_ref().is_some_and(|repeat| repeat(call))
     }
 }
 
@@ -51,7 +149,8 @@ impl Agent {
     /// Goes on with the run that was under way when the program of a [resumed](super::LoopBuilder::resume) session
     /// stopped, step by step. Returns `None` if there is none: the session waits for a message.
     ///
-    /// A request that was not answered is sent again. Calls that had begun are told to the model as interrupted, except
+    /// A request that was not answered is sent again. Calls that wait for a person go on with the answers that were given
+    /// ([`Agent::answer_call`]); without any, the run goes on waiting. Calls that had begun are told to the model as interrupted, except
     /// those that [`LoopBuilder::repeat_interrupted`](super::LoopBuilder::repeat_interrupted) chooses, which are made
     /// again.
     pub fn resume(&mut self) -> Option<Iteration<'_>> {
@@ -64,7 +163,7 @@ impl Agent {
         if !self.records.is_empty() {
             return Vec::new();
         }
-        let status = self.saving.as_ref().and_then(|saving| saving.resumed).map(|_| "resumed");
+        let status = self.saving.as_ref().and_then(|saving| saving.resumed()).map(|_| "resumed");
         let body = json!({ "parent_session": self.scope.parent_session, "skill": self.scope.skill.as_deref() });
         vec![self.records.create(RecordKind::SessionStarted, status, now, body)]
     }
@@ -76,33 +175,29 @@ impl Agent {
         records: Vec<Record>,
         now: Timestamp,
     ) -> Result<(), RecordError> {
-        let (Some(saving), Some(input)) = (&mut self.saving, input) else {
+        let (Some(saving), Some(input)) = (self.saving.clone(), input) else {
             for record in records {
                 self.record(record).await?;
             }
             return Ok(());
         };
-        if saving.has_failed {
-            return Err(RecordError("an earlier part of the session could not be saved".to_owned()));
-        }
-        if saving.next == 0 {
-            let head = SavedHead {
-                version: SAVED_VERSION,
-                config: self.session.config().clone(),
-                driver: self.session.driver_name().to_owned(),
-                actor: self.scope.actor.as_deref().map(str::to_owned),
-                state: self.initial_state.as_deref().map(str::to_owned),
-            };
-            let entry = saving.entry(&self.session_id, now, &head)?;
-            // The one behind it is waited for.
-            drop(saving.store.append(entry, Vec::new()));
-        }
-        let entry = saving.entry(&self.session_id, now, &input)?;
-        let saved = saving.store.append(entry, records.clone());
+        let appended = {
+            let mut state = saving.lock();
+            if state.next == 0 {
+                let head = SavedHead {
+                    version: SAVED_VERSION,
+                    config: self.session.config().clone(),
+                    driver: self.session.driver_name().to_owned(),
+                    actor: self.scope.actor.as_deref().map(str::to_owned),
+                    state: self.initial_state.as_deref().map(str::to_owned),
+                };
+                // The one behind it is waited for.
+                drop(saving.append(&mut state, now, &head, Vec::new())?);
+            }
+            saving.append(&mut state, now, &input, records.clone())?
+        };
         self.tap.notify_records(records);
-        let outcome = saved.await;
-        saving.has_failed = outcome.is_err();
-        outcome
+        saving.stored(appended).await
     }
 
     /// Returns what is saved of an input, before it is used up.
@@ -111,13 +206,22 @@ impl Agent {
             Input::ToolsFinished { outcome, .. } | Input::ToolsInterrupted { outcome, .. } => outcome.state.as_deref(),
             _ => None,
         };
-        self.saving.as_ref().map(|_| SavedInput { input: input.clone(), state: state.map(str::to_owned) })
+        self.saving.as_ref().map(|saving| SavedInput {
+            input: Some(input.clone()),
+            program: None,
+            state: state.map(str::to_owned),
+            writer: saving.writer.to_string(),
+        })
     }
 
     /// Steps into a run that was under way, and returns its next action.
     pub(super) async fn step_into_resumed(&mut self, seen: usize) -> Result<Action, RunError> {
         let now = self.clock.now();
-        let before = self.saving.as_ref().and_then(|saving| saving.resumed).unwrap_or(now);
+        if let waiting @ [_, ..] = self.session.waiting_calls() {
+            let waiting = waiting.to_vec();
+            return self.resume_calls(waiting, seen).await;
+        }
+        let before = self.saving.as_ref().and_then(|saving| saving.resumed()).unwrap_or(now);
         let opening = self.opening_records(now);
         let action = self.step_with(opening, Input::Resumed { away: now.since(before) }, seen).await?;
         match action {
@@ -129,15 +233,36 @@ impl Agent {
         }
     }
 
-    /// Makes those calls again that may be repeated, and gives up the others.
+    /// Lets calls go on that wait: those that are answered, and all if a person can be asked now. If there is none, the
+    /// session goes on waiting, and nothing is saved.
+    async fn resume_calls(&mut self, waiting: Vec<PendingCall>, seen: usize) -> Result<Action, RunError> {
+        let can_ask = self.executor.can_ask();
+        let ready = waiting.iter().filter(|call| can_ask || call.answer.is_some());
+        let mut calls: Vec<String> = ready.map(|call| call.deferred.call.clone()).collect();
+        // A program may wait for several answers.
+        calls.sort_unstable();
+        calls.dedup();
+        if calls.is_empty() {
+            return Ok(Action::AwaitAnswers(waiting));
+        }
+        let opening = self.opening_records(self.clock.now());
+        self.step_with(opening, Input::CallsResumed { calls }, seen).await
+    }
+
+    /// Makes those calls again that may be repeated, those that are only made to be refused, and those of programs, which
+    /// go on from their records. Gives up the others.
     async fn repeat_calls(&mut self, calls: Vec<ToolIntent>) -> Input {
-        let repeated: Vec<ToolIntent> = match &self.repeat {
-            Some(repeat) => calls.into_iter().filter(|call| repeat(call)).collect(),
-            None => Vec::new(),
+        let may_repeat = |call: &ToolIntent| {
+            let saving = self.saving.as_ref();
+            let is_program = saving.is_some_and(|saving| saving.has_program(&call.id));
+            is_program || self.session.is_denied(&call.id) || self.repeat.as_ref().is_some_and(|repeat| repeat(call))
         };
+        let repeated: Vec<ToolIntent> = calls.into_iter().filter(may_repeat).collect();
         if repeated.is_empty() {
             return Input::ToolsInterrupted { outcome: BatchOutcome::new(Vec::new(), None), blocked: Duration::ZERO };
         }
+        // An approval holds for one attempt: a call that may have run is asked about again.
+        self.session.drop_approvals();
         match self.run_tools(repeated).await {
             Input::ToolsFinished { outcome, blocked } => Input::ToolsInterrupted { outcome, blocked },
             stopped => stopped,

@@ -19,6 +19,8 @@ use crate::session::tests::world::{Plain, call, calls, execution, session, spec}
 use crate::session::transcript::Ending;
 use crate::session::{SessionConfig, replay};
 
+mod deferred;
+mod programs;
 mod saved;
 mod time;
 

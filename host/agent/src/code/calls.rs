@@ -16,7 +16,9 @@ use tokio::sync::oneshot;
 
 use super::limits::ProgramLimits;
 use super::program::{FinishedCall, ProgramCalls, ProgramClock};
+use super::replay::{Replay, Reservation};
 use super::value::to_json;
+use crate::deferred::DeferredCall;
 
 /// Number of refused calls of one program after which it is ended. Their errors take memory of the host.
 const MAX_REFUSED_CALLS: u32 = 1000;
@@ -53,14 +55,30 @@ pub(crate) trait CallMaker: Sync {
     /// If a budget is used up.
     fn reserve(&self) -> Result<(), CallError>;
 
+    /// Counts a call that was made before the program was stopped, and that no budget has counted.
+    fn count_again(&self) {}
+
+    /// Returns whether the answer of a person to the call of this id is no.
+    fn is_denied(&self, _id: &str) -> bool {
+        false
+    }
+
     /// Makes a call.
     ///
     /// # Errors
     /// Only to end the whole run.
-    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<CallResult, Stop>>;
+    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<Called, Stop>>;
 
     /// Returns the questions that are open.
     fn questions(&self) -> &OpenQuestions;
+}
+
+/// The end of a call of a program.
+pub(crate) enum Called {
+    /// It has a result.
+    Finished(CallResult),
+    /// It waits for the answer of a person.
+    Deferred(DeferredCall),
 }
 
 /// The resources that the calls of a program have used.
@@ -77,11 +95,13 @@ pub(crate) struct Spent {
 pub(crate) enum Ended {
     /// A call ended the whole run.
     Run(Stop),
-    /// The program makes calls without end, although they are refused.
+    /// The program makes calls without end although they are refused, or other ones than are recorded of it.
     Program(CallError),
+    /// It waits for nothing but the answers of people.
+    Suspended(Vec<DeferredCall>),
 }
 
-type Running<'a> = BoxFuture<'a, (u32, Result<CallResult, Stop>)>;
+type Running<'a> = BoxFuture<'a, (u32, Result<Called, Stop>)>;
 
 /// The calls of one program. Calls run while the program waits for them.
 pub(crate) struct InnerCalls<'a> {
@@ -94,6 +114,10 @@ pub(crate) struct InnerCalls<'a> {
     running: FuturesUnordered<Running<'a>>,
     waiting: VecDeque<(u32, ToolIntent)>,
     finished: Vec<FinishedCall>,
+    deferred: Vec<DeferredCall>,
+    /// Calls that had begun when the program was stopped.
+    lost: VecDeque<u32>,
+    replay: Replay<'a>,
     spent: Spent,
     last_id: u32,
     refused: u32,
@@ -107,6 +131,7 @@ impl<'a> InnerCalls<'a> {
         names: HashMap<String, String>,
         limits: ProgramLimits,
         id: &'a str,
+        replay: Replay<'a>,
     ) -> (Self, oneshot::Receiver<Ended>) {
         let (end, ended) = oneshot::channel();
         let calls = Self {
@@ -117,6 +142,9 @@ impl<'a> InnerCalls<'a> {
             running: FuturesUnordered::new(),
             waiting: VecDeque::new(),
             finished: Vec::new(),
+            deferred: Vec::new(),
+            lost: VecDeque::new(),
+            replay,
             spent: Spent::default(),
             last_id: 0,
             refused: 0,
@@ -130,9 +158,14 @@ impl<'a> InnerCalls<'a> {
         self.spent
     }
 
+    /// Returns the error of a program that ended earlier than its record.
+    pub(crate) fn unused_results(&self) -> Option<CallError> {
+        self.replay.unused_results()
+    }
+
     /// Returns the number of calls that have not finished.
     pub(crate) fn unfinished(&self) -> usize {
-        self.running.len() + self.waiting.len()
+        self.running.len() + self.waiting.len() + self.deferred.len()
     }
 
     /// Checks the limits of the program, and counts the call.
@@ -153,7 +186,11 @@ impl<'a> InnerCalls<'a> {
             let limit = display_bytes(limits.argument_bytes as u64);
             return quota(format!("the arguments of the program's calls have more than {limit} together"));
         }
-        self.maker.reserve()?;
+        match self.replay.reservation(self.last_id) {
+            Reservation::New => self.maker.reserve()?,
+            Reservation::Uncounted => self.maker.count_again(),
+            Reservation::Counted => {}
+        }
         self.spent.calls += 1;
         self.spent.argument_bytes = bytes;
         // A name that no tool has gets the refusal of such a call.
@@ -161,13 +198,20 @@ impl<'a> InnerCalls<'a> {
         Ok(ToolIntent { id: format!("{}.{}", self.id, self.last_id), name, arguments })
     }
 
-    /// Starts waiting calls, up to the limit of those that run at a time.
-    fn start_waiting(&mut self) {
-        while self.running.len() < self.limits.concurrency.get() {
-            let Some((id, intent)) = self.waiting.pop_front() else { return };
+    /// Starts waiting calls, up to the limit of those that run at a time. That they begin is recorded first.
+    async fn start_waiting(&mut self) -> Result<(), CallError> {
+        let room = self.limits.concurrency.get().saturating_sub(self.running.len());
+        let next = self.waiting.drain(..room.min(self.waiting.len()));
+        let is_lost = |intent: &ToolIntent, id| self.replay.is_lost(id, intent) && !self.maker.is_denied(&intent.id);
+        let (lost, next): (Vec<_>, Vec<_>) = next.partition(|(id, intent)| is_lost(intent, *id));
+        self.lost.extend(lost.into_iter().map(|(id, _)| id));
+        next.iter().for_each(|(id, _)| self.replay.note_begun(*id));
+        self.replay.flush().await?;
+        for (id, intent) in next {
             let maker = self.maker;
             self.running.push(Box::pin(async move { (id, maker.call(intent).await) }));
         }
+        Ok(())
     }
 
     fn end(&mut self, reason: Ended) {
@@ -194,7 +238,7 @@ impl<'a> InnerCalls<'a> {
     }
 
     /// Waits for the next call that finishes. The deadline is paused while a person is asked.
-    async fn next_finished(&mut self, clock: &dyn ProgramClock) -> Option<Result<FinishedCall, Stop>> {
+    async fn next_finished(&mut self, clock: &dyn ProgramClock) -> Option<(u32, Result<Called, Stop>)> {
         let mut pause = None;
         let questions = self.maker.questions();
         let next = std::future::poll_fn(|cx| {
@@ -207,16 +251,92 @@ impl<'a> InnerCalls<'a> {
             }
             Poll::Ready(ready!(polled))
         });
-        let (id, result) = next.await?;
-        Some(result.map(|result| self.finish(id, result)))
+        next.await
     }
+
+    /// Gives the program the next result that is recorded, if there is one.
+    fn take_recorded(&mut self) -> Result<bool, CallError> {
+        let Some((finished, fuel)) = self.replay.next_result()? else { return Ok(false) };
+        self.spent.fuel = self.spent.fuel.saturating_add(fuel);
+        let bytes = finished.result.as_ref().map_or(0, String::len);
+        self.spent.result_bytes = self.spent.result_bytes.saturating_add(bytes);
+        self.finished.push(finished);
+        Ok(true)
+    }
+
+    /// Records a result, and gives it to the program.
+    async fn give(&mut self, finished: FinishedCall, fuel: u64) -> Result<(), CallError> {
+        self.replay.note_finished(&finished, fuel);
+        self.replay.flush().await?;
+        self.finished.push(finished);
+        Ok(())
+    }
+
+    /// Waits until the program can be given a result, or has to be ended. Results are given one by one, as they are
+    /// recorded.
+    async fn advance(&mut self, clock: &dyn ProgramClock) -> Result<(), CallError> {
+        if !self.finished.is_empty() {
+            return self.replay.flush().await;
+        }
+        // What is recorded comes first: until then nothing runs.
+        if self.take_recorded()? {
+            return Ok(());
+        }
+        loop {
+            self.start_waiting().await?;
+            if let Some(id) = self.lost.pop_front() {
+                return self.give(FinishedCall { id, result: Err(interrupted()) }, 0).await;
+            }
+            match self.next_finished(clock).await {
+                Some((id, Ok(Called::Finished(result)))) => {
+                    let fuel = result.metadata.fuel_used;
+                    let finished = self.finish(id, result);
+                    return self.give(finished, fuel).await;
+                }
+                Some((id, Ok(Called::Deferred(call)))) => {
+                    self.deferred.push(call);
+                    self.replay.note_deferred(id);
+                    self.replay.flush().await?;
+                }
+                Some((_, Err(stop))) => {
+                    self.end(Ended::Run(stop));
+                    return Ok(());
+                }
+                None if self.deferred.is_empty() => return Ok(()),
+                None => {
+                    let deferred = std::mem::take(&mut self.deferred);
+                    self.end(Ended::Suspended(deferred));
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Returns the result of a call that had begun when the program stopped.
+fn interrupted() -> CallError {
+    let message =
+        "interrupted: the program stopped while the call was under way; whether it had an effect is not known";
+    CallError::new(ErrorKind::Cancelled, message).with_hint("look at the state of things before making it again")
 }
 
 impl ProgramCalls for InnerCalls<'_> {
     fn start(&mut self, name: String, arguments: String) -> u32 {
         self.last_id = self.last_id.saturating_add(1);
         let id = self.last_id;
-        match self.admit(&name, arguments) {
+        let recorded = match self.replay.start(id, &name, &arguments) {
+            Ok(recorded) => recorded,
+            Err(error) => {
+                self.end(Ended::Program(error));
+                return id;
+            }
+        };
+        let admitted = match recorded {
+            Some(refused) => Err(refused),
+            None => self.admit(&name, arguments),
+        };
+        match admitted {
+            Ok(_) if self.replay.has_result(id) => {}
             Ok(intent) => self.waiting.push_back((id, intent)),
             Err(error) => {
                 self.refused = self.refused.saturating_add(1);
@@ -224,6 +344,7 @@ impl ProgramCalls for InnerCalls<'_> {
                     let message = format!("the program goes on making calls after {MAX_REFUSED_CALLS} were refused");
                     self.end(Ended::Program(CallError::new(error.kind, message)));
                 } else {
+                    self.replay.note_refused(id, &error);
                     self.finished.push(FinishedCall { id, result: Err(error) });
                 }
             }
@@ -233,13 +354,8 @@ impl ProgramCalls for InnerCalls<'_> {
 
     fn wait<'b>(&'b mut self, clock: &'b dyn ProgramClock) -> BoxFuture<'b, Vec<FinishedCall>> {
         Box::pin(async move {
-            self.start_waiting();
-            if self.finished.is_empty() {
-                match self.next_finished(clock).await {
-                    Some(Ok(finished)) => self.finished.push(finished),
-                    Some(Err(stop)) => self.end(Ended::Run(stop)),
-                    None => {}
-                }
+            if let Err(error) = self.advance(clock).await {
+                self.end(Ended::Program(error));
             }
             if self.end.is_none() {
                 // The receiver ends the program.

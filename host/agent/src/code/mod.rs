@@ -13,12 +13,13 @@ mod limits;
 mod program;
 mod program_tools;
 mod provider;
+mod replay;
 mod run;
 mod schema_type;
 mod search;
 mod value;
 
-pub(crate) use calls::{CallMaker, OpenQuestion, OpenQuestions};
+pub(crate) use calls::{CallMaker, Called, OpenQuestion, OpenQuestions};
 pub(crate) use code_tools::{CodeTools, code, max_result_bytes, search};
 pub use code_tools::{CodeToolsError, RUN_CODE};
 pub use limits::{CodeMode, ProgramLimits};
@@ -28,4 +29,4 @@ pub use program::{
 };
 pub(crate) use program_tools::ProgramTools;
 pub use provider::CodeProvider;
-pub(crate) use run::{ProgramReport, ProgramRequest, run};
+pub(crate) use run::{ProgramEnd, ProgramRequest, run};

@@ -11,12 +11,12 @@ use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
 
-use super::calls::{CallMaker, OpenQuestions};
+use super::calls::{CallMaker, Called, OpenQuestions};
 use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code, search};
 use super::limits::CodeMode;
 use super::program::Interpreter;
 use super::program_tools::ProgramTools;
-use super::run::{ProgramReport, ProgramRequest, run};
+use super::run::{ProgramEnd, ProgramRequest, run};
 use crate::clock::Clock;
 use crate::tool_search::SEARCH_TOOLS;
 
@@ -82,6 +82,7 @@ impl CodeProvider {
             id: if context.id.is_empty() { &id } else { &context.id },
             execution: &format!("{id} {}", now.0),
             now,
+            records: None,
         };
         let calls = ProviderCalls { provider: self.provider.as_ref(), context, questions: OpenQuestions::default() };
         let running = run(self.interpreter.as_ref(), request, &calls);
@@ -90,7 +91,9 @@ impl CodeProvider {
             None => Some(running.await),
         };
         match ended {
-            Some(Ok(ProgramReport { outcome, metadata })) => (outcome, metadata),
+            Some(Ok(ProgramEnd::Report(report))) => (report.outcome, report.metadata),
+            // Nobody is asked here.
+            Some(Ok(ProgramEnd::Suspended(_))) => (Err(CallError::cancelled()), Metadata::default()),
             Some(Err(stop)) => {
                 let error = CallError::new(fumehood_core::call::error_kind::ErrorKind::ToolFailed, stop.reason);
                 (Err(error), Metadata::default())
@@ -175,18 +178,20 @@ impl CallMaker for ProviderCalls<'_> {
         Ok(())
     }
 
-    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<CallResult, Stop>> {
+    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<Called, Stop>> {
         Box::pin(async move {
             let ToolIntent { id, name, arguments } = intent;
             // A provider may dispatch calls of tools that it does not offer.
             if self.provider.find(&name).is_none() {
                 let known = self.provider.tools();
                 let error = unknown_tool(&name, known.iter().map(|known| known.full_name()));
-                return Ok(CallResult { id, tool: name, outcome: Err(error), metadata: Metadata::default() });
+                let (outcome, metadata) = (Err(error), Metadata::default());
+                return Ok(Called::Finished(CallResult { id, tool: name, outcome, metadata }));
             }
             let CallContext { actor, state, cancelled, client, step, .. } = self.context.clone();
             let context = CallContext { id, actor, state, cancelled, client, step, ..CallContext::default() };
-            Ok(self.provider.dispatch(Call { tool: name, arguments: Arguments::Text(arguments), context }).await)
+            let call = Call { tool: name, arguments: Arguments::Text(arguments), context };
+            Ok(Called::Finished(self.provider.dispatch(call).await))
         })
     }
 

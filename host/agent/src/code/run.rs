@@ -18,7 +18,10 @@ use sha2::{Digest as _, Sha256};
 use super::calls::{CallMaker, Ended, InnerCalls, Spent};
 use super::limits::ProgramLimits;
 use super::program::{ConsoleLine, Interpreter, Program, ProgramError, ProgramExecution};
+use super::replay::Replay;
 use super::value::embed;
+use crate::deferred::DeferredCall;
+use crate::program_record::ProgramRecords;
 
 /// Maximum time in which a program that is ended from outside ends.
 const MAX_END: Duration = Duration::from_secs(1);
@@ -34,6 +37,22 @@ pub(crate) struct ProgramRequest<'a> {
     /// A unique name of the execution, from which its random numbers are made.
     pub(crate) execution: &'a str,
     pub(crate) now: Timestamp,
+    /// The records of programs, if they are kept.
+    pub(crate) records: Option<&'a dyn ProgramRecords>,
+}
+
+/// The end of a run of a program.
+pub(crate) enum ProgramEnd {
+    /// It has ended.
+    Report(Box<ProgramReport>),
+    /// It waits for the answers of people, and is run again with them from its record.
+    Suspended(Vec<DeferredCall>),
+}
+
+impl From<CallError> for ProgramEnd {
+    fn from(error: CallError) -> Self {
+        Self::Report(Box::new(ProgramReport { outcome: Err(error), metadata: Metadata::default() }))
+    }
 }
 
 /// The answer of a program to the model, and its cost with that of its calls.
@@ -50,26 +69,29 @@ pub(crate) async fn run(
     interpreter: &dyn Interpreter,
     request: ProgramRequest<'_>,
     maker: &dyn CallMaker,
-) -> Result<ProgramReport, Stop> {
-    let ProgramRequest { code, names, limits, id, execution, now } = request;
+) -> Result<ProgramEnd, Stop> {
+    let ProgramRequest { code, names, limits, id, execution, now, records } = request;
     if code.len() > limits.code {
         let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limits.code as u64));
         let message = format!("the program has {found}, where at most {limit} are accepted");
-        let outcome = Err(CallError::new(ErrorKind::InvalidArguments, message).with_hint("write less at once"));
-        return Ok(ProgramReport { outcome, metadata: Metadata::default() });
+        return Ok(CallError::new(ErrorKind::InvalidArguments, message).with_hint("write less at once").into());
     }
+    let (replay, start) = match Replay::new(records, id, execution, now, code) {
+        Ok(replay) => replay,
+        Err(error) => return Ok(error.into()),
+    };
     let mut tools: Vec<String> = names.keys().cloned().collect();
     tools.sort_unstable();
     let program = Program {
         code: code.to_owned(),
         tools,
-        seed: seed(execution),
-        start_time_ms: now.0,
+        seed: seed(&start.execution),
+        start_time_ms: start.now.0,
         limits: limits.of_interpreter(),
         cancelled: CancellationToken::new(),
     };
     let cancelled = program.cancelled.clone();
-    let (mut calls, mut ended) = InnerCalls::new(maker, names, limits, id);
+    let (mut calls, mut ended) = InnerCalls::new(maker, names, limits, id, replay);
     let mut running = interpreter.run(program, &mut calls);
     let (ended, execution) = tokio::select! {
         biased;
@@ -82,16 +104,22 @@ pub(crate) async fn run(
     };
     drop(running);
     let (spent, unfinished) = (calls.spent(), calls.unfinished());
-    match (ended, execution) {
-        (None, Some(execution)) => Ok(report(execution, spent, unfinished)),
-        (Some(Ended::Run(stop)), _) => Err(stop),
+    Ok(match (ended, execution) {
+        (None, Some(mut execution)) => {
+            if let Some(error) = calls.unused_results() {
+                execution.outcome = Err(ProgramError::Failed(error));
+            }
+            ProgramEnd::Report(Box::new(report(execution, spent, unfinished)))
+        }
+        (Some(Ended::Run(stop)), _) => return Err(stop),
+        (Some(Ended::Suspended(deferred)), _) => ProgramEnd::Suspended(deferred),
         (Some(Ended::Program(error)), execution) => {
             let mut metadata = execution.map(|execution| execution.metadata).unwrap_or_default();
             metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
-            Ok(ProgramReport { outcome: Err(error), metadata })
+            ProgramEnd::Report(Box::new(ProgramReport { outcome: Err(error), metadata }))
         }
-        (None, None) => Ok(ProgramReport { outcome: Err(CallError::cancelled()), metadata: Metadata::default() }),
-    }
+        (None, None) => CallError::cancelled().into(),
+    })
 }
 
 /// Returns the seed of a program: it can be made again from the record of the call.

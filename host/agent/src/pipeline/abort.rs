@@ -8,6 +8,7 @@ use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::tool::Stop;
 use serde_json::Value;
 
+use crate::deferred::DeferredCall;
 use crate::execution::Status;
 use crate::names::{did_you_mean, suggestions};
 
@@ -29,6 +30,8 @@ pub(super) struct Refusal {
 pub(super) enum Abort {
     /// The call is refused, with an error for the model.
     Refused(Box<Refusal>),
+    /// The call waits for the answers of people: about itself, or about calls of its program.
+    Deferred(Vec<DeferredCall>),
     /// The whole run ends.
     Stop(Stop),
 }

@@ -35,6 +35,9 @@ pub enum Answer {
         /// The reason, for the model, where one gets it. May be empty.
         reason: String,
     },
+    /// Nobody can answer now. A call waits, and its run ends with
+    /// [`Ending::WaitingForApproval`](crate::transcript::Ending::WaitingForApproval); about anything else it is a no.
+    Defer,
 }
 
 impl Answer {
@@ -50,4 +53,23 @@ pub trait Approver: Send + Sync {
     /// Asks a question and waits for the answer without a timeout; limits on time are checked afterwards. Dropping the
     /// future withdraws the question.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
+
+    /// Returns whether anybody can be asked now. If not, calls that wait already are not asked about again.
+    fn is_available(&self) -> bool {
+        true
+    }
+}
+
+/// An approver for where nobody can be asked: calls wait until they are answered elsewhere.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeferringApprover;
+
+impl Approver for DeferringApprover {
+    fn ask<'a>(&'a self, _: Question<'a>) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::Defer))
+    }
+
+    fn is_available(&self) -> bool {
+        false
+    }
 }

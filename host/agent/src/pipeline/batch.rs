@@ -13,9 +13,18 @@ use crate::executor::Scope;
 pub(super) struct Batch<'a> {
     pub(super) scope: &'a Scope,
     pub(super) allowed: Arc<EffectiveAllowlist>,
-    /// Questions about the calls of a program; `None` for calls that a model makes directly.
-    program: Option<&'a OpenQuestions>,
+    /// The program that makes the calls; `None` for calls that a model makes directly.
+    program: Option<OfProgram<'a>>,
     state: Arc<Mutex<State>>,
+}
+
+/// The program that makes the calls of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct OfProgram<'a> {
+    /// Questions about its calls.
+    pub(super) questions: &'a OpenQuestions,
+    /// The id of the model's call that runs it.
+    pub(super) call: &'a str,
 }
 
 struct State {
@@ -39,9 +48,9 @@ impl<'a> Batch<'a> {
         config: &PipelineConfig,
         scope: &'a Scope,
         outer: &Batch<'_>,
-        questions: &'a OpenQuestions,
+        program: OfProgram<'a>,
     ) -> Self {
-        Self { program: Some(questions), state: Arc::clone(&outer.state), ..Self::new(config, scope) }
+        Self { program: Some(program), state: Arc::clone(&outer.state), ..Self::new(config, scope) }
     }
 
     /// Returns whether a program makes the calls.
@@ -49,9 +58,19 @@ impl<'a> Batch<'a> {
         self.program.is_some()
     }
 
+    /// Returns the id of the model's call that runs the program; `None` for calls that a model makes directly.
+    pub(super) fn program_call(&self) -> Option<&'a str> {
+        self.program.map(|program| program.call)
+    }
+
     /// Notes that a person is asked about a call of a program, until the returned value is dropped.
     pub(super) fn open_question(&self) -> Option<OpenQuestion<'a>> {
-        self.program.map(OpenQuestions::open)
+        self.program.map(|program| program.questions.open())
+    }
+
+    /// Returns whether the program that this call of the model runs was stopped before.
+    pub(super) fn has_record(&self, call: &str) -> bool {
+        self.scope.programs.as_ref().is_some_and(|programs| programs.record(call).has_begun())
     }
 
     /// Counts a call of a program.

@@ -3,17 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext, SessionStep};
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
-use fumehood_core::telemetry;
 use fumehood_core::tool::{InvalidCall, Stop, Tool, ValidatedCall};
 use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, not_allowed, not_shown, printable_name, schema_mismatch, unauthorized, unknown_tool};
-use super::approver::{Answer, Question};
 use super::dispatch::Dispatch;
 use super::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
@@ -108,7 +105,7 @@ impl Dispatch<'_> {
     /// Runs rules and judge, and asks the approver where they require it. Returns the arguments if they were changed.
     async fn apply_guardrails(&mut self, call: &ValidatedCall) -> Result<Option<Value>, Abort> {
         if self.config.rules.is_empty() && self.config.judge.is_none() {
-            return Ok(None);
+            return self.check_refusal().map(|()| None);
         }
         let scope = self.batch.scope;
         let mut proposed = ProposedCall {
@@ -142,8 +139,11 @@ impl Dispatch<'_> {
             questions
                 .extend(self.record_verdict(Ruling { source: VerdictSource::Judge, verdict }, &proposed, usage).await?);
         }
+        if questions.is_empty() {
+            self.check_refusal()?;
+        }
         for question in questions {
-            self.ask_approver(CallQuestion { proposed: proposed.clone(), ..question }).await?;
+            self.ask_approver(call.tool(), CallQuestion { proposed: proposed.clone(), ..question }).await?;
         }
         Ok(changed.then_some(proposed.arguments))
     }
@@ -157,7 +157,7 @@ impl Dispatch<'_> {
 
     /// Records a verdict. A denial ends the call; a question is returned, to be asked once all rules and the judge have
     /// agreed.
-    async fn record_verdict(
+    pub(super) async fn record_verdict(
         &mut self,
         ruling: Ruling,
         proposed: &ProposedCall,
@@ -187,30 +187,6 @@ impl Dispatch<'_> {
                 Ok(Some(CallQuestion { from: source.as_str().to_owned(), question, proposed: proposed.clone() }))
             }
         }
-    }
-
-    /// Asks the approver about a call. Without an approver, the call is refused.
-    async fn ask_approver(&mut self, question: CallQuestion) -> Result<(), Abort> {
-        let Some(approver) = &self.config.approver else {
-            let message = format!("somebody has to approve this call: {}", question.question);
-            let error = CallError::new(ErrorKind::NeedsApproval, message)
-                .with_hint("nobody can be asked here; go on without this call");
-            return Err(Abort::refusal(Status::RejectedDenied, error));
-        };
-        let asking = self.batch.open_question();
-        let answer = catch_panic(approver.ask(Question::Call(&question))).await;
-        drop(asking);
-        let is_allowed = matches!(answer, Ok(Answer::Allow));
-        telemetry::emit_call_approval(&question.proposed.tool, &self.call.id, is_allowed);
-        let verdict = match answer {
-            Ok(Answer::Allow) => Verdict::Allow,
-            Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },
-            Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
-            Err(panic) => Verdict::Deny { reason: format!("nobody could be asked: {panic}") },
-        };
-        self.record_verdict(Ruling { source: VerdictSource::Approver, verdict }, &question.proposed, Usage::default())
-            .await
-            .map(drop)
     }
 }
 

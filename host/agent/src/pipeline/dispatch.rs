@@ -1,7 +1,7 @@
 //! Dispatch of one call: checks, hooks, the tool, and the result that the model sees.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::Arguments;
@@ -21,6 +21,7 @@ use super::checks::AuthorizedCall;
 use super::config::PipelineConfig;
 use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
+use crate::deferred::DeferredCall;
 use crate::execution::{Status, ToolExecution};
 use crate::memory::{Episode, READ_RESULT};
 use crate::registry::retry::{Fault, Remedy, escalate};
@@ -36,6 +37,14 @@ struct CompletedCall {
     result: CallResult,
 }
 
+/// The end of a dispatch.
+pub(super) enum Dispatched {
+    /// The call has a result.
+    Ended(Box<ToolExecution>),
+    /// The call waits for the answers of people: about itself, or about calls of its program.
+    Deferred(Vec<DeferredCall>),
+}
+
 /// One call on its way through the pipeline.
 pub(super) struct Dispatch<'a> {
     pub(super) config: &'a PipelineConfig,
@@ -44,6 +53,8 @@ pub(super) struct Dispatch<'a> {
     pub(super) journal: Journal<'a>,
     pub(super) notes: Vec<String>,
     pub(super) persist: Persistence,
+    /// The calls of its program that wait for answers.
+    pub(super) suspended: Mutex<Vec<DeferredCall>>,
     execution: String,
     started_at: Timestamp,
 }
@@ -56,8 +67,8 @@ impl<'a> Dispatch<'a> {
         let execution = config.ids.next("exec");
         let tool = printable_name(&call.name);
         let journal = Journal::new(config, batch.scope, execution.clone(), call.id.clone(), tool);
-        let (notes, persist) = (Vec::new(), Persistence::Full);
-        Self { config, batch, call, journal, notes, persist, execution, started_at: config.clock.now() }
+        let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
+        Self { config, batch, call, journal, notes, persist, suspended, execution, started_at: config.clock.now() }
     }
 }
 
@@ -68,10 +79,11 @@ impl Dispatch<'_> {
     }
 
     /// Runs every stage of the pipeline.
-    pub(super) async fn run(mut self) -> Result<ToolExecution, Stop> {
+    pub(super) async fn run(mut self) -> Result<Dispatched, Stop> {
         match self.run_stages().await {
-            Ok((status, result)) => Ok(self.into_execution(status, result)),
-            Err(Abort::Refused(refusal)) => Ok(self.refuse(*refusal).await),
+            Ok((status, result)) => Ok(Dispatched::Ended(Box::new(self.into_execution(status, result)))),
+            Err(Abort::Refused(refusal)) => Ok(Dispatched::Ended(Box::new(self.refuse(*refusal).await))),
+            Err(Abort::Deferred(deferred)) => Ok(Dispatched::Deferred(deferred)),
             Err(Abort::Stop(stop)) => {
                 let body = json!({"status": "stopped", "reason": stop.reason});
                 // The run ends whether or not that can be recorded.
@@ -114,12 +126,20 @@ impl Dispatch<'_> {
             let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.found.kind.as_str()))]);
             body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
+            let is_resumed = authorized.found.is_of_pipeline() && self.batch.has_record(&self.call.id);
+            body.extend(is_resumed.then(|| ("resumed".to_owned(), Value::from(true))));
             Value::Object(body)
         };
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
+        let suspended = std::mem::take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));
+        if !suspended.is_empty() {
+            // It goes on later, which is an execution of its own in the records.
+            let _recorded = self.journal.record(RecordKind::ToolFinished, Some("suspended"), || Value::Null).await;
+            return Err(Abort::Deferred(suspended));
+        }
         let elapsed = started.elapsed();
         let overran = authorized.policy.expected_duration.is_some_and(|expected| elapsed > expected);
         match result {

@@ -14,7 +14,7 @@ use futures_util::stream::FuturesUnordered;
 use super::abort::printable_name;
 use super::batch::Batch;
 use super::config::PipelineConfig;
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Dispatched};
 use crate::catch_panic::catch_panic;
 use crate::code::ProgramTools;
 use crate::execution::{Status, ToolExecution};
@@ -49,6 +49,10 @@ impl ToolExecutor for Pipeline {
             specs.extend(code.tools.specs(&ProgramTools::new(allowed)));
         }
         specs
+    }
+
+    fn can_ask(&self) -> bool {
+        self.0.approver.as_ref().is_some_and(|approver| approver.is_available())
     }
 
     fn execute<'a>(&'a self, calls: Vec<ToolIntent>, scope: &'a Scope) -> BoxFuture<'a, BatchOutcome> {
@@ -90,11 +94,11 @@ impl Pipeline {
         found.map(|found| clean_spec(found.tool.to_spec())).collect()
     }
 
-    async fn run_call(&self, call: ToolIntent, batch: &Batch<'_>) -> Result<ToolExecution, Stop> {
+    async fn run_call(&self, call: ToolIntent, batch: &Batch<'_>) -> Result<Dispatched, Stop> {
         let original = call.clone();
         match catch_panic(Dispatch::new(&self.0, batch, call).run()).await {
             Ok(ended) => ended,
-            Err(panic) => Ok(self.host_failure(original, &panic)),
+            Err(panic) => Ok(Dispatched::Ended(Box::new(self.host_failure(original, &panic)))),
         }
     }
 
@@ -121,7 +125,7 @@ impl Pipeline {
     ///
     /// Once a call ended the run no other starts. Running calls are awaited, so that the end of each is recorded.
     async fn run_concurrently(&self, calls: Vec<ToolIntent>, batch: &Batch<'_>) -> BatchOutcome {
-        let mut slots: Vec<Option<ToolExecution>> = Vec::new();
+        let mut slots: Vec<Option<Dispatched>> = Vec::new();
         slots.resize_with(calls.len(), || None);
         let mut waiting = calls.into_iter().enumerate();
         let mut running = FuturesUnordered::new();
@@ -131,9 +135,9 @@ impl Pipeline {
         let mut ended = None;
         while let Some((index, end)) = running.next().await {
             match end {
-                Ok(execution) => {
+                Ok(dispatched) => {
                     if let Some(slot) = slots.get_mut(index) {
-                        *slot = Some(execution);
+                        *slot = Some(dispatched);
                     }
                 }
                 Err(Stop { reason }) => {
@@ -144,16 +148,27 @@ impl Pipeline {
                 running.extend(waiting.next().map(start));
             }
         }
-        BatchOutcome::new(slots.into_iter().flatten().collect(), ended)
+        let (mut executions, mut deferred) = (Vec::with_capacity(slots.len()), Vec::new());
+        for dispatched in slots.into_iter().flatten() {
+            match dispatched {
+                Dispatched::Ended(execution) => executions.push(*execution),
+                Dispatched::Deferred(calls) => deferred.extend(calls),
+            }
+        }
+        BatchOutcome { deferred, ..BatchOutcome::new(executions, ended) }
     }
 
     /// Runs the calls one after the other, until one ends the batch.
     async fn run_sequentially(&self, calls: Vec<ToolIntent>, batch: &Batch<'_>) -> BatchOutcome {
         let modes = &self.0.modes;
-        let mut executions = Vec::with_capacity(calls.len());
+        let (mut executions, mut deferred) = (Vec::with_capacity(calls.len()), Vec::new());
         for (index, call) in calls.into_iter().enumerate() {
             let execution = match self.run_call(call, batch).await {
-                Ok(execution) => execution,
+                Ok(Dispatched::Ended(execution)) => *execution,
+                Ok(Dispatched::Deferred(calls)) => {
+                    deferred.extend(calls);
+                    continue;
+                }
                 Err(Stop { reason }) => return BatchOutcome::new(executions, Some(BatchEnd::Stop { reason })),
             };
             let (blocked, failed) = (execution.is_blocked(), execution.has_error());
@@ -165,6 +180,6 @@ impl Pipeline {
             };
             return BatchOutcome::new(executions, Some(ended));
         }
-        BatchOutcome::new(executions, None)
+        BatchOutcome { deferred, ..BatchOutcome::new(executions, None) }
     }
 }

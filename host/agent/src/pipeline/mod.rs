@@ -2,6 +2,8 @@
 
 mod abort;
 pub mod allowlist;
+mod approval;
+pub mod approval_queue;
 pub mod approver;
 mod batch;
 mod builder;

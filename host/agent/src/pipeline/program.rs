@@ -1,5 +1,7 @@
 //! Code mode in the pipeline: its two tools, and the calls of programs, each of which is a dispatch of its own.
 
+use std::sync::PoisonError;
+
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
@@ -8,10 +10,10 @@ use fumehood_core::chat::ToolIntent;
 use fumehood_core::tool::{Stop, ValidatedCall};
 
 use super::abort::Abort;
-use super::batch::Batch;
+use super::batch::{Batch, OfProgram};
 use super::config::{CodeConfig, PipelineConfig};
-use super::dispatch::Dispatch;
-use crate::code::{self, CallMaker, OpenQuestions, ProgramReport, ProgramRequest, ProgramTools, RUN_CODE};
+use super::dispatch::{Dispatch, Dispatched};
+use crate::code::{self, CallMaker, Called, OpenQuestions, ProgramEnd, ProgramRequest, ProgramTools, RUN_CODE};
 use crate::execution::Status;
 use crate::executor::Scope;
 use crate::registry::{Policy, RegisteredTool};
@@ -77,6 +79,7 @@ impl Dispatch<'_> {
             outer: self.batch,
             scope: Scope { cause, ..self.batch.scope.clone() },
             questions: OpenQuestions::default(),
+            call: &id,
         };
         let request = ProgramRequest {
             code: code::code(call.arguments()),
@@ -85,8 +88,15 @@ impl Dispatch<'_> {
             id: &id,
             execution: self.execution(),
             now: self.config.clock.now(),
+            records: self.batch.scope.programs.as_deref(),
         };
-        let ProgramReport { outcome, metadata } = code::run(code.interpreter.as_ref(), request, &calls).await?;
+        let (outcome, metadata) = match code::run(code.interpreter.as_ref(), request, &calls).await? {
+            ProgramEnd::Report(report) => (report.outcome, report.metadata),
+            ProgramEnd::Suspended(deferred) => {
+                *self.suspended.lock().unwrap_or_else(PoisonError::into_inner) = deferred;
+                (Err(CallError::cancelled()), Metadata::default())
+            }
+        };
         Ok(CallResult { id, tool, outcome, metadata })
     }
 }
@@ -97,6 +107,8 @@ struct ProgramDispatch<'a> {
     outer: &'a Batch<'a>,
     scope: Scope,
     questions: OpenQuestions,
+    /// The id of the model's call.
+    call: &'a str,
 }
 
 impl CallMaker for ProgramDispatch<'_> {
@@ -110,18 +122,44 @@ impl CallMaker for ProgramDispatch<'_> {
         Ok(())
     }
 
-    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<CallResult, Stop>> {
+    fn count_again(&self) {
+        // It was made: a budget that is used up by now stops the next one.
+        if let Some(allowance) = &self.scope.allowance {
+            let _is_left = allowance.take_call();
+        }
+        self.outer.count_program_call();
+    }
+
+    fn is_denied(&self, id: &str) -> bool {
+        let mut answers = self.scope.answers.iter().filter(|answer| answer.inner.as_deref() == Some(id)).peekable();
+        answers.peek().is_some() && answers.all(|answer| !answer.given.yes)
+    }
+
+    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<Called, Stop>> {
         Box::pin(async move {
-            let batch = Batch::of_program(self.config, &self.scope, self.outer, &self.questions);
-            let result = Dispatch::new(self.config, &batch, intent).run().await?.result;
+            let program = OfProgram { questions: &self.questions, call: self.call };
+            let batch = Batch::of_program(self.config, &self.scope, self.outer, program);
+            let result = match Dispatch::new(self.config, &batch, intent).run().await? {
+                Dispatched::Ended(execution) => execution.result,
+                Dispatched::Deferred(calls) => {
+                    // A call of a program runs no program, so that only the call itself can wait.
+                    return Ok(calls.into_iter().next().map_or_else(lost, Called::Deferred));
+                }
+            };
             if let Some(allowance) = &self.scope.allowance {
                 allowance.spend_fuel(result.metadata.fuel_used);
             }
-            Ok(result)
+            Ok(Called::Finished(result))
         })
     }
 
     fn questions(&self) -> &OpenQuestions {
         &self.questions
     }
+}
+
+/// Returns the end of a call without a result.
+fn lost() -> Called {
+    let (outcome, metadata) = (Err(CallError::cancelled()), Metadata::default());
+    Called::Finished(CallResult { id: String::new(), tool: String::new(), outcome, metadata })
 }

@@ -1,6 +1,6 @@
 //! The batches of a session: the calls that the model requests, and their results.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fumehood_core::chat::{Response, ToolIntent};
@@ -11,39 +11,12 @@ use super::budget::BudgetKind;
 use super::config::OnRepetition;
 use super::input::Action;
 use super::machine::{Session, StepEnd, Waiting};
+use super::pending::{Pending, Slot};
 use super::synthetic::{self, Reason};
 use super::transcript::{Ending, PhaseKind, StepKind};
 use crate::execution::ToolExecution;
 use crate::executor::{BatchEnd, BatchOutcome};
 use crate::tool_search::all_shown;
-
-/// A reply with calls that have not ended.
-pub(super) struct Pending {
-    response: Response,
-    text: String,
-    slots: Vec<Slot>,
-    /// The ending of the run after this batch, if it is decided already.
-    end: Option<Ending>,
-}
-
-/// One call of a reply, in the order of the calls.
-enum Slot {
-    /// A call for the executor.
-    Run(ToolIntent),
-    /// A call that the session answered itself.
-    Done(Box<ToolExecution>),
-}
-
-impl Pending {
-    /// Returns the calls for the executor.
-    pub(super) fn calls(&self) -> Vec<ToolIntent> {
-        let call = |slot: &Slot| match slot {
-            Slot::Run(call) => Some(call.clone()),
-            Slot::Done(_) => None,
-        };
-        self.slots.iter().filter_map(call).collect()
-    }
-}
 
 impl Session {
     /// Returns the full names of the tools that searches of this session have shown to the model, in order.
@@ -97,7 +70,7 @@ impl Session {
                 None => Slot::Run(call),
             });
         }
-        self.start(Pending { response, text, slots, end }, now)
+        self.start(Pending::new(response, text, slots, end), now)
     }
 
     fn call_budget(&self, now: Timestamp) -> Option<BudgetKind> {
@@ -136,12 +109,11 @@ impl Session {
 
     fn end_batch(
         &mut self,
-        pending: Pending,
+        mut pending: Pending,
         outcome: BatchOutcome,
         missing: impl Fn() -> Reason,
         now: Timestamp,
     ) -> Action {
-        let Pending { response, text, slots, end } = pending;
         self.add_usage(outcome.usage);
         self.spent.count_calls(outcome.program_calls);
         for execution in &outcome.executions {
@@ -151,17 +123,37 @@ impl Session {
             Some(BatchEnd::Failed { index }) => failed_call(&outcome.executions, *index),
             _ => None,
         };
-        let (executions, own) = self.merge(slots, outcome.executions, missing, now);
         if !outcome.tools.is_empty() {
             self.driver.add_tools(outcome.tools);
         }
+        // What ends the run ends the calls that wait as well.
+        let deferred = if outcome.ended.is_none() { outcome.deferred } else { Vec::new() };
+        pending.settle(outcome.executions, &deferred, |call| {
+            Box::new(synthetic::rejected_call(self.next_own_id(), call, missing(), now))
+        });
+        if outcome.ended.is_none() && pending.has_waiting() {
+            return self.await_answers(pending, deferred, now);
+        }
+        self.complete_batch(pending, outcome.ended, failed_call, now)
+    }
+
+    /// Ends a batch of which every call has ended.
+    fn complete_batch(
+        &mut self,
+        pending: Pending,
+        ended: Option<BatchEnd>,
+        failed_call: Option<(String, String)>,
+        now: Timestamp,
+    ) -> Action {
+        let (response, text, end, slots) = pending.into_parts();
+        let (executions, own) = self.merge(slots, || Reason::Skipped, now);
         let output = self.driver.trace(&response, &executions);
         self.trace.extend(output.iter().cloned());
         let open = self.breaker.record_batch(&executions);
         if let Some(run) = &mut self.run {
             run.append_calls(&executions);
         }
-        let ending = match outcome.ended {
+        let ending = match ended {
             Some(BatchEnd::Stop { reason }) => Some(Ending::Stopped { reason }),
             Some(BatchEnd::Failed { .. }) => {
                 let (tool, message) = failed_call.unwrap_or_default();
@@ -189,12 +181,12 @@ impl Session {
 
     /// Ends a step whose calls have no results: they were stopped, or never started for want of the tenant's fuel.
     pub(super) fn interrupt_batch(&mut self, pending: Pending, budget: Option<BudgetKind>, now: Timestamp) {
-        let Pending { response, text, slots, .. } = pending;
+        let (response, text, _, slots) = pending.into_parts();
         let reason = || match budget {
             Some(BudgetKind::TenantFuel) => Reason::Budget(BudgetKind::TenantFuel),
             _ => Reason::Interrupted,
         };
-        let (executions, own) = self.merge(slots, Vec::new(), reason, now);
+        let (executions, own) = self.merge(slots, reason, now);
         if let Some(run) = &mut self.run {
             run.append_calls(&executions);
         }
@@ -202,35 +194,32 @@ impl Session {
         self.end_step(StepEnd { response, text, executions, own, output, kind }, now);
     }
 
-    /// Merges the slots with the results of the executor: one execution for each slot, in order. Also returns the
-    /// positions of the executions that were created here. Results that belong to no call are appended, so that no
-    /// result is lost.
+    /// Returns one execution for each slot, in order, and the positions of those that the session itself made. Calls
+    /// that ran and have no result get this reason.
     fn merge(
         &mut self,
         slots: Vec<Slot>,
-        executions: Vec<ToolExecution>,
         missing: impl Fn() -> Reason,
         now: Timestamp,
     ) -> (Vec<ToolExecution>, Vec<usize>) {
-        let mut results: VecDeque<ToolExecution> = executions.into();
         let (mut merged, mut own) = (Vec::with_capacity(slots.len()), Vec::new());
         for slot in slots {
-            let call = match slot {
+            let (call, reason) = match slot {
+                Slot::Ran(execution) => {
+                    merged.push(*execution);
+                    continue;
+                }
                 Slot::Done(execution) => {
                     own.push(merged.len());
                     merged.push(*execution);
                     continue;
                 }
-                Slot::Run(call) => call,
+                Slot::Run(call) => (call, missing()),
+                Slot::Waits(call) => (call, Reason::NotAnswered),
             };
-            if results.front().is_some_and(|result| result.call.id == call.id) {
-                merged.extend(results.pop_front());
-            } else {
-                own.push(merged.len());
-                merged.push(synthetic::rejected_call(self.next_own_id(), call, missing(), now));
-            }
+            own.push(merged.len());
+            merged.push(synthetic::rejected_call(self.next_own_id(), call, reason, now));
         }
-        merged.extend(results);
         (merged, own)
     }
 

@@ -7,8 +7,10 @@ use fumehood_core::chat::{ModelError, Request, Response, ToolIntent, ToolSpec};
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::approval::PendingCall;
 use super::budget::BudgetKind;
 use super::transcript::Ending;
+use crate::deferred::GivenAnswer;
 use crate::executor::BatchOutcome;
 
 /// An input of a session: an event that just happened.
@@ -55,6 +57,18 @@ pub enum Input {
         /// The time since the input before, which no limit counts.
         away: Duration,
     },
+    /// A person's answer to a call that waits. It takes effect once the call is resumed.
+    CallAnswered {
+        /// The id of the pending call.
+        id: String,
+        /// The answer.
+        answer: GivenAnswer,
+    },
+    /// Calls that waited go on: they pass every check again, with the answers that were given.
+    CallsResumed {
+        /// The ids of the model's calls.
+        calls: Vec<String>,
+    },
     /// A limit that was reached: the model or the tools were stopped, or were not started.
     RanOut {
         /// The limit.
@@ -91,6 +105,8 @@ impl Input {
             Self::ToolsFinished { .. } => "the results of a batch",
             Self::ToolsInterrupted { .. } => "the rest of a batch",
             Self::Resumed { .. } => "a resumption",
+            Self::CallAnswered { .. } => "an answer to a call",
+            Self::CallsResumed { .. } => "calls that go on",
             Self::RanOut { .. } => "a limit that was reached",
             Self::ApproverAnswered { .. } => "a person's answer",
             Self::Interrupted { .. } => "an interruption of the model",
@@ -118,6 +134,9 @@ pub enum Action {
     RunTools(Vec<ToolIntent>),
     /// Ask the approver.
     AskApprover(BudgetQuestion),
+    /// Wait until a person has answered these calls, perhaps in another process. The next input is an answer, or that
+    /// calls are resumed.
+    AwaitAnswers(Vec<PendingCall>),
     /// End the run. The next input is a user message.
     Finish(Ending),
 }

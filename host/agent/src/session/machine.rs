@@ -4,17 +4,17 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolChoice, ToolSpec, Usage};
+use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolSpec, Usage};
 use fumehood_core::time::Timestamp;
 
-use super::batch::Pending;
+use super::approval::AskedCalls;
 use super::breaker::Breaker;
 use super::budget::{BudgetKind, BudgetUsage};
 use super::compaction::Compaction;
 use super::config::SessionConfig;
 use super::conversation::build_conversation;
-use super::images::limit_images;
 use super::input::{Action, Input, StepError};
+use super::pending::Pending;
 use super::repetition::RepetitionCounter;
 use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 use crate::drivers::driver::{Driver, ToolRuntime};
@@ -42,8 +42,9 @@ pub struct Session {
     /// The last request of the step before this one.
     asked: Option<Arc<Request>>,
     transcript: Transcript,
-    conversation: Vec<Message>,
+    pub(super) conversation: Vec<Message>,
     own_executions: u64,
+    pub(super) questions: AskedCalls,
 }
 
 impl fmt::Debug for Session {
@@ -65,15 +66,18 @@ pub(super) enum Waiting {
     Tools(Box<Pending>),
     /// The approver's answer.
     Approver,
+    /// Answers to calls of a batch.
+    Answers(Box<Pending>),
 }
 
 impl Waiting {
-    fn describe(&self) -> &'static str {
+    pub(super) fn describe(&self) -> &'static str {
         match self {
             Self::User => "a user message",
             Self::Model { .. } => "an answer of the model",
             Self::Tools(_) => "the results of a batch",
             Self::Approver => "a person's answer",
+            Self::Answers(_) => "a person's answer to calls",
         }
     }
 }
@@ -133,6 +137,7 @@ impl Session {
             transcript: Transcript::default(),
             conversation: Vec::new(),
             own_executions: 0,
+            questions: AskedCalls::default(),
         }
     }
 
@@ -158,6 +163,7 @@ impl Session {
         self.transcript = Transcript::default();
         self.conversation.clear();
         self.own_executions = 0;
+        self.questions = AskedCalls::default();
     }
 
     /// Returns the configuration.
@@ -210,6 +216,9 @@ impl Session {
     /// # Errors
     /// If the session does not wait for this input. It is then unchanged.
     pub fn step(&mut self, input: Input, now: Timestamp) -> Result<Action, StepError> {
+        if matches!(self.waiting, Waiting::Answers(_)) {
+            return self.step_with_answers(input, now);
+        }
         match (std::mem::replace(&mut self.waiting, Waiting::User), input) {
             (Waiting::User, Input::UserMessage { text, tools }) => Ok(self.begin(text, tools, now)),
             (Waiting::Model { final_answer }, Input::ModelAnswered { mut response, streamed }) => {
@@ -289,70 +298,6 @@ impl Session {
         self.conversation = build_conversation(prompt, &self.transcript, freshness, &run, self.driver.as_ref());
         self.run = Some(run);
         self.ask(now)
-    }
-
-    /// Returns the action for the driver's next request, if the budget allows one.
-    pub(super) fn ask(&mut self, now: Timestamp) -> Action {
-        if let Some(budget) = self.config.budget.check_request(&self.spent, now) {
-            return self.handle_exhausted_requests(budget, now);
-        }
-        if let Some(compaction) = &self.compaction {
-            compaction.compact(&mut self.conversation, &mut self.trace);
-        }
-        limit_images(&mut self.conversation, &mut self.trace, self.config.image_bytes);
-        let request = self.driver.request(&self.conversation, &self.trace);
-        self.send(request, self.prose_only, false, now)
-    }
-
-    /// Returns the action for the request of the final answer, without tools, if the budget allows one.
-    pub(super) fn ask_for_final_answer(&mut self, request: Request, now: Timestamp) -> Action {
-        match self.config.budget.check_request(&self.spent, now) {
-            // The approver is not asked here: after a yes, the driver would make another request in place of this one.
-            Some(budget) => {
-                self.end_unanswered_step(budget, now);
-                self.finish_exhausted(budget, now)
-            }
-            None => self.send(request, true, true, now),
-        }
-    }
-
-    fn send(&mut self, mut request: Request, without_calls: bool, final_answer: bool, now: Timestamp) -> Action {
-        if without_calls || self.toolless {
-            request.tool_choice = ToolChoice::None;
-            // Some providers reject a conversation with calls in it if the request has no tools.
-            let tells_of_calls = request.messages.iter().any(|message| !message.tool_calls.is_empty());
-            if self.toolless || !tells_of_calls {
-                request.tools.clear();
-            }
-        }
-        // Only a limit that the driver set is lowered to the rest of the budget. Without one, none is sent: a model
-        // rejects a limit above its own.
-        if let (Some(wanted), Some(left)) =
-            (request.max_tokens, self.config.budget.remaining_answer_tokens(&self.spent))
-        {
-            request.max_tokens = Some(wanted.min(left));
-        }
-        self.spent.turns = self.spent.turns.saturating_add(1);
-        if self.draft.input.is_none() {
-            self.draft.started_at = now;
-        }
-        let request = Arc::new(request);
-        self.draft.input = Some(Arc::clone(&request));
-        self.waiting = Waiting::Model { final_answer };
-        Action::AskModel(request)
-    }
-
-    fn handle_exhausted_requests(&mut self, budget: BudgetKind, now: Timestamp) -> Action {
-        if budget == BudgetKind::Turns && self.config.ask_for_turns {
-            self.waiting = Waiting::Approver;
-            return Action::AskApprover(self.question());
-        }
-        self.end_unanswered_step(budget, now);
-        self.finish_exhausted(budget, now)
-    }
-
-    fn end_unanswered_step(&mut self, budget: BudgetKind, now: Timestamp) {
-        self.end_step(StepEnd::error(format!("no {budget} left to ask again")), now);
     }
 
     pub(super) fn add_usage(&mut self, usage: Usage) {

@@ -1,6 +1,7 @@
 //! The session: a pure step function from inputs to actions. It reads no clock and does no I/O, so recorded inputs
 //! always give the same actions.
 
+mod approval;
 mod batch;
 pub mod breaker;
 pub mod budget;
@@ -12,20 +13,23 @@ mod images;
 mod input;
 mod machine;
 mod output;
+mod pending;
 mod repetition;
+mod request;
 mod resume;
 mod saved;
 mod synthetic;
 pub mod transcript;
 
+pub use approval::{AnswerError, PendingCall};
 pub use compaction::{Compaction, OldestResultsFirst};
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
 pub use machine::Session;
 pub use output::{MAX_REPAIRS, OutputSchema};
 pub use resume::replay;
+pub(crate) use saved::{Programs, SavedHead, SavedInput, SavedProgram};
 pub use saved::{RestoredSession, SAVED_VERSION, SavedSession, SavedSessionError};
-pub(crate) use saved::{SavedHead, SavedInput};
 pub use synthetic::BUDGET_EXHAUSTED;
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ impl Session {
             },
             Waiting::Tools(pending) => Action::RunTools(pending.calls()),
             Waiting::Approver => Action::AskApprover(self.question()),
+            Waiting::Answers(pending) => Action::AwaitAnswers(pending.asked.clone()),
             Waiting::User => Action::Finish(Ending::Cancelled),
         }
     }

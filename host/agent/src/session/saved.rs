@@ -1,5 +1,6 @@
 //! Saved sessions: the inputs of a session as entries, and a session that is made of them again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use fumehood_core::saved_session::SessionEntry;
@@ -11,6 +12,7 @@ use super::config::SessionConfig;
 use super::input::{Action, Input, RecordedInput, StepError};
 use super::machine::Session;
 use crate::drivers::driver::Driver;
+use crate::program_record::{ProgramEvent, ProgramRecord};
 
 /// The version of the entries. Entries of another version are not read.
 pub const SAVED_VERSION: u32 = 1;
@@ -25,13 +27,33 @@ pub(crate) struct SavedHead {
     pub(crate) state: Option<String>,
 }
 
-/// The content of each later entry.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The content of each later entry: an input, or events of a program.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct SavedInput {
-    pub(crate) input: Input,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input: Option<Input>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<SavedProgram>,
     /// The agent's state, if the input changed it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
+    /// A random name of the program that wrote it.
+    pub(crate) writer: String,
+}
+
+/// Events of the program that a call of the model runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SavedProgram {
+    pub(crate) call: String,
+    pub(crate) events: Vec<ProgramEvent>,
+}
+
+/// What came into a session, and into its programs.
+#[derive(Debug, Clone)]
+enum SavedStep {
+    Input(Box<RecordedInput>),
+    Program(SavedProgram),
 }
 
 /// A session as it was saved: its configuration and everything that came into it.
@@ -41,7 +63,9 @@ pub struct SavedSession {
     driver: String,
     actor: Option<String>,
     state: Option<String>,
-    inputs: Vec<RecordedInput>,
+    steps: Vec<SavedStep>,
+    /// The time of the last entry but the first.
+    last: Option<Timestamp>,
 }
 
 /// Errors of reading a saved session, and of resuming one.
@@ -111,13 +135,20 @@ impl SavedSession {
         }
         let head: SavedHead = serde_json::from_value(version).map_err(malformed(0))?;
         let SavedHead { config, driver, actor, mut state, .. } = head;
-        let mut inputs = Vec::with_capacity(rest.len());
+        let mut steps = Vec::with_capacity(rest.len());
         for entry in rest {
             let saved: SavedInput = serde_json::from_str(&entry.content).map_err(malformed(entry.number))?;
             state = saved.state.or(state);
-            inputs.push(RecordedInput { at: entry.at, input: saved.input });
+            steps.push(match (saved.input, saved.program) {
+                (Some(input), None) => SavedStep::Input(Box::new(RecordedInput { at: entry.at, input })),
+                (None, Some(program)) => SavedStep::Program(program),
+                _ => {
+                    let reason = "it has neither an input nor events of a program".to_owned();
+                    return Err(SavedSessionError::Entry { number: entry.number, reason });
+                }
+            });
         }
-        Ok(Self { config, driver, actor, state, inputs })
+        Ok(Self { config, driver, actor, state, steps, last: rest.last().map(|entry| entry.at) })
     }
 
     /// Returns the id of the session.
@@ -140,9 +171,12 @@ impl SavedSession {
 
     /// Returns the messages of the user, oldest first.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
-        self.inputs.iter().filter_map(|recorded| match &recorded.input {
-            Input::UserMessage { text, .. } => Some(text.as_str()),
-            _ => None,
+        self.steps.iter().filter_map(|step| match step {
+            SavedStep::Input(recorded) => match &recorded.input {
+                Input::UserMessage { text, .. } => Some(text.as_str()),
+                _ => None,
+            },
+            SavedStep::Program(_) => None,
         })
     }
 
@@ -160,14 +194,62 @@ impl SavedSession {
             return Err(SavedSessionError::Driver { found: self.driver, expected });
         }
         let mut session = Session::new(self.config, driver).with_compaction(compaction);
-        let entries = u64::try_from(self.inputs.len()).unwrap_or(u64::MAX).saturating_add(1);
-        let last = self.inputs.last().map(|recorded| recorded.at);
-        let mut action = None;
-        for recorded in self.inputs {
-            action = Some(session.step(recorded.input, recorded.at)?);
+        let entries = u64::try_from(self.steps.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let (mut action, mut programs) = (None, Programs::default());
+        for step in self.steps {
+            match step {
+                SavedStep::Input(recorded) => {
+                    action = Some(session.step(recorded.input, recorded.at)?);
+                    programs.settle(&session);
+                }
+                SavedStep::Program(SavedProgram { call, events }) => programs.push(&call, events),
+            }
         }
         let is_pending = action.is_some_and(|action| !matches!(action, Action::Finish(_)));
-        Ok(RestoredSession { session, actor: self.actor, state: self.state, entries, last, is_pending })
+        Ok(RestoredSession {
+            session,
+            actor: self.actor,
+            state: self.state,
+            entries,
+            last: self.last,
+            is_pending,
+            programs,
+        })
+    }
+}
+
+/// The records of the programs that a session waits for, by the ids of the model's calls.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Programs(HashMap<String, ProgramRecord>);
+
+impl Programs {
+    pub(crate) fn push(&mut self, call: &str, events: Vec<ProgramEvent>) {
+        let record = self.0.entry(call.to_owned()).or_default();
+        events.into_iter().for_each(|event| record.push(event));
+    }
+
+    pub(crate) fn record(&self, call: &str) -> ProgramRecord {
+        self.0.get(call).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn has(&self, call: &str) -> bool {
+        self.0.contains_key(call)
+    }
+
+    /// Forgets the programs that the session does not wait for any more after an input. It has counted the calls of
+    /// those that wait for answers.
+    pub(crate) fn settle(&mut self, session: &Session) {
+        if self.0.is_empty() {
+            return;
+        }
+        let (waiting, pending) = (session.waiting_calls(), session.pending_calls());
+        self.0.retain(|id, record| {
+            let waits = waiting.iter().any(|call| call.deferred.call == *id);
+            if waits {
+                record.count();
+            }
+            waits || pending.iter().any(|call| call.id == *id)
+        });
     }
 }
 
@@ -175,7 +257,8 @@ impl RestoredSession {
     /// Returns a session that has just begun, without entries.
     #[must_use]
     pub(crate) fn begin(session: Session) -> Self {
-        Self { session, actor: None, state: None, entries: 0, last: None, is_pending: false }
+        let programs = Programs::default();
+        Self { session, actor: None, state: None, entries: 0, last: None, is_pending: false, programs }
     }
 }
 
@@ -190,8 +273,9 @@ pub struct RestoredSession {
     pub state: Option<String>,
     /// The number of its entries.
     pub entries: u64,
-    /// The time of the last input.
+    /// The time of the last entry.
     pub last: Option<Timestamp>,
     /// True if a run is under way.
     pub is_pending: bool,
+    pub(crate) programs: Programs,
 }

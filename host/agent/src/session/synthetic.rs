@@ -26,6 +26,8 @@ pub(super) enum Reason {
     Interrupted,
     /// It was under way when the program stopped.
     ProgramStopped,
+    /// It waited for a person's answer when the run ended.
+    NotAnswered,
 }
 
 impl Reason {
@@ -52,6 +54,10 @@ impl Reason {
             Self::Interrupted => {
                 let message = "the call was stopped while it ran; whether it had an effect is not known";
                 (Status::HandlerError, CallError::new(ErrorKind::Cancelled, message))
+            }
+            Self::NotAnswered => {
+                let message = "the call was not made: the run ended while it waited for approval";
+                (Status::RejectedDenied, CallError::new(ErrorKind::NeedsApproval, message))
             }
             Self::ProgramStopped => {
                 let message = "interrupted: the program stopped while the call was under way; whether it had an effect is \

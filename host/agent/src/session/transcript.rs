@@ -7,6 +7,7 @@ use std::time::Duration;
 use fumehood_core::chat::{Message, ModelError, Request, Response, ToolChoice, Usage};
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::budget::BudgetKind;
 use crate::drivers::driver::DecisionFault;
@@ -71,8 +72,30 @@ pub enum Ending {
         /// The number of requests in a row.
         times: u32,
     },
+    /// Calls wait for the answers of a person. The run has not ended: it goes on once they are there.
+    WaitingForApproval {
+        /// The calls, as they may be recorded.
+        waiting: Vec<WaitingCall>,
+    },
     /// The caller cancelled the run.
     Cancelled,
+}
+
+/// A call that waits for the answer of a person, as it may be recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WaitingCall {
+    /// The id by which it is answered.
+    pub id: String,
+    /// The id of the model's call.
+    pub call: String,
+    /// The full name of the tool.
+    pub tool: String,
+    /// The arguments; `None` where the policy of the tool excludes them from records.
+    pub arguments: Option<Value>,
+    /// The source of the question, such as a rule.
+    pub from: String,
+    /// The question.
+    pub question: String,
 }
 
 impl Ending {
@@ -89,6 +112,7 @@ impl Ending {
             Self::Stopped { .. } => "stopped",
             Self::CircuitOpen { .. } => "circuit_open",
             Self::LoopDetected { .. } => "loop_detected",
+            Self::WaitingForApproval { .. } => "waiting_for_approval",
             Self::Cancelled => "cancelled",
         }
     }

@@ -1,13 +1,88 @@
-//! The approver at a terminal: asks a person about calls and about more turns.
+//! Approval of calls and of more turns: by a person at the terminal, by another program, or later.
+
+use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::agent::approver::{Answer, Approver, Question};
+use fumehood::AgentBuilder;
+use fumehood::agent::approver::{Answer, Approver, DeferringApprover, Question};
 use fumehood::boxed::BoxFuture;
 
 use super::call_progress::CallProgress;
+use super::json_approver;
+use super::saved::Saving;
+use crate::args::Arguments;
+use crate::args::run::{AgentArguments, ApproveName};
+use crate::config::Config;
+use crate::config::agent::ApprovalSetting;
+use crate::exit::UsageError;
 use crate::question;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, STRONG, styled};
+
+/// The way in which calls that need approval are decided on.
+pub(crate) enum Approval {
+    /// Somebody answers at once.
+    Asked(Arc<dyn Approver>),
+    /// They wait for an answer from elsewhere.
+    Deferred,
+    /// They are refused.
+    Refused,
+}
+
+impl Approval {
+    /// Selects the way: that of the option, or else the terminal, or else what the configuration says for where nobody
+    /// can be asked. A saved session defers unless somebody says otherwise: it is there to go on later, while without
+    /// one nothing could be answered.
+    ///
+    /// # Errors
+    /// If calls are to wait in a session that is not saved, or answers to be read without `--json`.
+    pub(crate) fn select(
+        arguments: &Arguments,
+        typed: &AgentArguments,
+        config: &Config,
+        saving: &Saving,
+        progress: &CallProgress,
+    ) -> Result<Self> {
+        let is_saved = saving.id().is_some();
+        let unattended = match config.agent.approval {
+            Some(ApprovalSetting::Refuse) => Self::Refused,
+            Some(ApprovalSetting::Defer) | None if is_saved => Self::Deferred,
+            Some(ApprovalSetting::Defer) | None => Self::Refused,
+        };
+        Ok(match typed.approve {
+            Some(ApproveName::Defer) if !is_saved => {
+                let message = "`--approve defer`: only a saved session can wait; name it with `--session ID`";
+                return Err(UsageError(message.to_owned()).into());
+            }
+            Some(ApproveName::Defer) => Self::Deferred,
+            Some(ApproveName::Refuse) => Self::Refused,
+            Some(ApproveName::Json) if !arguments.json => {
+                let message = "`--approve json` needs `--json`, which prints the questions";
+                return Err(UsageError(message.to_owned()).into());
+            }
+            Some(ApproveName::Json) => Self::Asked(json_approver::start(match unattended {
+                Self::Deferred => Answer::Defer,
+                Self::Asked(_) | Self::Refused => Answer::Deny { reason: "nobody answers any more".to_owned() },
+            })),
+            None => match TerminalApprover::from_terminal(progress.clone()).filter(|_| !arguments.json) {
+                Some(terminal) => Self::Asked(Arc::new(terminal)),
+                None => unattended,
+            },
+        })
+    }
+
+    /// Adds the approver of calls, and of more turns unless that is switched off.
+    pub(crate) fn apply(self, builder: AgentBuilder, config: &Config) -> AgentBuilder {
+        match self {
+            Self::Asked(approver) if config.agent.ask_for_turns == Some(false) => {
+                builder.pipeline(move |pipeline| pipeline.approver(approver))
+            }
+            Self::Asked(approver) => builder.approver(approver),
+            Self::Deferred => builder.pipeline(|pipeline| pipeline.approver(Arc::new(DeferringApprover))),
+            Self::Refused => builder,
+        }
+    }
+}
 
 /// An [`Approver`] that asks the person at the terminal.
 pub(crate) struct TerminalApprover {

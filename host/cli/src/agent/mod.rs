@@ -6,6 +6,7 @@ pub(crate) mod call_policy;
 pub(crate) mod call_progress;
 pub(crate) mod chat_input;
 pub(crate) mod interrupt;
+mod json_approver;
 pub(crate) mod model;
 pub(crate) mod reply;
 pub(crate) mod run_summary;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::config::price::{Cost, PriceSection};
 use crate::exit::Exit;
 use crate::render;
+use crate::render::quotation::one_line;
 
 /// The outcome of a run for programs: the last line of `--json`.
 #[derive(Debug, Serialize)]
@@ -50,7 +51,11 @@ impl RunSummary {
         let exit = self.exit();
         OutcomeEvent {
             event: "outcome",
-            status: if exit == Exit::Ok { "ok" } else { "error" },
+            status: match exit {
+                Exit::Ok => "ok",
+                Exit::Waiting => "waiting",
+                _ => "error",
+            },
             exit: exit as u8,
             session: &self.session,
             ending: &self.outcome.ending,
@@ -89,8 +94,24 @@ impl RunSummary {
             Ending::ToolFailed { .. } | Ending::Stopped { .. } | Ending::CircuitOpen { .. } => Exit::ToolFailed,
             Ending::BudgetExhausted { .. } | Ending::LoopDetected { .. } => Exit::Stopped,
             Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } | Ending::InvalidAnswer { .. } => Exit::NoAnswer,
+            Ending::WaitingForApproval { .. } => Exit::Waiting,
             Ending::Cancelled => Exit::Interrupted,
         }
+    }
+
+    /// Returns what waits for approval, and what to do, line by line; nothing if nothing waits.
+    pub(crate) fn waiting_lines(&self) -> Vec<String> {
+        let Ending::WaitingForApproval { waiting } = &self.outcome.ending else { return Vec::new() };
+        let mut lines: Vec<String> = waiting
+            .iter()
+            .map(|call| {
+                let (tool, question) = (one_line(&call.tool), one_line(&call.question));
+                format!("{}  {tool} waits for approval: {question}", call.id)
+            })
+            .collect();
+        lines.push("`fumehood approve-call ID` shows one, and `--yes` or `--no` answers it".to_owned());
+        lines.push(format!("`fumehood run --resume {}` goes on after that", self.session));
+        lines
     }
 
     /// Explains why there is no answer, with a hint on what to do; `None` if there is one. `stopped` are the tools that
@@ -137,6 +158,8 @@ fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
         Ending::LoopDetected { tool, times } => {
             format!("the model asked for the same call of {tool} {times} times in a row")
         }
+        // Not a failure: it is shown as what to do next.
+        Ending::WaitingForApproval { .. } => return None,
         Ending::Cancelled if stopped.is_empty() => "interrupted".to_owned(),
         Ending::Cancelled => format!("interrupted, and stopped {}", stopped.join(", ")),
     })

@@ -5,7 +5,7 @@ use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::driver::Driver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
-use fumehood::agent::session::{SavedSession, SavedSessionError};
+use fumehood::agent::session::{RestoredSession, SavedSession, SavedSessionError};
 use fumehood::event_log::{EventLog, Reader};
 
 use crate::args::run::AgentArguments;
@@ -45,7 +45,8 @@ impl Saving {
         })?;
         let found = find(log.reader(), id)?;
         match (self, &found) {
-            (Self::Begin(id), Some(_)) => {
+            // One that was stopped before its first message was stored has nothing in it, and begins.
+            (Self::Begin(id), Some(saved)) if saved.messages().next().is_some() => {
                 let message = format!(
                     "there is a session `{id}` already; `--resume {id}` goes on with it, `fumehood sessions rm {id}` removes it"
                 );
@@ -73,13 +74,25 @@ pub(crate) fn find(reader: &Reader, id: &str) -> Result<Option<SavedSession>> {
     }
 }
 
+/// Restores the saved session of this id, if there is one.
+///
+/// # Errors
+/// If it cannot be read, or was saved with a driver that this program does not have.
+pub(crate) fn restore(reader: &Reader, id: &str) -> Result<Option<RestoredSession>> {
+    let Some(saved) = find(reader, id)? else { return Ok(None) };
+    let driver = driver_named(saved.driver()).ok_or_else(|| {
+        UsageError(format!("session {id} was saved by another program, with a driver that is not one of ours"))
+    })?;
+    saved.restore(driver, None).map(Some).with_context(|| format!("session {id} cannot be read"))
+}
+
 /// Returns the error for an id that no saved session has.
 pub(crate) fn missing(id: &str) -> UsageError {
     UsageError(format!("there is no saved session `{id}`; `fumehood sessions list` names those that there are"))
 }
 
 /// Returns a driver of the protocol that a session was begun with; `None` for one that this program does not have.
-pub(crate) fn driver_named(name: &str) -> Option<Box<dyn Driver>> {
+fn driver_named(name: &str) -> Option<Box<dyn Driver>> {
     match name {
         "native" => Some(Box::new(NativeDriver::default())),
         "react" => Some(Box::new(ReactDriver::default())),

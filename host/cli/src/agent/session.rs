@@ -16,7 +16,7 @@ use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
 use fumehood::{AgentBuilder, Host, HostBuilder, Limits, McpTools, StoredNotes, ToolProvider as _};
 
-use super::approver::TerminalApprover;
+use super::approver::Approval;
 use super::call_progress::CallProgress;
 use super::interrupt::Interrupts;
 use super::run_summary::RunSummary;
@@ -126,8 +126,8 @@ impl AgentSession {
         if let (Some(log), Some(_)) = (&log, saving.id()) {
             builder = set_saving(builder, log, saved, &config);
         }
-        let approver = TerminalApprover::from_terminal(progress.clone()).filter(|_| !arguments.json);
-        let agent = set_approver(builder, &config, approver).build()?;
+        let approval = Approval::select(arguments, typed, &config, saving, &progress)?;
+        let agent = approval.apply(builder, &config).build()?;
         // An answer that has to match a schema is shown only once it does.
         let holds_replies = agent.session().config().output.is_some();
         let view = if arguments.json {
@@ -170,6 +170,13 @@ impl AgentSession {
     /// If an event cannot be recorded or shown.
     pub(crate) async fn conclude(mut self, message: Option<String>) -> Result<Exit> {
         let resumed = self.resume().await?;
+        if resumed == Some(Exit::Waiting) {
+            if message.is_some() {
+                render::note("the task was not begun: the session takes none before its calls are answered");
+            }
+            self.end(None).await?;
+            return Ok(Exit::Waiting);
+        }
         let Some(message) = message else {
             if resumed.is_none() {
                 render::note(
@@ -327,17 +334,6 @@ fn set_saving(
         builder = builder.repeat_idempotent();
     }
     saved.into_iter().fold(builder, AgentBuilder::resume)
-}
-
-/// Adds the approver of calls, and of more turns unless that is switched off.
-fn set_approver(builder: AgentBuilder, config: &Config, approver: Option<TerminalApprover>) -> AgentBuilder {
-    match approver.map(Arc::new) {
-        Some(approver) if config.agent.ask_for_turns == Some(false) => {
-            builder.pipeline(move |pipeline| pipeline.approver(approver))
-        }
-        Some(approver) => builder.approver(approver),
-        None => builder,
-    }
 }
 
 /// Sets the driver, and the tools that the model sees from the start.

@@ -14,7 +14,7 @@ use super::interrupt::Interrupts;
 use super::run_summary::RunSummary;
 use super::screen::Screen;
 use crate::render::quotation::wrap_for_stderr;
-use crate::render::{self, BAD, FAINT, styled};
+use crate::render::{self, BAD, FAINT, STRONG, styled};
 
 /// The form in which a run is shown.
 pub(crate) enum View {
@@ -123,6 +123,9 @@ impl View {
         if let Some(trouble) = summary.failure_message(screen.stopped()) {
             let trouble = wrap_for_stderr(&render::quotation::indent_continuations(&trouble, "  "), 7);
             render::note(&format!("{} {trouble}", styled(BAD, "error:")));
+        }
+        for line in summary.waiting_lines() {
+            render::note(&format!("{} {}", styled(STRONG, "?"), wrap_for_stderr(&line, 2)));
         }
         render::note(&styled(FAINT, &summary.to_line()));
         Ok(())

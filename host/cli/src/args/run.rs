@@ -23,6 +23,7 @@ Exit codes:
   6    a component could not be loaded
   7    the host itself failed, or the event log could not be written
   8    the model gave no answer, or none that could be used
+  11   calls wait for approval: answer them with `fumehood approve-call`, then go on with `run --resume`
   130  interrupted";
 
 #[derive(Debug, Args)]
@@ -75,6 +76,17 @@ pub(crate) enum CodeName {
     Off,
 }
 
+/// Way in which calls that need approval are decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ApproveName {
+    /// Nobody is asked now; they wait for `fumehood approve-call`
+    Defer,
+    /// Nobody is asked; they are refused
+    Refuse,
+    /// A program is asked: questions are lines of --json, answers lines of standard input
+    Json,
+}
+
 /// Tools that the model sees from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ListedTools {
@@ -94,9 +106,14 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "TOOL", alias = "only")]
     pub(crate) allow: Vec<String>,
 
-    /// Tool whose every call needs a yes at the terminal; without a terminal such calls are refused; repeatable
+    /// Tool whose every call needs approval; repeatable
     #[arg(long, value_name = "TOOL")]
     pub(crate) ask: Vec<String>,
+
+    /// Decision on calls that need approval [default: ask at the terminal; without one, a saved session waits and any other
+    /// refuses]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(crate) approve: Option<ApproveName>,
 
     /// Tools that the model sees from the start [default: all]
     #[arg(long, value_name = "MODE", value_enum)]

@@ -9,8 +9,8 @@ use crate::agent::chat_input::{COMMANDS, ChatEvent, ChatInput};
 use crate::agent::saved::Saving;
 use crate::agent::session::AgentSession;
 use crate::args::Arguments;
-use crate::args::run::Chat;
-use crate::exit::Exit;
+use crate::args::run::{ApproveName, Chat};
+use crate::exit::{Exit, UsageError};
 use crate::render::quotation::{Quotation, one_line};
 use crate::{render, user_folders};
 
@@ -19,6 +19,10 @@ const HISTORY_FILE: &str = "chat-history";
 
 pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
     let saving = chat.session.clone().map_or(Saving::No, Saving::Open);
+    if chat.agent.approve == Some(ApproveName::Json) {
+        let message = "`--approve json` is for `run`: the standard input of `chat` has messages".to_owned();
+        return Err(UsageError(message).into());
+    }
     let mut session = AgentSession::set_up(arguments, &chat.agent, &saving).await?;
     let is_typed = std::io::stdin().is_terminal();
     let is_edited = is_typed && std::io::stdout().is_terminal() && !arguments.json;
@@ -34,6 +38,7 @@ pub(crate) async fn run(arguments: &Arguments, chat: &Chat) -> Result<Exit> {
         render::note("`/quit`, or Ctrl-D, ends the session; Ctrl-C stops an answer; `/help` lists the commands.");
     }
     let ended = match session.resume().await {
+        Ok(Some(Exit::Waiting)) => Ok(Exit::Waiting),
         Ok(_) => converse(&mut session, input, is_typed).await,
         Err(error) => Err(error),
     };
@@ -76,6 +81,10 @@ async fn converse(session: &mut AgentSession, mut input: ChatInput, is_typed: bo
                 render::note("there is no such command; `/help` lists those that there are");
             }
             message => last = session.say(message.to_owned()).await?,
+        }
+        // The session takes no message before its calls are answered.
+        if last == Exit::Waiting {
+            return Ok(last);
         }
         // A person at a terminal has seen how an answer ended, so it does not become the exit code.
         if is_typed {

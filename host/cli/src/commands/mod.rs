@@ -2,6 +2,7 @@
 
 pub(crate) mod add;
 pub(crate) mod approve;
+pub(crate) mod approve_call;
 pub(crate) mod audit;
 pub(crate) mod build;
 pub(crate) mod call;

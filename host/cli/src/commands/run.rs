@@ -7,13 +7,17 @@ use anyhow::Result;
 use crate::agent::saved::Saving;
 use crate::agent::session::AgentSession;
 use crate::args::Arguments;
-use crate::args::run::Run;
+use crate::args::run::{ApproveName, Run};
 use crate::exit::{Exit, UsageError};
 
 /// Maximum size of a task, in bytes.
 const MAX_TASK_BYTES: u64 = 1 << 20;
 
 pub(crate) async fn run(arguments: &Arguments, run: &Run) -> Result<Exit> {
+    if run.agent.approve == Some(ApproveName::Json) && run.task.as_deref() == Some("-") {
+        let message = "with `--approve json`, standard input has answers; give the task as an argument".to_owned();
+        return Err(UsageError(message).into());
+    }
     let task = match run.task.as_deref() {
         Some("-") => Some(read_task()?),
         task => task.map(str::to_owned),

@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result};
 use comfy_table::Cell;
-use fumehood::agent::session::Session;
-use fumehood::agent::session::transcript::{Run, Transcript};
+use fumehood::agent::session::transcript::{Run, Transcript, WaitingCall};
+use fumehood::agent::session::{PendingCall, Session};
 use fumehood::chat::ToolIntent;
 use fumehood::event_log::Reader;
 use fumehood::limits::display_bytes;
@@ -13,7 +13,7 @@ use crate::agent::saved;
 use crate::args::Arguments;
 use crate::args::sessions::{Sessions, SessionsAction};
 use crate::config::Config;
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, FAINT, STRONG, styled, table};
 use crate::trust::ConfigSource;
@@ -27,6 +27,57 @@ struct Row<'a> {
     bytes: u64,
     began_at: u64,
     changed_at: u64,
+    #[serde(flatten)]
+    state: State,
+}
+
+/// The place at which a session stands.
+#[derive(Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum State {
+    /// It waits for a message.
+    Ready,
+    /// A run is under way.
+    Running,
+    /// Calls of a run wait for the answers of a person.
+    WaitingForApproval { waiting: Vec<WaitingCall> },
+    /// It cannot be read.
+    Unreadable { reason: String },
+}
+
+impl State {
+    fn of(reader: &Reader, id: &str) -> Self {
+        let session = match saved::restore(reader, id) {
+            Ok(Some(restored)) => restored.session,
+            // Removed in the meantime.
+            Ok(None) => return Self::Unreadable { reason: "it is gone".to_owned() },
+            Err(error) => return Self::Unreadable { reason: format!("{error:#}") },
+        };
+        let waiting: Vec<_> = unanswered(&session).map(PendingCall::to_waiting).collect();
+        match (waiting.is_empty(), session.current_run()) {
+            (false, _) => Self::WaitingForApproval { waiting },
+            (true, Some(_)) => Self::Running,
+            (true, None) => Self::Ready,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Ready => "ready".to_owned(),
+            Self::Running => "under way".to_owned(),
+            Self::WaitingForApproval { waiting } => {
+                let calls: Vec<String> =
+                    waiting.iter().map(|call| format!("{} {}", call.id, one_line(&call.tool))).collect();
+                format!("waits for approval: {}", calls.join(", "))
+            }
+            Self::Unreadable { .. } => "unreadable".to_owned(),
+        }
+    }
+}
+
+/// Returns the calls of a session that wait for an answer.
+fn unanswered(session: &Session) -> impl Iterator<Item = &PendingCall> {
+    session.waiting_calls().iter().filter(|call| call.answer.is_none())
 }
 
 /// A session as a whole, for `--json`.
@@ -42,6 +93,9 @@ struct Shown<'a> {
     /// The calls that had begun and did not end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     interrupted: Vec<&'a str>,
+    /// The calls that wait for the answer of a person, or have one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waiting: Vec<WaitingCall>,
 }
 
 pub(crate) async fn run(arguments: &Arguments, sessions: &Sessions) -> Result<Exit> {
@@ -76,6 +130,7 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
             bytes: info.bytes,
             began_at: info.began_at.0,
             changed_at: info.changed_at.0,
+            state: State::of(reader, &info.session),
         });
         render::json(&rows.collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
@@ -84,13 +139,14 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
         render::note("no session is saved; `fumehood chat --session NAME` and `fumehood run --session NAME` save one");
         return Ok(Exit::Ok);
     }
-    let mut table = table::new(&["SESSION", "SIZE", "BEGAN", "CHANGED"], &[1]);
+    let mut table = table::new(&["SESSION", "SIZE", "BEGAN", "CHANGED", "STATE"], &[1]);
     for info in &listed {
         table.add_row([
             Cell::new(one_line(&info.session)),
             Cell::new(display_bytes(info.bytes)),
             Cell::new(moment::format_second(info.began_at)),
             Cell::new(moment::format_second(info.changed_at)),
+            Cell::new(State::of(reader, &info.session).describe()),
         ]);
     }
     render::line(&table.to_string())?;
@@ -100,10 +156,7 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
 fn show(arguments: &Arguments, reader: &Reader, id: &str) -> Result<Exit> {
     let saved = saved::find(reader, id)?.ok_or_else(|| saved::missing(id))?;
     let (driver, actor) = (saved.driver().to_owned(), saved.actor().map(str::to_owned));
-    let protocol = saved::driver_named(&driver).ok_or_else(|| {
-        UsageError(format!("session {id} was saved by another program, with a driver that is not one of ours"))
-    })?;
-    let session = saved.restore(protocol, None).with_context(|| format!("session {id} cannot be read"))?.session;
+    let session = saved::restore(reader, id)?.ok_or_else(|| saved::missing(id))?.session;
     let pending = session.pending_calls();
     if arguments.json {
         render::json(&Shown {
@@ -113,6 +166,7 @@ fn show(arguments: &Arguments, reader: &Reader, id: &str) -> Result<Exit> {
             transcript: session.transcript(),
             current: session.current_run(),
             interrupted: pending.iter().map(|call| call.name.as_str()).collect(),
+            waiting: session.waiting_calls().iter().map(PendingCall::to_waiting).collect(),
         })?;
         return Ok(Exit::Ok);
     }
@@ -145,6 +199,14 @@ fn describe_state(session: &Session, pending: &[ToolIntent], id: &str) -> String
         return format!("it waits for a message: `fumehood chat --session {id}`");
     }
     let resume = format!("`fumehood run --resume {id}` goes on");
+    let waiting: Vec<_> =
+        unanswered(session).map(|call| format!("{} {}", call.id, one_line(&call.deferred.tool))).collect();
+    if !waiting.is_empty() {
+        return format!("it waits for approval of {}; `fumehood approve-call ID` answers", waiting.join(", "));
+    }
+    if !session.waiting_calls().is_empty() {
+        return format!("the calls that waited are answered; {resume}");
+    }
     if pending.is_empty() {
         return format!("a run is under way; {resume}");
     }

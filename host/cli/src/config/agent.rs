@@ -77,6 +77,16 @@ pub(crate) enum ListedTools {
     Search,
 }
 
+/// The fate of calls that need approval where nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ApprovalSetting {
+    /// They wait for an answer from elsewhere.
+    Defer,
+    /// They are refused.
+    Refuse,
+}
+
 /// Settings of the loop between model and tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -129,6 +139,10 @@ pub(crate) struct AgentSection {
     /// idempotent. Usually false, and the model is told that they were interrupted.
     #[serde(default)]
     pub(crate) repeat_interrupted: bool,
+    /// Calls that need approval where nobody can be asked: "defer" ends the run until `fumehood approve-call` answers,
+    /// "refuse" tells the model that they are refused. Usually a saved session defers; any other can only refuse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) approval: Option<ApprovalSetting>,
     /// Wait until each record is on disk before going on.
     #[serde(default)]
     pub(crate) durable: bool,

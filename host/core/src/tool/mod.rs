@@ -39,6 +39,7 @@ pub struct Tool {
     results: Option<Arc<Gate>>,
     digest: Option<Digest>,
     powers: Arc<[String]>,
+    grant: Option<Digest>,
     refusal: Option<Arc<CallError>>,
 }
 
@@ -61,6 +62,7 @@ impl Tool {
             results: None,
             digest: None,
             powers: Arc::default(),
+            grant: None,
             refusal: None,
         }
     }
@@ -92,6 +94,13 @@ impl Tool {
     #[must_use]
     pub fn granted(mut self, powers: Arc<[String]>) -> Self {
         self.powers = powers;
+        self
+    }
+
+    /// Sets the digest of its exact powers, which [`Tool::granted`] only describes.
+    #[must_use]
+    pub fn grant_digest(mut self, digest: Digest) -> Self {
+        self.grant = Some(digest);
         self
     }
 
@@ -143,6 +152,15 @@ impl Tool {
     #[must_use]
     pub fn powers(&self) -> &[String] {
         &self.powers
+    }
+
+    /// Returns the digest of everything that the approval of a call of it is about: its name, its code or the server's
+    /// definition, what it says of itself, its exact powers, and these arguments.
+    #[must_use]
+    pub fn approval_digest(&self, arguments: &Value) -> Digest {
+        let about =
+            serde_json::json!([self.full_name(), self.digest, self.grant, &*self.powers, &*self.definition, arguments]);
+        Digest::of(about.to_string().as_bytes())
     }
 
     /// Returns the error of every call of it, if it is withheld because nobody approved it.

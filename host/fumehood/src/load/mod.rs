@@ -339,6 +339,7 @@ pub(crate) fn load_tools(
         None => gate_limits.clone(),
     };
     let powers: Arc<[String]> = grant.phrases().into();
+    let grant = Digest::of(grant.lines(None).join("\n").as_bytes());
     let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
     let load_tool = |definition: &ToolDefinition| {
         let refused = |which| {
@@ -351,7 +352,7 @@ pub(crate) fn load_tools(
             Gate::for_results(schema.expose_raw(), results_limits(gate_limits, &limits)).map_err(refused("output"))
         });
         let tool = Tool::new(definition.clone(), arguments).in_namespace(name).result_gate(results.transpose()?);
-        let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers));
+        let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers)).grant_digest(grant);
         Ok(Arc::new(tool.withheld(refusal.clone())))
     };
     let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;

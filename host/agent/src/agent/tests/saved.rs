@@ -7,16 +7,19 @@ use crate::session::{Input, SavedSession, SavedSessionError};
 
 /// A store in memory, which holds entries of one session and the records that came with them.
 #[derive(Default)]
-struct Saved {
+pub(super) struct Saved {
     entries: Mutex<Vec<SessionEntry>>,
-    records: Mutex<Vec<Record>>,
+    pub(super) records: Mutex<Vec<Record>>,
+    /// The records of the pipeline.
+    pub(super) recorder: Arc<Memory>,
     /// The number of the entry that cannot be stored.
     fails_at: Option<u64>,
 }
 
 impl SessionStore for Saved {
     fn append(&self, entry: SessionEntry, records: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>> {
-        let fails = self.fails_at == Some(entry.number);
+        let is_taken = self.entries.lock().unwrap().iter().any(|kept| kept.number == entry.number);
+        let fails = self.fails_at == Some(entry.number) || is_taken;
         if !fails {
             self.entries.lock().unwrap().push(entry);
             self.records.lock().unwrap().extend(records);
@@ -26,15 +29,15 @@ impl SessionStore for Saved {
 }
 
 impl Saved {
-    fn after(entries: &[SessionEntry]) -> Arc<Self> {
+    pub(super) fn after(entries: &[SessionEntry]) -> Arc<Self> {
         Arc::new(Self { entries: Mutex::new(entries.to_vec()), ..Self::default() })
     }
 
-    fn entries(&self) -> Vec<SessionEntry> {
+    pub(super) fn entries(&self) -> Vec<SessionEntry> {
         self.entries.lock().unwrap().clone()
     }
 
-    fn session(&self) -> Result<SavedSession, SavedSessionError> {
+    pub(super) fn session(&self) -> Result<SavedSession, SavedSessionError> {
         SavedSession::from_entries(&self.entries())
     }
 }

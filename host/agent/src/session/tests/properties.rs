@@ -96,7 +96,7 @@ proptest! {
                         let executions = wanted.iter().take(back).map(|call| execution(call, status, NOW)).collect();
                         Input::ToolsFinished { outcome: BatchOutcome::new(executions, ended), blocked: Duration::MAX }
                     }
-                    Action::AskApprover(_) => panic!("nobody is to be asked"),
+                    Action::AskApprover(_) | Action::AwaitAnswers(_) => panic!("nobody is to be asked"),
                     Action::Finish(_) => break,
                 };
                 action = session.step(input, NOW).unwrap();

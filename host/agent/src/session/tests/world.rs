@@ -127,7 +127,7 @@ pub(crate) fn go_on(session: &mut Session, mut action: Action, replies: Vec<Resp
             Action::RunTools(calls) => {
                 Input::ToolsFinished { outcome: outcome(calls, status, NOW), blocked: Duration::from_millis(1) }
             }
-            Action::AskApprover(_) | Action::Finish(_) => return action,
+            Action::AskApprover(_) | Action::AwaitAnswers(_) | Action::Finish(_) => return action,
         };
         action = session.step(input, NOW).unwrap();
     }

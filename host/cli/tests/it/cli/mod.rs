@@ -34,6 +34,10 @@ mod compiler;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod deferred;
+#[cfg(test)]
+mod deferred_programs;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod documented;

@@ -49,10 +49,10 @@ fn shown(bench: &Workbench, id: &str) -> Value {
     ran.json()
 }
 
-/// Returns whether a session is saved. Asked in this process, since 200 programs take their time.
+/// Returns whether a session is saved with its message. Asked in this process, since 200 programs take their time.
 fn is_there(bench: &Workbench, id: &str) -> bool {
     let log = EventLog::open_read_only(bench.path("state/fumehood/events.db"), &Options::default());
-    log.unwrap().saved_sessions().unwrap().iter().any(|saved| saved.session == id)
+    log.unwrap().saved_sessions().unwrap().iter().any(|saved| saved.session == id && saved.entries > 1)
 }
 
 #[test]

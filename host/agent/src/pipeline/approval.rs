@@ -1,0 +1,105 @@
+//! The stage of a dispatch that asks a person: with an answer that was given before, at once, or later.
+
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::chat::Usage;
+use fumehood_core::digest::Digest;
+use fumehood_core::record::RecordKind;
+use fumehood_core::telemetry;
+use fumehood_core::tool::Tool;
+use serde_json::json;
+
+use super::abort::Abort;
+use super::approver::{Answer, Question};
+use super::dispatch::Dispatch;
+use super::guardrail::{CallQuestion, Ruling, Verdict, VerdictSource};
+use crate::catch_panic::{catch_panic, catch_panic_sync};
+use crate::deferred::{CallAnswer, DeferredCall};
+use crate::execution::Status;
+
+impl Dispatch<'_> {
+    /// Asks a person about a call, unless an answer was given before: it holds for this tool with the same code,
+    /// definition and powers, and for the same arguments. Without anybody to ask, the call is refused.
+    pub(super) async fn ask_approver(&mut self, tool: &Tool, question: CallQuestion) -> Result<(), Abort> {
+        let binding = tool.approval_digest(&question.proposed.arguments);
+        let answer = match self.earlier_answer(&binding) {
+            Some(answer) => Ok(answer),
+            None => {
+                let Some(approver) = &self.config.approver else { return Err(nobody_to_ask(&question)) };
+                let asking = self.batch.open_question();
+                let answer = catch_panic(approver.ask(Question::Call(&question))).await;
+                drop(asking);
+                answer
+            }
+        };
+        if answer == Ok(Answer::Defer) {
+            return Err(self.defer(question, binding).await);
+        }
+        let is_allowed = matches!(answer, Ok(Answer::Allow));
+        telemetry::emit_call_approval(&question.proposed.tool, &self.call.id, is_allowed);
+        let verdict = match answer {
+            Ok(Answer::Allow) => Verdict::Allow,
+            Ok(Answer::Deny { reason }) if reason.is_empty() => Verdict::Deny { reason: "no".to_owned() },
+            Ok(Answer::Deny { reason }) => Verdict::Deny { reason },
+            Ok(Answer::Defer) => Verdict::Deny { reason: "nobody can answer now".to_owned() },
+            Err(panic) => Verdict::Deny { reason: format!("nobody could be asked: {panic}") },
+        };
+        self.record_verdict(Ruling { source: VerdictSource::Approver, verdict }, &question.proposed, Usage::default())
+            .await
+            .map(drop)
+    }
+
+    /// Refuses a call about which nobody is asked now, and to which the last answer was no: rules that are gone do not
+    /// undo what a person refused.
+    pub(super) fn check_refusal(&self) -> Result<(), Abort> {
+        match self.answers().next_back() {
+            Some(answer) if !answer.given.yes => {
+                let by = VerdictSource::Approver.as_str();
+                Err(Abort::denial(format!("denied by {by}: {}", answer.given.reason)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the answers to this call that were given before.
+    fn answers(&self) -> impl DoubleEndedIterator<Item = &CallAnswer> {
+        let answers = self.batch.scope.answers.iter();
+        answers.filter(|answer| answer.inner.as_ref().unwrap_or(&answer.call) == &self.call.id)
+    }
+
+    /// Returns the last answer to this call that was given for exactly this.
+    fn earlier_answer(&self, binding: &Digest) -> Option<Answer> {
+        let mut answers = self.answers().filter(|answer| answer.binding == *binding);
+        let given = &answers.next_back()?.given;
+        Some(match given.yes {
+            true => Answer::Allow,
+            false => Answer::Deny { reason: given.reason.clone() },
+        })
+    }
+
+    /// Puts a call off until somebody answers. A call of a program cannot wait where programs are not recorded, and is
+    /// refused.
+    async fn defer(&mut self, question: CallQuestion, binding: Digest) -> Abort {
+        let (call, inner) = match self.batch.program_call() {
+            None => (self.call.id.clone(), None),
+            Some(_) if self.batch.scope.programs.is_none() => return nobody_to_ask(&question),
+            Some(call) => (call.to_owned(), Some(self.call.id.clone())),
+        };
+        let CallQuestion { from, question, proposed } = question;
+        let recorded = catch_panic_sync(|| self.persist.arguments(&proposed.arguments)).unwrap_or_default();
+        let body = || json!({ "by": VerdictSource::Approver.as_str(), "reason": question, "arguments": recorded });
+        if let Err(error) = self.journal.record(RecordKind::Verdict, Some("defer"), body).await {
+            return error.into();
+        }
+        let (tool, arguments) = (proposed.tool, proposed.arguments);
+        Abort::Deferred(vec![DeferredCall { call, inner, tool, arguments, recorded, from, question, binding }])
+    }
+}
+
+/// Refuses a call that needs approval where nobody can be asked.
+fn nobody_to_ask(question: &CallQuestion) -> Abort {
+    let message = format!("somebody has to approve this call: {}", question.question);
+    let error = CallError::new(ErrorKind::NeedsApproval, message)
+        .with_hint("nobody can be asked here; go on without this call");
+    Abort::refusal(Status::RejectedDenied, error)
+}
