@@ -1,28 +1,57 @@
-//! The rest of a session's budgets while a batch of calls runs, for the calls that programs make within it.
+//! The rest of a session's budgets while a batch of calls runs, and what the batch has used so far.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The calls and the fuel that programs of one batch may use.
+use fumehood_core::call::history::{CallHistory, PastCall};
+use tokio::time::Instant;
+
+use crate::executor::StoppedBatch;
+use crate::session::budget::TenantFuel;
+
+/// The calls and the fuel that the calls of one batch may use, and what they used.
+///
+/// It counts while the batch runs, so that what was used is known even if the batch is stopped.
 #[derive(Debug)]
 pub struct CallAllowance {
     calls: AtomicU64,
     fuel: AtomicU64,
+    tenant: Option<Arc<TenantFuel>>,
+    used_calls: AtomicU32,
+    used_fuel: AtomicU64,
 }
 
 impl CallAllowance {
-    /// Creates an allowance of calls and of fuel. [`u64::MAX`] is no limit.
+    /// Creates an allowance of calls of programs and of fuel. [`u64::MAX`] is no limit.
     #[must_use]
     pub fn new(calls: u64, fuel: u64) -> Self {
-        Self { calls: AtomicU64::new(calls), fuel: AtomicU64::new(fuel) }
+        let (calls, fuel) = (AtomicU64::new(calls), AtomicU64::new(fuel));
+        Self { calls, fuel, tenant: None, used_calls: AtomicU32::new(0), used_fuel: AtomicU64::new(0) }
     }
 
-    /// Takes one call, and returns whether there was one left, and fuel for it.
+    /// Takes the fuel from this account as well, which other sessions share. No call starts once it is empty.
+    #[must_use]
+    pub fn tenant(mut self, tenant: Option<Arc<TenantFuel>>) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// Returns whether the account that other sessions share has fuel left.
+    pub(crate) fn has_tenant_fuel(&self) -> bool {
+        self.tenant.as_ref().is_none_or(|tenant| tenant.remaining() > 0)
+    }
+
+    /// Takes one call of a program, and returns whether there was one left, and fuel for it.
     pub(crate) fn take_call(&self) -> bool {
-        if self.fuel.load(Ordering::Acquire) == 0 {
+        if self.fuel.load(Ordering::Acquire) == 0 || !self.has_tenant_fuel() {
             return false;
         }
         let take = |calls: u64| if calls == u64::MAX { Some(calls) } else { calls.checked_sub(1) };
-        self.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+        let is_taken = self.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok();
+        if is_taken {
+            self.used_calls.fetch_add(1, Ordering::AcqRel);
+        }
+        is_taken
     }
 
     /// Subtracts the fuel of a call that has ended, which may be more than what is left.
@@ -30,6 +59,39 @@ impl CallAllowance {
         let spend = |fuel: u64| Some(if fuel == u64::MAX { fuel } else { fuel.saturating_sub(used) });
         // The closure never returns `None`, so this cannot fail.
         let _ = self.fuel.fetch_update(Ordering::AcqRel, Ordering::Acquire, spend);
+        let add = |fuel: u64| Some(fuel.saturating_add(used));
+        let _ = self.used_fuel.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        if let Some(tenant) = &self.tenant {
+            tenant.spend(used);
+        }
+    }
+
+    /// Returns the number of calls that programs made.
+    pub(crate) fn used_calls(&self) -> u32 {
+        self.used_calls.load(Ordering::Acquire)
+    }
+
+    /// Returns the fuel of the calls that have ended.
+    pub(crate) fn used_fuel(&self) -> u64 {
+        self.used_fuel.load(Ordering::Acquire)
+    }
+}
+
+/// A batch that runs, and what is known of it if it is stopped.
+#[derive(Debug)]
+pub(crate) struct RunningBatch {
+    pub(crate) allowance: Arc<CallAllowance>,
+    pub(crate) history: Arc<CallHistory>,
+    pub(crate) started: Instant,
+}
+
+impl RunningBatch {
+    /// Returns the usage of the batch so far. `before` are the first calls of the session before it.
+    pub(crate) fn usage(&self, before: &[PastCall]) -> StoppedBatch {
+        let mut first_calls = self.history.past();
+        first_calls.retain(|call| !before.contains(call));
+        let (program_calls, fuel) = (self.allowance.used_calls(), self.allowance.used_fuel());
+        StoppedBatch { program_calls, fuel, first_calls }
     }
 }
 
@@ -43,9 +105,24 @@ mod tests {
         assert!(allowance.take_call());
         allowance.spend_fuel(9);
         assert!(allowance.take_call() && !allowance.take_call());
+        assert_eq!((allowance.used_calls(), allowance.used_fuel()), (2, 9));
         let allowance = CallAllowance::new(u64::MAX, 10);
         assert!(allowance.take_call());
         allowance.spend_fuel(11);
         assert!(!allowance.take_call());
+    }
+
+    #[test]
+    fn fuel_that_sessions_share_is_looked_at_for_each_call() {
+        let tenant = Arc::new(TenantFuel::new(10));
+        let allowance = CallAllowance::new(u64::MAX, u64::MAX).tenant(Some(Arc::clone(&tenant)));
+        assert!(allowance.take_call());
+        allowance.spend_fuel(4);
+        assert_eq!((tenant.remaining(), allowance.take_call()), (6, true));
+        // Another session uses up the rest.
+        tenant.spend(6);
+        assert!(!allowance.take_call() && !allowance.has_tenant_fuel());
+        tenant.refill(1);
+        assert!(allowance.take_call());
     }
 }

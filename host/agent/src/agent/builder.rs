@@ -266,6 +266,7 @@ impl LoopBuilder {
             is_closed: false,
             saving: self.store.map(|store| Saving::new(store, entries, last)),
             repeat: self.repeat,
+            running: None,
         })
     }
 }

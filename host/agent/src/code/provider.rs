@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::chat::ToolIntent;
@@ -83,14 +84,19 @@ impl CodeProvider {
             execution: &format!("{id} {}", now.0),
             now,
         };
-        let calls = ProviderCalls { provider: self.provider.as_ref(), context, questions: OpenQuestions::default() };
+        let calls = ProviderCalls {
+            provider: self.provider.as_ref(),
+            context,
+            history: Arc::default(),
+            questions: OpenQuestions::default(),
+        };
         let running = run(self.interpreter.as_ref(), request, &calls);
         let ended = match &context.cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(running).await,
             None => Some(running.await),
         };
         match ended {
-            Some(Ok(ProgramReport { outcome, metadata })) => (outcome, metadata),
+            Some(Ok(ProgramReport { outcome, metadata, own_fuel: _ })) => (outcome, metadata),
             Some(Err(stop)) => {
                 let error = CallError::new(fumehood_core::call::error_kind::ErrorKind::ToolFailed, stop.reason);
                 (Err(error), Metadata::default())
@@ -167,6 +173,8 @@ struct ProviderCalls<'a> {
     provider: &'a dyn ToolProvider,
     /// The context of the call that runs the program.
     context: &'a CallContext,
+    /// The calls that the program made.
+    history: Arc<CallHistory>,
     questions: OpenQuestions,
 }
 
@@ -184,8 +192,9 @@ impl CallMaker for ProviderCalls<'_> {
                 let error = unknown_tool(&name, known.iter().map(|known| known.full_name()));
                 return Ok(CallResult { id, tool: name, outcome: Err(error), metadata: Metadata::default() });
             }
-            let CallContext { actor, state, cancelled, client, step, .. } = self.context.clone();
-            let context = CallContext { id, actor, state, cancelled, client, step, ..CallContext::default() };
+            let program = Some(Arc::clone(&self.history));
+            // Limits and the observer are those of the program itself.
+            let context = CallContext { id, limits: None, observer: None, program, ..self.context.clone() };
             Ok(self.provider.dispatch(Call { tool: name, arguments: Arguments::Text(arguments), context }).await)
         })
     }

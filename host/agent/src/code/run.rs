@@ -40,6 +40,15 @@ pub(crate) struct ProgramRequest<'a> {
 pub(crate) struct ProgramReport {
     pub(crate) outcome: Result<Vec<Content>, CallError>,
     pub(crate) metadata: Metadata,
+    /// The fuel of the program itself, without that of its calls.
+    pub(crate) own_fuel: u64,
+}
+
+impl ProgramReport {
+    /// Creates the answer of a program that did not run.
+    fn not_run(error: CallError) -> Self {
+        Self { outcome: Err(error), metadata: Metadata::default(), own_fuel: 0 }
+    }
 }
 
 /// Runs a program. Dropping the future stops it and its calls.
@@ -55,8 +64,8 @@ pub(crate) async fn run(
     if code.len() > limits.code {
         let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limits.code as u64));
         let message = format!("the program has {found}, where at most {limit} are accepted");
-        let outcome = Err(CallError::new(ErrorKind::InvalidArguments, message).with_hint("write less at once"));
-        return Ok(ProgramReport { outcome, metadata: Metadata::default() });
+        let error = CallError::new(ErrorKind::InvalidArguments, message).with_hint("write less at once");
+        return Ok(ProgramReport::not_run(error));
     }
     let mut tools: Vec<String> = names.keys().cloned().collect();
     tools.sort_unstable();
@@ -87,10 +96,11 @@ pub(crate) async fn run(
         (Some(Ended::Run(stop)), _) => Err(stop),
         (Some(Ended::Program(error)), execution) => {
             let mut metadata = execution.map(|execution| execution.metadata).unwrap_or_default();
-            metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
-            Ok(ProgramReport { outcome: Err(error), metadata })
+            let own_fuel = metadata.fuel_used;
+            metadata.fuel_used = own_fuel.saturating_add(spent.fuel);
+            Ok(ProgramReport { outcome: Err(error), metadata, own_fuel })
         }
-        (None, None) => Ok(ProgramReport { outcome: Err(CallError::cancelled()), metadata: Metadata::default() }),
+        (None, None) => Ok(ProgramReport::not_run(CallError::cancelled())),
     }
 }
 
@@ -112,7 +122,8 @@ struct Returned {
 
 fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> ProgramReport {
     let ProgramExecution { outcome, console, mut metadata } = execution;
-    metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
+    let own_fuel = metadata.fuel_used;
+    metadata.fuel_used = own_fuel.saturating_add(spent.fuel);
     let console: Vec<String> = console.iter().map(console_line).collect();
     let mut notes = Vec::new();
     if unfinished > 0 {
@@ -130,7 +141,7 @@ fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> Progr
         }
         Err(error) => Err(with_console(to_error(error), console, &notes)),
     };
-    ProgramReport { outcome, metadata }
+    ProgramReport { outcome, metadata, own_fuel }
 }
 
 fn to_content(returned: &Returned) -> Result<Vec<Content>, CallError> {

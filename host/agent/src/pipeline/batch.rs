@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::Usage;
+use fumehood_core::policy::flow::FlowPolicy;
 
 use super::allowlist::EffectiveAllowlist;
 use super::config::PipelineConfig;
@@ -13,9 +15,20 @@ use crate::executor::Scope;
 pub(super) struct Batch<'a> {
     pub(super) scope: &'a Scope,
     pub(super) allowed: Arc<EffectiveAllowlist>,
-    /// Questions about the calls of a program; `None` for calls that a model makes directly.
-    program: Option<&'a OpenQuestions>,
+    /// The program that makes the calls; `None` for calls that a model makes directly.
+    program: Option<&'a RunningProgram>,
+    /// The calls of the session before this batch.
+    past: Vec<PastCall>,
     state: Arc<Mutex<State>>,
+}
+
+/// What the calls of one program share.
+#[derive(Debug, Default)]
+pub(super) struct RunningProgram {
+    /// The questions about its calls.
+    pub(super) questions: OpenQuestions,
+    /// The calls that it made.
+    history: CallHistory,
 }
 
 struct State {
@@ -31,7 +44,8 @@ impl<'a> Batch<'a> {
         let (skill, envelope) = (scope.skill.as_ref(), scope.envelope.as_deref());
         let allowed = config.allowlists.resolve(skill, envelope, config.clock.now());
         let state = State { text: scope.state.clone(), changed: false, usage: Usage::default(), program_calls: 0 };
-        Self { scope, allowed: Arc::new(allowed), program: None, state: Arc::new(Mutex::new(state)) }
+        let (past, state) = (scope.history.past(), Arc::new(Mutex::new(state)));
+        Self { scope, allowed: Arc::new(allowed), program: None, past, state }
     }
 
     /// Starts the batch of one call of a program, which shares the state of the batch that the program is part of.
@@ -39,9 +53,9 @@ impl<'a> Batch<'a> {
         config: &PipelineConfig,
         scope: &'a Scope,
         outer: &Batch<'_>,
-        questions: &'a OpenQuestions,
+        program: &'a RunningProgram,
     ) -> Self {
-        Self { program: Some(questions), state: Arc::clone(&outer.state), ..Self::new(config, scope) }
+        Self { program: Some(program), state: Arc::clone(&outer.state), ..Self::new(config, scope) }
     }
 
     /// Returns whether a program makes the calls.
@@ -51,7 +65,34 @@ impl<'a> Batch<'a> {
 
     /// Notes that a person is asked about a call of a program, until the returned value is dropped.
     pub(super) fn open_question(&self) -> Option<OpenQuestion<'a>> {
-        self.program.map(OpenQuestions::open)
+        self.program.map(|program| program.questions.open())
+    }
+
+    /// Adds a call, which starts now, to the history of the session, and of the program if one makes it.
+    pub(super) fn start_call(&self, tool: &str) {
+        let number = self.scope.history.start(tool);
+        if let Some(program) = self.program {
+            program.history.add(tool, number);
+        }
+    }
+
+    /// Returns the calls whose results may be part of the arguments of a call that is about to start.
+    ///
+    /// A model writes all direct calls of a batch before it sees a result of one. A program sees its results at once,
+    /// and through what tools keep perhaps those of other calls.
+    pub(super) fn calls_before(&self, policy: &FlowPolicy) -> Vec<PastCall> {
+        match self.program {
+            None => self.past.clone(),
+            Some(program) if policy.is_per_program() => program.history.past(),
+            Some(_) => self.scope.history.past(),
+        }
+    }
+
+    /// Returns the first calls of tools that were not called before this batch.
+    pub(super) fn first_calls(&self) -> Vec<PastCall> {
+        let mut first = self.scope.history.past();
+        first.retain(|call| !self.past.contains(call));
+        first
     }
 
     /// Counts a call of a program.

@@ -1,4 +1,4 @@
-//! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails.
+//! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails, flows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -61,6 +61,7 @@ impl Dispatch<'_> {
             Some(changed) => recheck(&found, actor, changed)?,
             None => call,
         };
+        self.check_flow(&found, &call).await?;
         Ok(AuthorizedCall { found, call, context: self.context(), policy })
     }
 
@@ -110,15 +111,7 @@ impl Dispatch<'_> {
         if self.config.rules.is_empty() && self.config.judge.is_none() {
             return Ok(None);
         }
-        let scope = self.batch.scope;
-        let mut proposed = ProposedCall {
-            tool: call.tool().full_name().to_owned(),
-            annotations: call.tool().definition().annotations,
-            arguments: call.arguments().clone(),
-            actor: scope.actor.clone(),
-            skill: scope.skill.clone(),
-            session: scope.session.clone(),
-        };
+        let mut proposed = self.proposed(call);
         let outcome = self.config.rules.evaluate(&mut proposed);
         let mut changed = !outcome.notes.is_empty();
         for note in outcome.notes {
@@ -157,7 +150,7 @@ impl Dispatch<'_> {
 
     /// Records a verdict. A denial ends the call; a question is returned, to be asked once all rules and the judge have
     /// agreed.
-    async fn record_verdict(
+    pub(super) async fn record_verdict(
         &mut self,
         ruling: Ruling,
         proposed: &ProposedCall,
@@ -190,7 +183,7 @@ impl Dispatch<'_> {
     }
 
     /// Asks the approver about a call. Without an approver, the call is refused.
-    async fn ask_approver(&mut self, question: CallQuestion) -> Result<(), Abort> {
+    pub(super) async fn ask_approver(&mut self, question: CallQuestion) -> Result<(), Abort> {
         let Some(approver) = &self.config.approver else {
             let message = format!("somebody has to approve this call: {}", question.question);
             let error = CallError::new(ErrorKind::NeedsApproval, message)

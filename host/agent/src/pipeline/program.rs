@@ -8,7 +8,7 @@ use fumehood_core::chat::ToolIntent;
 use fumehood_core::tool::{Stop, ValidatedCall};
 
 use super::abort::Abort;
-use super::batch::Batch;
+use super::batch::{Batch, RunningProgram};
 use super::config::{CodeConfig, PipelineConfig};
 use super::dispatch::Dispatch;
 use crate::code::{self, CallMaker, OpenQuestions, ProgramReport, ProgramRequest, ProgramTools, RUN_CODE};
@@ -76,7 +76,7 @@ impl Dispatch<'_> {
             config: self.config,
             outer: self.batch,
             scope: Scope { cause, ..self.batch.scope.clone() },
-            questions: OpenQuestions::default(),
+            program: RunningProgram::default(),
         };
         let request = ProgramRequest {
             code: code::code(call.arguments()),
@@ -86,7 +86,9 @@ impl Dispatch<'_> {
             execution: self.execution(),
             now: self.config.clock.now(),
         };
-        let ProgramReport { outcome, metadata } = code::run(code.interpreter.as_ref(), request, &calls).await?;
+        let ProgramReport { outcome, metadata, own_fuel } =
+            code::run(code.interpreter.as_ref(), request, &calls).await?;
+        self.spend_fuel(own_fuel);
         Ok(CallResult { id, tool, outcome, metadata })
     }
 }
@@ -96,7 +98,7 @@ struct ProgramDispatch<'a> {
     config: &'a PipelineConfig,
     outer: &'a Batch<'a>,
     scope: Scope,
-    questions: OpenQuestions,
+    program: RunningProgram,
 }
 
 impl CallMaker for ProgramDispatch<'_> {
@@ -112,16 +114,12 @@ impl CallMaker for ProgramDispatch<'_> {
 
     fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
-            let batch = Batch::of_program(self.config, &self.scope, self.outer, &self.questions);
-            let result = Dispatch::new(self.config, &batch, intent).run().await?.result;
-            if let Some(allowance) = &self.scope.allowance {
-                allowance.spend_fuel(result.metadata.fuel_used);
-            }
-            Ok(result)
+            let batch = Batch::of_program(self.config, &self.scope, self.outer, &self.program);
+            Ok(Dispatch::new(self.config, &batch, intent).run().await?.result)
         })
     }
 
     fn questions(&self) -> &OpenQuestions {
-        &self.questions
+        &self.program.questions
     }
 }

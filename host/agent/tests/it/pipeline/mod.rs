@@ -3,6 +3,7 @@
 mod batches;
 mod checks;
 mod contract;
+pub(crate) mod flows;
 mod guards;
 mod outcomes;
 mod programs;
