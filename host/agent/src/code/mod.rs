@@ -15,11 +15,10 @@ mod program_tools;
 mod provider;
 mod run;
 mod schema_type;
-mod search;
 mod value;
 
 pub(crate) use calls::{CallMaker, OpenQuestion, OpenQuestions};
-pub(crate) use code_tools::{CodeTools, code, max_result_bytes, search};
+pub(crate) use code_tools::{CodeTools, code, max_result_bytes};
 pub use code_tools::{CodeToolsError, RUN_CODE};
 pub use limits::{CodeMode, ProgramLimits};
 pub use program::{

@@ -13,7 +13,7 @@ use fumehood_core::chat::ToolIntent;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
 
 use super::calls::{CallMaker, OpenQuestions};
-use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code, search};
+use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code};
 use super::limits::CodeMode;
 use super::program::Interpreter;
 use super::program_tools::ProgramTools;
@@ -61,7 +61,7 @@ impl CodeProvider {
     async fn call_own(&self, call: &ValidatedCall, context: &CallContext) -> Option<CallResult> {
         let (outcome, metadata) = match call.tool().full_name() {
             RUN_CODE => self.run(call, context).await,
-            SEARCH_TOOLS => (Ok(search(&self.program_tools(), call.arguments())), Metadata::default()),
+            SEARCH_TOOLS => (Ok(self.tools.search(&self.program_tools(), call.arguments())), Metadata::default()),
             _ => return None,
         };
         let metadata = metadata.with_outcome(&outcome);

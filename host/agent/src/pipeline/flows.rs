@@ -5,12 +5,14 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::chat::Usage;
 use fumehood_core::policy::flow::{FlowAction, FlowPolicy};
 use fumehood_core::tool::ValidatedCall;
+use serde_json::Value;
 
 use super::abort::Abort;
 use super::dispatch::Dispatch;
 use super::guardrail::{CallQuestion, ProposedCall, Ruling, Verdict, VerdictSource};
 use crate::execution::Status;
 use crate::registry::RegisteredTool;
+use crate::tool_search::SEARCH_TOOLS;
 
 impl Dispatch<'_> {
     /// Refuses a call that would send private data to the public, or has a person asked about it.
@@ -21,8 +23,7 @@ impl Dispatch<'_> {
         let find = |name: &str| self.config.registry.find(name).map(|found| found.tool);
         let Some(violation) = policy.check(&found.tool, &self.batch.calls_before(policy), find) else { return Ok(()) };
         let tool = found.tool.full_name();
-        let is_approved =
-            |(name, arguments): &(String, serde_json::Value)| name == tool && arguments == call.arguments();
+        let is_approved = |(name, arguments): &(String, Value)| name == tool && arguments == call.arguments();
         // A hook that changed the call, or a remedy that makes it again, leads through the checks once more.
         if self.approved_flow.as_ref().is_some_and(is_approved) {
             return Ok(());
@@ -56,8 +57,9 @@ impl Dispatch<'_> {
     /// Adds the call, which starts now, to the history of its session and program.
     pub(super) fn start_in_history(&self, found: &RegisteredTool) {
         // Programs and searches read nothing themselves.
-        if !found.is_of_pipeline() && found.tool.full_name() != crate::tool_search::SEARCH_TOOLS {
-            self.batch.start_call(found.tool.full_name());
+        match found.is_of_pipeline() || found.tool.full_name() == SEARCH_TOOLS {
+            true => self.batch.scope.history.count(),
+            false => self.batch.start_call(found.tool.full_name()),
         }
     }
 

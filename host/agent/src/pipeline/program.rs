@@ -68,7 +68,7 @@ impl Dispatch<'_> {
         let tools = self.config.registry.tools();
         let tools = ProgramTools::new(tools.into_iter().filter(|tool| self.batch.allowed.allows(tool.full_name())));
         if tool != RUN_CODE {
-            let outcome = Ok(code::search(&tools, call.arguments()));
+            let outcome = Ok(code.tools.search(&tools, call.arguments()));
             return Ok(CallResult { id, tool, outcome, metadata: Metadata::default() });
         }
         let cause = self.journal.last().map(str::to_owned);

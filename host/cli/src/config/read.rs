@@ -239,6 +239,25 @@ mod tests {
     }
 
     #[test]
+    fn names_every_value_that_a_switch_or_word_can_have() {
+        check(
+            "[agent]\ncode = \"onyl\"\n[serve]\ncode = \"yes\"\n",
+            expect![[r#"
+            fumehood.toml:2:8: `agent.code` is "onyl"; expected true, false, "only"; did you mean `only`?
+            fumehood.toml:4:8: `serve.code` is "yes"; expected true, false, "only""#]],
+        );
+        check(
+            "[flows]\nper = \"run\"\naction = true\n[flows.tools.x]\nsource = \"secret\"\nzink = \"public\"\n",
+            expect![[r#"
+                fumehood.toml:2:7: `flows.per` is "run"; expected "session", "program"
+                fumehood.toml:3:10: `flows.action` is true or false; expected a text. What becomes of a call that would send private data to the public: "ask" a person (usual; where nobody can be asked
+                it is refused), or "deny".
+                fumehood.toml:5:10: `flows.tools.x.source` is "secret"; expected "private", "public"
+                fumehood.toml:6:1: [flows.tools.x] has the unknown key `zink`; did you mean `sink`?; known there: sink, source"#]],
+        );
+    }
+
+    #[test]
     fn reports_syntax_errors_with_their_place() {
         check("[limits\n", expect!["fumehood.toml:1:8: this is not TOML: unclosed table, expected `]`"]);
         check("a = 1\na = 2\n", expect!["fumehood.toml:2:1: this is not TOML: duplicate key"]);

@@ -42,6 +42,12 @@ impl CallHistory {
         number
     }
 
+    /// Counts a call that reads nothing itself, such as the start of a program.
+    pub fn count(&self) {
+        let mut state = self.lock();
+        state.calls = state.calls.saturating_add(1);
+    }
+
     /// Adds a call that has a number already, in another history of the same session.
     pub fn add(&self, tool: &str, number: u64) {
         self.lock().add(tool, number);

@@ -13,4 +13,6 @@
 mod agent_examples;
 #[cfg(feature = "agent")]
 mod code_mode;
+#[cfg(feature = "agent")]
+mod flows;
 mod sandbox;
