@@ -1,17 +1,26 @@
-//! The rest of a session's budgets while a batch of calls runs, for the calls that programs make within it, and for
-//! agents that are tools.
+//! The rest of a session's budgets while a batch of calls runs, and what the batch has used so far.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::session::budget::{Budget, BudgetUsage};
+use fumehood_core::call::history::{CallHistory, PastCall};
+use tokio::time::Instant;
 
-/// The calls, the fuel and the tokens that programs and agents of one batch may use.
+use crate::executor::StoppedBatch;
+use crate::session::budget::{Budget, BudgetUsage, TenantFuel};
+
+/// The calls, the fuel and the tokens that the calls, programs and agents of one batch may use, and what they used.
+///
+/// It counts while the batch runs, so that what was used is known even if the batch is stopped.
 #[derive(Debug)]
 pub struct CallAllowance {
     calls: AtomicU64,
     fuel: AtomicU64,
     tokens_in: AtomicU64,
     tokens_out: AtomicU64,
+    tenant: Option<Arc<TenantFuel>>,
+    used_calls: AtomicU32,
+    used_fuel: AtomicU64,
 }
 
 /// A part of an allowance that one agent may use. [`u64::MAX`] is no limit.
@@ -61,12 +70,13 @@ fn give_back(left: &AtomicU64, taken: u64, used: u64) {
 }
 
 impl CallAllowance {
-    /// Creates an allowance of calls and of fuel. [`u64::MAX`] is no limit.
+    /// Creates an allowance of calls of programs and of fuel. [`u64::MAX`] is no limit.
     #[must_use]
     pub fn new(calls: u64, fuel: u64) -> Self {
-        let no_limit = || AtomicU64::new(u64::MAX);
         let (calls, fuel) = (AtomicU64::new(calls), AtomicU64::new(fuel));
-        Self { calls, fuel, tokens_in: no_limit(), tokens_out: no_limit() }
+        let (tokens_in, tokens_out) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
+        let (used_calls, used_fuel) = (AtomicU32::new(0), AtomicU64::new(0));
+        Self { calls, fuel, tokens_in, tokens_out, tenant: None, used_calls, used_fuel }
     }
 
     /// Sets the tokens of requests and of answers. [`u64::MAX`], the default, is no limit.
@@ -90,18 +100,35 @@ impl CallAllowance {
     /// Gives back what was reserved and not used. Fuel is given back as a whole: it is spent with the call's result.
     pub(crate) fn release(&self, reserved: &Reservation, used: &BudgetUsage) {
         give_back(&self.calls, reserved.calls, used.calls_in_all);
+        self.used_calls.fetch_add(u32::try_from(used.calls_in_all).unwrap_or(u32::MAX), Ordering::AcqRel);
         give_back(&self.fuel, reserved.fuel, 0);
         give_back(&self.tokens_in, reserved.tokens_in, used.usage.input);
         give_back(&self.tokens_out, reserved.tokens_out, used.usage.output);
     }
 
-    /// Takes one call, and returns whether there was one left, and fuel for it.
+    /// Takes the fuel from this account as well, which other sessions share. No call starts once it is empty.
+    #[must_use]
+    pub fn tenant(mut self, tenant: Option<Arc<TenantFuel>>) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// Returns whether the account that other sessions share has fuel left.
+    pub(crate) fn has_tenant_fuel(&self) -> bool {
+        self.tenant.as_ref().is_none_or(|tenant| tenant.remaining() > 0)
+    }
+
+    /// Takes one call of a program, and returns whether there was one left, and fuel for it.
     pub(crate) fn take_call(&self) -> bool {
-        if self.fuel.load(Ordering::Acquire) == 0 {
+        if self.fuel.load(Ordering::Acquire) == 0 || !self.has_tenant_fuel() {
             return false;
         }
         let take = |calls: u64| if calls == u64::MAX { Some(calls) } else { calls.checked_sub(1) };
-        self.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+        let is_taken = self.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok();
+        if is_taken {
+            self.used_calls.fetch_add(1, Ordering::AcqRel);
+        }
+        is_taken
     }
 
     /// Subtracts the fuel of a call that has ended, which may be more than what is left.
@@ -109,6 +136,39 @@ impl CallAllowance {
         let spend = |fuel: u64| Some(if fuel == u64::MAX { fuel } else { fuel.saturating_sub(used) });
         // The closure never returns `None`, so this cannot fail.
         let _ = self.fuel.fetch_update(Ordering::AcqRel, Ordering::Acquire, spend);
+        let add = |fuel: u64| Some(fuel.saturating_add(used));
+        let _ = self.used_fuel.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        if let Some(tenant) = &self.tenant {
+            tenant.spend(used);
+        }
+    }
+
+    /// Returns the number of calls that programs made.
+    pub(crate) fn used_calls(&self) -> u32 {
+        self.used_calls.load(Ordering::Acquire)
+    }
+
+    /// Returns the fuel of the calls that have ended.
+    pub(crate) fn used_fuel(&self) -> u64 {
+        self.used_fuel.load(Ordering::Acquire)
+    }
+}
+
+/// A batch that runs, and what is known of it if it is stopped.
+#[derive(Debug)]
+pub(crate) struct RunningBatch {
+    pub(crate) allowance: Arc<CallAllowance>,
+    pub(crate) history: Arc<CallHistory>,
+    pub(crate) started: Instant,
+}
+
+impl RunningBatch {
+    /// Returns the usage of the batch so far. `before` are the first calls of the session before it.
+    pub(crate) fn usage(&self, before: &[PastCall]) -> StoppedBatch {
+        let mut first_calls = self.history.past();
+        first_calls.retain(|call| !before.contains(call));
+        let (program_calls, fuel) = (self.allowance.used_calls(), self.allowance.used_fuel());
+        StoppedBatch { program_calls, fuel, first_calls }
     }
 }
 
@@ -122,6 +182,7 @@ mod tests {
         assert!(allowance.take_call());
         allowance.spend_fuel(9);
         assert!(allowance.take_call() && !allowance.take_call());
+        assert_eq!((allowance.used_calls(), allowance.used_fuel()), (2, 9));
         let allowance = CallAllowance::new(u64::MAX, 10);
         assert!(allowance.take_call());
         allowance.spend_fuel(11);
@@ -144,5 +205,19 @@ mod tests {
             BudgetUsage { calls_in_all: 7, usage: fumehood_core::chat::Usage::new(650, 9), ..Default::default() };
         allowance.release(&first, &used);
         assert_eq!(allowance.reserve(&wanted), Reservation { calls: 1, fuel: u64::MAX, tokens_in: 50, tokens_out: 50 });
+    }
+
+    #[test]
+    fn fuel_that_sessions_share_is_looked_at_for_each_call() {
+        let tenant = Arc::new(TenantFuel::new(10));
+        let allowance = CallAllowance::new(u64::MAX, u64::MAX).tenant(Some(Arc::clone(&tenant)));
+        assert!(allowance.take_call());
+        allowance.spend_fuel(4);
+        assert_eq!((tenant.remaining(), allowance.take_call()), (6, true));
+        // Another session uses up the rest.
+        tenant.spend(6);
+        assert!(!allowance.take_call() && !allowance.has_tenant_fuel());
+        tenant.refill(1);
+        assert!(allowance.take_call());
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::{ToolIntent, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,8 @@ pub struct Scope {
     pub cause: Option<String>,
     /// The rest of the session's budgets, for calls of programs; `None` for no limit.
     pub allowance: Option<Arc<CallAllowance>>,
+    /// The calls of the session so far. The executor adds those of the batch as they start.
+    pub history: Arc<CallHistory>,
     /// The full names of the tools that searches of the session have shown, in order: see
     /// [`shown_tools`](crate::tool_search::shown_tools).
     pub shown: Arc<[String]>,
@@ -81,6 +84,9 @@ pub struct BatchOutcome {
     /// The calls that wait for the answer of a person. They have no execution.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deferred: Vec<DeferredCall>,
+    /// The first calls of tools that the session had not called before, those of programs included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_calls: Vec<PastCall>,
     /// The tools that a search of this batch showed to the model, and that it may call from the next step on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
@@ -91,12 +97,26 @@ pub struct BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// Creates an outcome without used tokens, deferred calls, shown tools and a changed state.
+    /// Creates an outcome without used tokens, calls of programs, deferred calls, shown tools and a changed state.
     #[must_use]
     pub fn new(executions: Vec<ToolExecution>, ended: Option<BatchEnd>) -> Self {
-        let (usage, deferred, tools) = (Usage::default(), Vec::new(), Vec::new());
-        Self { executions, ended, usage, program_calls: 0, deferred, tools, state: None }
+        let (usage, deferred, first_calls, tools) = (Usage::default(), Vec::new(), Vec::new(), Vec::new());
+        Self { executions, ended, usage, program_calls: 0, deferred, first_calls, tools, state: None }
     }
+}
+
+/// The usage of a batch that was stopped before its end, as far as it is known.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StoppedBatch {
+    /// Number of calls that programs made.
+    #[serde(default)]
+    pub program_calls: u32,
+    /// The fuel of the calls that had ended.
+    #[serde(default)]
+    pub fuel: u64,
+    /// The first calls of tools that the session had not called before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_calls: Vec<PastCall>,
 }
 
 /// An executor of calls. Each call has its own result: the failure of one never fails another.

@@ -85,6 +85,7 @@ pub use agents::McpTools;
 #[cfg(feature = "agent")]
 pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
+pub use events::flow_provider::FlowProvider;
 pub use events::recorded_tools::RecordedTools;
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
@@ -93,6 +94,7 @@ pub use fumehood_core::boxed;
 pub use fumehood_core::call::content::{Content, JsonText};
 pub use fumehood_core::call::error_kind::{ErrorKind, Stage};
 pub use fumehood_core::call::event::{Event, Level, Progress, RequestReport};
+pub use fumehood_core::call::history::{CallHistory, PastCall};
 pub use fumehood_core::call::limits::{self, LimitError, Limits};
 pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, Metadata};
 pub use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken, Observer, SessionStep};
@@ -100,6 +102,7 @@ pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::persistence;
 pub use fumehood_core::policy::approval;
+pub use fumehood_core::policy::flow;
 pub use fumehood_core::policy::permission::{self, Grant};
 pub use fumehood_core::policy::redact;
 pub use fumehood_core::record;

@@ -304,6 +304,7 @@ impl LoopBuilder {
             is_closed: false,
             saving,
             repeat: self.repeat,
+            running: None,
         })
     }
 }

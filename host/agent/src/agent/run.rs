@@ -23,7 +23,7 @@ use super::record_factory::{RecordFactory, RequestTexts};
 use super::saving::{RepeatCall, Saving};
 use super::wait::{AnswerSink, CancelHandle, WaitOutcome, wait_for_wall_time, wait_for_writing_time, wait_until};
 use super::writing_time::{TimedSink, WritingTime};
-use crate::allowance::CallAllowance;
+use crate::allowance::{CallAllowance, RunningBatch};
 use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, ToolExecutor};
@@ -54,6 +54,8 @@ pub struct Agent {
     /// The agent's state at the start of the session.
     pub(super) initial_state: Option<Arc<str>>,
     pub(super) repeat: Option<RepeatCall>,
+    /// `Some` while a batch runs, and until its end is an input of the session.
+    pub(super) running: Option<RunningBatch>,
 }
 
 impl fmt::Debug for Agent {
@@ -135,6 +137,7 @@ impl Agent {
             step: u32::try_from(step).unwrap_or(u32::MAX),
             cause: self.records.last(),
             shown: self.session.shown_tools().into(),
+            history: Arc::default(),
             ..self.scope.clone()
         }
     }
@@ -269,7 +272,9 @@ impl Agent {
         }
         let (run, steps) = self.session.current_run().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
         let mut scope = self.scope_for(run, steps.saturating_add(1));
-        scope.allowance = Some(Arc::new(self.allowance()));
+        let (allowance, history) = (Arc::new(self.allowance()), Arc::new(self.session.history(calls.len())));
+        (scope.allowance, scope.history) = (Some(Arc::clone(&allowance)), Arc::clone(&history));
+        self.running = Some(RunningBatch { allowance: Arc::clone(&allowance), history, started: Instant::now() });
         scope.answers = self.session.call_answers().into();
         scope.programs = self.saving.clone().map(|saving| saving as _);
         let limit = self.session.config().budget.remaining_wall_time(self.session.budget_usage(), self.clock.now());
@@ -281,22 +286,31 @@ impl Agent {
                 }
                 let fuel = outcome.executions.iter().map(|execution| execution.result.metadata.fuel_used);
                 if let Some(tenant) = &self.tenant {
-                    tenant.spend(fuel.fold(0, u64::saturating_add));
+                    // The rest was taken while the calls ran.
+                    tenant.spend(fuel.fold(0, u64::saturating_add).saturating_sub(allowance.used_fuel()));
                 }
+                self.running = None;
                 Input::ToolsFinished { outcome, blocked: started.elapsed() }
             }
-            WaitOutcome::TimeUp(budget) => Input::RanOut { budget, text: String::new(), after: started.elapsed() },
-            WaitOutcome::Cancelled => Input::Cancelled,
+            WaitOutcome::TimeUp(budget) => self.stop_batch(Some(budget)),
+            WaitOutcome::Cancelled => self.stop_batch(None),
         }
+    }
+
+    /// Returns the input for the stop of the batch that is running.
+    fn stop_batch(&mut self, budget: Option<BudgetKind>) -> Input {
+        let Some(running) = self.running.take() else { return Input::Cancelled };
+        let past = &self.session.transcript().first_calls;
+        Input::ToolsStopped { batch: running.usage(past), budget, blocked: running.started.elapsed() }
     }
 
     /// Returns what programs of the next batch may use. The calls of the batch itself are counted already.
     fn allowance(&self) -> CallAllowance {
         let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
-        let of_tenant = self.tenant.as_ref().map_or(u64::MAX, |tenant| tenant.remaining());
         let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
-        CallAllowance::new(budget.remaining_calls(spent), budget.remaining_fuel(spent).min(of_tenant))
+        CallAllowance::new(budget.remaining_calls(spent), budget.remaining_fuel(spent))
             .with_tokens(left(budget.tokens_in, spent.usage.input), left(budget.tokens_out, spent.usage.output))
+            .tenant(self.tenant.clone())
     }
 
     async fn ask_approver(&mut self, question: &BudgetQuestion) -> Input {
@@ -321,8 +335,9 @@ impl Agent {
             return;
         }
         let now = self.clock.now();
-        let saved = self.to_saved(&Input::Cancelled);
-        if let Ok((_, records)) = self.apply(Input::Cancelled, seen, now) {
+        let input = self.stop_batch(None);
+        let saved = self.to_saved(&input);
+        if let Ok((_, records)) = self.apply(input, seen, now) {
             if saved.is_some() {
                 // The first poll hands it over, which is enough to keep it.
                 drop(self.commit(saved, records, now).now_or_never());

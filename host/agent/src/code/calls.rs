@@ -58,6 +58,9 @@ pub(crate) trait CallMaker: Sync {
     /// Counts a call that was made before the program was stopped, and that no budget has counted.
     fn count_again(&self) {}
 
+    /// Adds a call that was made before the program was stopped to the history of flows.
+    fn add_past_call(&self, _tool: &str) {}
+
     /// Returns whether the answer of a person to the call of this id is no.
     fn is_denied(&self, _id: &str) -> bool {
         false
@@ -204,6 +207,7 @@ impl<'a> InnerCalls<'a> {
         let next = self.waiting.drain(..room.min(self.waiting.len()));
         let is_lost = |intent: &ToolIntent, id| self.replay.is_lost(id, intent) && !self.maker.is_denied(&intent.id);
         let (lost, next): (Vec<_>, Vec<_>) = next.partition(|(id, intent)| is_lost(intent, *id));
+        lost.iter().for_each(|(_, intent)| self.maker.add_past_call(&intent.name));
         self.lost.extend(lost.into_iter().map(|(id, _)| id));
         next.iter().for_each(|(id, _)| self.replay.note_begun(*id));
         self.replay.flush().await?;
@@ -336,7 +340,7 @@ impl ProgramCalls for InnerCalls<'_> {
             None => self.admit(&name, arguments),
         };
         match admitted {
-            Ok(_) if self.replay.has_result(id) => {}
+            Ok(intent) if self.replay.has_result(id) => self.maker.add_past_call(&intent.name),
             Ok(intent) => self.waiting.push_back((id, intent)),
             Err(error) => {
                 self.refused = self.refused.saturating_add(1);

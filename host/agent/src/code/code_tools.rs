@@ -1,6 +1,6 @@
 //! The two tools of code mode, as a model sees them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::call::content::Content;
 use fumehood_core::chat::ToolSpec;
@@ -8,6 +8,7 @@ use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 use fumehood_core::tool::name::{NameError, ToolName};
+use fumehood_core::tool::search::ToolIndex;
 use serde_json::{Value, json};
 
 use super::limits::ProgramLimits;
@@ -41,10 +42,12 @@ pub enum CodeToolsError {
 }
 
 /// The two tools of code mode.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct CodeTools {
     pub(crate) run: Arc<Tool>,
     pub(crate) search: Arc<Tool>,
+    /// An index of the tools that were searched last.
+    index: Mutex<ToolIndex>,
 }
 
 impl CodeTools {
@@ -69,6 +72,7 @@ impl CodeTools {
         Ok(Self {
             run: Arc::new(tool(RUN_CODE, "Runs a program that calls tools.", run, unknown)?),
             search: Arc::new(tool(SEARCH_TOOLS, SEARCH_DESCRIPTION, search, harmless)?),
+            index: Mutex::default(),
         })
     }
 
@@ -81,6 +85,20 @@ impl CodeTools {
     pub(crate) fn describe(&self, tools: &ProgramTools) -> [Arc<Tool>; 2] {
         let run = Tool::clone(&self.run).with_definition(|definition| definition.description = describe(tools).into());
         [Arc::new(run), Arc::clone(&self.search)]
+    }
+
+    /// Answers a call of `search_tools` among these tools.
+    pub(crate) fn search(&self, tools: &ProgramTools, arguments: &Value) -> Vec<Content> {
+        let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = tools.search(&mut index, query, MAX_FOUND, MAX_FOUND_BYTES);
+        drop(index);
+        if found.tools == 0 {
+            return vec![Content::text(format!("No tool fits; there are {}. Search for other words.", tools.len()))];
+        }
+        let rest = tools.len().saturating_sub(found.tools);
+        let more = if rest > 0 { format!("\n// {rest} other tools: search for other words") } else { String::new() };
+        vec![Content::text(format!("{}{more}", found.text))]
     }
 
     /// Returns both as a model sees them.
@@ -130,18 +148,6 @@ fn describe(tools: &ProgramTools) -> String {
             )
         }
     }
-}
-
-/// Answers a call of `search_tools`.
-pub(crate) fn search(tools: &ProgramTools, arguments: &Value) -> Vec<Content> {
-    let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
-    let found = tools.search(query, MAX_FOUND, MAX_FOUND_BYTES);
-    if found.tools == 0 {
-        return vec![Content::text(format!("No tool fits; there are {}. Search for other words.", tools.len()))];
-    }
-    let rest = tools.len() - found.tools;
-    let more = if rest > 0 { format!("\n// {rest} other tools: search for other words") } else { String::new() };
-    vec![Content::text(format!("{}{more}", found.text))]
 }
 
 /// Returns the program of a call of `run_code`.

@@ -16,11 +16,10 @@ mod provider;
 mod replay;
 mod run;
 mod schema_type;
-mod search;
 mod value;
 
 pub(crate) use calls::{CallMaker, Called, OpenQuestion, OpenQuestions};
-pub(crate) use code_tools::{CodeTools, code, max_result_bytes, search};
+pub(crate) use code_tools::{CodeTools, code, max_result_bytes};
 pub use code_tools::{CodeToolsError, RUN_CODE};
 pub use limits::{CodeMode, ProgramLimits};
 pub use program::{

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::name::SEPARATOR;
+use fumehood_core::tool::search::ToolIndex;
 
 use super::schema_type::{comment, property_name, schema_type};
-use super::search;
 use crate::truncate::clean_schema;
 
 /// The component under which programs find functions of the host, which have none.
@@ -54,11 +54,17 @@ impl ProgramTools {
         (declared.left_out == 0).then_some(declared.text)
     }
 
-    /// Declares the tools that fit a query best, at most `tools` of them and `bytes` in all.
-    pub(crate) fn search(&self, query: &str, tools: usize, bytes: usize) -> Declared {
-        let candidates: Vec<(&str, &Tool)> = self.declared().collect();
-        let found = search::rank(query, &candidates).into_iter().take(tools);
-        declare(found.filter_map(|at| candidates.get(at).copied()), bytes)
+    /// Declares the tools that fit a query best, at most `tools` of them and `bytes` in all; the first ones for a query
+    /// without words. `index` is brought up to date.
+    pub(crate) fn search(&self, index: &mut ToolIndex, query: &str, tools: usize, bytes: usize) -> Declared {
+        if !query.chars().any(char::is_alphanumeric) {
+            return declare(self.declared().take(tools), bytes);
+        }
+        index.update(self.0.values().filter(|tool| tool.is_approved()).cloned());
+        let found = index.search(query, tools);
+        let names: HashMap<&str, &str> = self.declared().map(|(name, tool)| (tool.full_name(), name)).collect();
+        let named = found.iter().filter_map(|(tool, _)| Some((*names.get(tool.full_name())?, tool.as_ref())));
+        declare(named, bytes)
     }
 
     /// Returns the names of the components, each with the number of its tools.
@@ -201,11 +207,11 @@ mod tests {
             tool(Some("mail"), "list", "Lists messages."),
             tool(Some("calendar"), "add", "Adds an event."),
         ]);
-        let found = tools.search("send a mail", 1, 10_000);
+        let found = tools.search(&mut ToolIndex::default(), "send a mail", 1, 10_000);
         assert!(found.text.contains("send(") && !found.text.contains("list("), "{}", found.text);
         assert_eq!((found.tools, found.left_out), (1, 0));
-        let found = tools.search("mail", 10, 120);
+        let found = tools.search(&mut ToolIndex::default(), "mail", 10, 120);
         assert_eq!((found.tools, found.left_out), (1, 1));
-        assert_eq!(tools.search("weather", 10, 1000).tools, 0);
+        assert_eq!(tools.search(&mut ToolIndex::default(), "weather", 10, 1000).tools, 0);
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
 
 use super::calls::{CallMaker, Called, OpenQuestions};
-use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code, search};
+use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code};
 use super::limits::CodeMode;
 use super::program::Interpreter;
 use super::program_tools::ProgramTools;
@@ -60,7 +61,7 @@ impl CodeProvider {
     async fn call_own(&self, call: &ValidatedCall, context: &CallContext) -> Option<CallResult> {
         let (outcome, metadata) = match call.tool().full_name() {
             RUN_CODE => self.run(call, context).await,
-            SEARCH_TOOLS => (Ok(search(&self.program_tools(), call.arguments())), Metadata::default()),
+            SEARCH_TOOLS => (Ok(self.tools.search(&self.program_tools(), call.arguments())), Metadata::default()),
             _ => return None,
         };
         let metadata = metadata.with_outcome(&outcome);
@@ -84,7 +85,12 @@ impl CodeProvider {
             now,
             records: None,
         };
-        let calls = ProviderCalls { provider: self.provider.as_ref(), context, questions: OpenQuestions::default() };
+        let calls = ProviderCalls {
+            provider: self.provider.as_ref(),
+            context,
+            history: Arc::default(),
+            questions: OpenQuestions::default(),
+        };
         let running = run(self.interpreter.as_ref(), request, &calls);
         let ended = match &context.cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(running).await,
@@ -170,6 +176,8 @@ struct ProviderCalls<'a> {
     provider: &'a dyn ToolProvider,
     /// The context of the call that runs the program.
     context: &'a CallContext,
+    /// The calls that the program made.
+    history: Arc<CallHistory>,
     questions: OpenQuestions,
 }
 
@@ -188,8 +196,9 @@ impl CallMaker for ProviderCalls<'_> {
                 let (outcome, metadata) = (Err(error), Metadata::default());
                 return Ok(Called::Finished(CallResult { id, tool: name, outcome, metadata }));
             }
-            let CallContext { actor, state, cancelled, client, step, .. } = self.context.clone();
-            let context = CallContext { id, actor, state, cancelled, client, step, ..CallContext::default() };
+            let program = Some(Arc::clone(&self.history));
+            // Limits and the observer are those of the program itself.
+            let context = CallContext { id, limits: None, observer: None, program, ..self.context.clone() };
             let call = Call { tool: name, arguments: Arguments::Text(arguments), context };
             Ok(Called::Finished(self.provider.dispatch(call).await))
         })

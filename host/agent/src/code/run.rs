@@ -51,7 +51,7 @@ pub(crate) enum ProgramEnd {
 
 impl From<CallError> for ProgramEnd {
     fn from(error: CallError) -> Self {
-        Self::Report(Box::new(ProgramReport { outcome: Err(error), metadata: Metadata::default() }))
+        Self::Report(Box::new(ProgramReport::not_run(error)))
     }
 }
 
@@ -59,6 +59,15 @@ impl From<CallError> for ProgramEnd {
 pub(crate) struct ProgramReport {
     pub(crate) outcome: Result<Vec<Content>, CallError>,
     pub(crate) metadata: Metadata,
+    /// The fuel of the program itself, without that of its calls.
+    pub(crate) own_fuel: u64,
+}
+
+impl ProgramReport {
+    /// Creates the answer of a program that did not run.
+    fn not_run(error: CallError) -> Self {
+        Self { outcome: Err(error), metadata: Metadata::default(), own_fuel: 0 }
+    }
 }
 
 /// Runs a program. Dropping the future stops it and its calls.
@@ -115,8 +124,9 @@ pub(crate) async fn run(
         (Some(Ended::Suspended(deferred)), _) => ProgramEnd::Suspended(deferred),
         (Some(Ended::Program(error)), execution) => {
             let mut metadata = execution.map(|execution| execution.metadata).unwrap_or_default();
-            metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
-            ProgramEnd::Report(Box::new(ProgramReport { outcome: Err(error), metadata }))
+            let own_fuel = metadata.fuel_used;
+            metadata.fuel_used = own_fuel.saturating_add(spent.fuel);
+            ProgramEnd::Report(Box::new(ProgramReport { outcome: Err(error), metadata, own_fuel }))
         }
         (None, None) => CallError::cancelled().into(),
     })
@@ -140,7 +150,8 @@ struct Returned {
 
 fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> ProgramReport {
     let ProgramExecution { outcome, console, mut metadata } = execution;
-    metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
+    let own_fuel = metadata.fuel_used;
+    metadata.fuel_used = own_fuel.saturating_add(spent.fuel);
     let console: Vec<String> = console.iter().map(console_line).collect();
     let mut notes = Vec::new();
     if unfinished > 0 {
@@ -158,7 +169,7 @@ fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> Progr
         }
         Err(error) => Err(with_console(to_error(error), console, &notes)),
     };
-    ProgramReport { outcome, metadata }
+    ProgramReport { outcome, metadata, own_fuel }
 }
 
 fn to_content(returned: &Returned) -> Result<Vec<Content>, CallError> {

@@ -8,6 +8,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::{Stop, Tool, ValidatedCall};
 use serde_json::json;
@@ -43,7 +44,7 @@ impl Knowledge {
     ) -> Result<Self, ToolError> {
         let annotations = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
         let tool = built_in_tool(name, description, json!({"type": "object", "properties": {}}), annotations)?;
-        Ok(Self { tool: Arc::new(tool), load: Box::new(load) })
+        Ok(Self { tool: Arc::new(tool.with_flow(ToolFlow::NONE)), load: Box::new(load) })
     }
 
     /// Creates an entry whose text is in memory.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::call::CallContext;
+use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::tool::definition::Annotations;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -66,6 +67,8 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
     let reads = Annotations { read_only: Some(true), idempotent: Some(true), ..Annotations::default() };
     let writes = Annotations { read_only: Some(false), idempotent: Some(true), ..Annotations::default() };
     let [read, write, search] = TOOL_NAMES;
+    // They outlive the session whose data is in them.
+    let kept = ToolFlow { source: Some("notes may hold what an earlier session read"), sink: None };
 
     let notes = Arc::clone(memory);
     let run = move |args: Read, call: CallContext| {
@@ -75,7 +78,9 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
             found.ok_or_else(|| BuiltInError::from(format!("there is no note {:?}; search for it", args.key)))
         }
     };
-    tools.register(BuiltIn::new(read, "Reads a note that you wrote earlier.", run)?.with_annotations(reads))?;
+    tools.register(
+        BuiltIn::new(read, "Reads a note that you wrote earlier.", run)?.with_annotations(reads).with_flow(kept),
+    )?;
 
     let notes = Arc::clone(memory);
     let run = move |args: Write, call: CallContext| {
@@ -85,7 +90,9 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
             Ok(format!("noted {:?}", args.key))
         }
     };
-    tools.register(BuiltIn::new(write, "Writes a note for later.", run)?.with_annotations(writes))?;
+    tools.register(
+        BuiltIn::new(write, "Writes a note for later.", run)?.with_annotations(writes).with_flow(ToolFlow::NONE),
+    )?;
 
     let notes = Arc::clone(memory);
     let run = move |args: Search, call: CallContext| {
@@ -95,6 +102,8 @@ pub fn register(tools: &BuiltIns, memory: &Arc<dyn Memory>) -> Result<(), Memory
             Ok(found)
         }
     };
-    tools.register(BuiltIn::new(search, "Searches the notes that you wrote.", run)?.with_annotations(reads))?;
+    tools.register(
+        BuiltIn::new(search, "Searches the notes that you wrote.", run)?.with_annotations(reads).with_flow(kept),
+    )?;
     Ok(())
 }

@@ -21,7 +21,7 @@ impl Dispatch<'_> {
     /// Asks a person about a call, unless an answer was given before: it holds for this tool with the same code,
     /// definition and powers, and for the same arguments. Without anybody to ask, the call is refused.
     pub(super) async fn ask_approver(&mut self, tool: &Tool, question: CallQuestion) -> Result<(), Abort> {
-        let binding = tool.approval_digest(&question.proposed.arguments);
+        let binding = bind(tool, &question);
         let answer = match self.earlier_answer(&binding) {
             Some(answer) => Ok(answer),
             None => {
@@ -94,6 +94,14 @@ impl Dispatch<'_> {
         let (tool, arguments) = (proposed.tool, proposed.arguments);
         Abort::Deferred(vec![DeferredCall { call, inner, tool, arguments, recorded, from, question, binding }])
     }
+}
+
+/// Returns the digest of what an answer is about. Who allows a call that a rule asks about has not been asked whether it
+/// may send private data, and along another path of data the question is another one. A judge words its questions anew.
+fn bind(tool: &Tool, question: &CallQuestion) -> Digest {
+    let text = if question.from == VerdictSource::Flows { question.question.as_str() } else { "" };
+    let about = json!([tool.approval_digest(&question.proposed.arguments), question.from.as_str(), text]);
+    Digest::of(about.to_string().as_bytes())
 }
 
 /// Refuses a call that needs approval where nobody can be asked.

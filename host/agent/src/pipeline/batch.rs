@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::Usage;
+use fumehood_core::policy::flow::FlowPolicy;
 
 use super::allowlist::EffectiveAllowlist;
 use super::config::PipelineConfig;
@@ -14,17 +16,29 @@ pub(super) struct Batch<'a> {
     pub(super) scope: &'a Scope,
     pub(super) allowed: Arc<EffectiveAllowlist>,
     /// The program that makes the calls; `None` for calls that a model makes directly.
-    program: Option<OfProgram<'a>>,
+    program: Option<&'a RunningProgram>,
+    /// The calls of the session before this batch.
+    past: Vec<PastCall>,
     state: Arc<Mutex<State>>,
 }
 
-/// The program that makes the calls of a batch.
-#[derive(Clone, Copy)]
-pub(super) struct OfProgram<'a> {
-    /// Questions about its calls.
-    pub(super) questions: &'a OpenQuestions,
+/// What the calls of one program share.
+#[derive(Debug)]
+pub(super) struct RunningProgram {
     /// The id of the model's call that runs it.
-    pub(super) call: &'a str,
+    pub(super) call: String,
+    /// The questions about its calls.
+    pub(super) questions: OpenQuestions,
+    /// The calls that it made.
+    history: CallHistory,
+}
+
+impl RunningProgram {
+    /// Creates a program that has made no calls, for this call of the model.
+    pub(super) fn new(call: &str) -> Self {
+        Self { call: call.to_owned(), questions: OpenQuestions::default(), history: CallHistory::default() }
+    }
+}
 }
 
 struct State {
@@ -40,7 +54,8 @@ impl<'a> Batch<'a> {
         let (skill, envelope) = (scope.skill.as_ref(), scope.envelope.as_deref());
         let allowed = config.allowlists.resolve(skill, envelope, config.clock.now());
         let state = State { text: scope.state.clone(), changed: false, usage: Usage::default(), program_calls: 0 };
-        Self { scope, allowed: Arc::new(allowed), program: None, state: Arc::new(Mutex::new(state)) }
+        let (past, state) = (scope.history.past(), Arc::new(Mutex::new(state)));
+        Self { scope, allowed: Arc::new(allowed), program: None, past, state }
     }
 
     /// Starts the batch of one call of a program, which shares the state of the batch that the program is part of.
@@ -48,7 +63,7 @@ impl<'a> Batch<'a> {
         config: &PipelineConfig,
         scope: &'a Scope,
         outer: &Batch<'_>,
-        program: OfProgram<'a>,
+        program: &'a RunningProgram,
     ) -> Self {
         Self { program: Some(program), state: Arc::clone(&outer.state), ..Self::new(config, scope) }
     }
@@ -60,7 +75,7 @@ impl<'a> Batch<'a> {
 
     /// Returns the id of the model's call that runs the program; `None` for calls that a model makes directly.
     pub(super) fn program_call(&self) -> Option<&'a str> {
-        self.program.map(|program| program.call)
+        self.program.map(|program| program.call.as_str())
     }
 
     /// Notes that a person is asked about a call of a program, until the returned value is dropped.
@@ -71,6 +86,33 @@ impl<'a> Batch<'a> {
     /// Returns whether the program that this call of the model runs was stopped before.
     pub(super) fn has_record(&self, call: &str) -> bool {
         self.scope.programs.as_ref().is_some_and(|programs| programs.record(call).has_begun())
+    }
+
+    /// Adds a call, which starts now, to the history of the session, and of the program if one makes it.
+    pub(super) fn start_call(&self, tool: &str) {
+        let number = self.scope.history.start(tool);
+        if let Some(program) = self.program {
+            program.history.add(tool, number);
+        }
+    }
+
+    /// Returns the calls whose results may be part of the arguments of a call that is about to start.
+    ///
+    /// A model writes all direct calls of a batch before it sees a result of one. A program sees its results at once,
+    /// and through what tools keep perhaps those of other calls.
+    pub(super) fn calls_before(&self, policy: &FlowPolicy) -> Vec<PastCall> {
+        match self.program {
+            None => self.past.clone(),
+            Some(program) if policy.is_per_program() => program.history.past(),
+            Some(_) => self.scope.history.past(),
+        }
+    }
+
+    /// Returns the first calls of tools that were not called before this batch.
+    pub(super) fn first_calls(&self) -> Vec<PastCall> {
+        let mut first = self.scope.history.past();
+        first.retain(|call| !self.past.contains(call));
+        first
     }
 
     /// Counts a call of a program.

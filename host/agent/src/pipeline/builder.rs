@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 
@@ -11,6 +12,7 @@ use super::allowlist::{Allowlists, DefaultAllowlist};
 use super::approver::Approver;
 use super::config::{CodeConfig, IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
 use super::executor::Pipeline;
+use super::flows::unknown_labelled_tool;
 use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use super::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::clock::{Clock, SystemClock};
@@ -58,6 +60,9 @@ pub enum PipelineError {
     /// A tool has the name of the search.
     #[error("tool search needs the name '{SEARCH_TOOLS}', which a registered tool has; give that another name")]
     SearchNameTaken,
+    /// A label for flows of data is of a tool that is not registered.
+    #[error("the tool '{0}' is labelled for flows, and is not registered; register it or correct the name")]
+    UnknownLabelled(String),
     /// Code mode and tool search are both on.
     #[error("code mode has a search for tools of its own; choose either it or tool search")]
     CodeAndSearch,
@@ -79,6 +84,7 @@ pub struct PipelineBuilder {
     rules: Rules,
     judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
     approver: Option<Arc<dyn Approver>>,
+    flows: Option<FlowPolicy>,
     before: BeforeHooks,
     after: AfterHooks,
     policies: HashMap<String, Policy>,
@@ -110,6 +116,7 @@ impl Default for PipelineBuilder {
             rules: Rules::default(),
             judge: None,
             approver: None,
+            flows: None,
             before: BeforeHooks::default(),
             after: AfterHooks::default(),
             policies: HashMap::new(),
@@ -168,6 +175,13 @@ impl PipelineBuilder {
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
+        self
+    }
+
+    /// Sets the policy for flows of data between tools. Without one, flows are not checked.
+    #[must_use]
+    pub fn flows(mut self, policy: FlowPolicy) -> Self {
+        self.flows = Some(policy);
         self
     }
 
@@ -284,7 +298,7 @@ impl PipelineBuilder {
     ///
     /// # Errors
     /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either, the pinned ones)
-    /// names one that is not registered now, a tool has a name that code mode or tool search needs, or both are on.
+    /// or a label names one that is not registered now, a tool has a name that code mode or tool search needs, or both are on.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
         if self.results.is_some() {
             self.allowlists.auto_tools.extend([READ_RESULT.to_owned()]);
@@ -309,6 +323,7 @@ impl PipelineBuilder {
             rules: self.rules,
             judge: self.judge,
             approver: self.approver,
+            flows: self.flows,
             before: self.before,
             after: self.after,
             policies: self.policies,
@@ -333,6 +348,10 @@ impl PipelineBuilder {
             return Err(PipelineError::CodeToolName(name));
         }
         let missing = |name: &str| !self.registry.contains(name);
+        let unknown = |policy| unknown_labelled_tool(policy, |name| !missing(name));
+        if let Some(name) = self.flows.as_ref().and_then(unknown) {
+            return Err(PipelineError::UnknownLabelled(name));
+        }
         if let Some((skill, tool)) = self.allowlists.tool_names().find(|(_, tool)| missing(tool)) {
             let tool = tool.to_owned();
             return Err(match skill {

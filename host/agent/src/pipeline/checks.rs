@@ -1,4 +1,4 @@
-//! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails.
+//! The checks that a call passes before it may run: resolve, allowlist, schema, authorize, guardrails, flows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ impl Dispatch<'_> {
             Some(changed) => recheck(&found, actor, changed)?,
             None => call,
         };
+        self.check_flow(&found, &call).await?;
         Ok(AuthorizedCall { found, call, context: self.context(), policy })
     }
 
@@ -107,15 +108,7 @@ impl Dispatch<'_> {
         if self.config.rules.is_empty() && self.config.judge.is_none() {
             return self.check_refusal().map(|()| None);
         }
-        let scope = self.batch.scope;
-        let mut proposed = ProposedCall {
-            tool: call.tool().full_name().to_owned(),
-            annotations: call.tool().definition().annotations,
-            arguments: call.arguments().clone(),
-            actor: scope.actor.clone(),
-            skill: scope.skill.clone(),
-            session: scope.session.clone(),
-        };
+        let mut proposed = self.proposed(call);
         let outcome = self.config.rules.evaluate(&mut proposed);
         let mut changed = !outcome.notes.is_empty();
         for note in outcome.notes {

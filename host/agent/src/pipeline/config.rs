@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fumehood_core::call::result::CallResult;
+use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{Durability, Recorder};
 use serde_json::Value;
 
@@ -104,6 +105,7 @@ pub(super) struct PipelineConfig {
     pub(super) rules: Rules,
     pub(super) judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
     pub(super) approver: Option<Arc<dyn Approver>>,
+    pub(super) flows: Option<FlowPolicy>,
     pub(super) before: BeforeHooks,
     pub(super) after: AfterHooks,
     pub(super) policies: HashMap<String, Policy>,

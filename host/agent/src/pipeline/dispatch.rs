@@ -55,6 +55,8 @@ pub(super) struct Dispatch<'a> {
     pub(super) persist: Persistence,
     /// The calls of its program that wait for answers.
     pub(super) suspended: Mutex<Vec<DeferredCall>>,
+    /// The call that a person allowed although it may send private data.
+    pub(super) approved_flow: Option<(String, Value)>,
     execution: String,
     started_at: Timestamp,
 }
@@ -68,7 +70,8 @@ impl<'a> Dispatch<'a> {
         let tool = printable_name(&call.name);
         let journal = Journal::new(config, batch.scope, execution.clone(), call.id.clone(), tool);
         let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
-        Self { config, batch, call, journal, notes, persist, suspended, execution, started_at: config.clock.now() }
+        let (approved_flow, started_at) = (None, config.clock.now());
+        Self { config, batch, call, journal, notes, persist, suspended, approved_flow, execution, started_at }
     }
 }
 
@@ -95,6 +98,7 @@ impl Dispatch<'_> {
 
     /// Runs checks, hooks and the tool, with other arguments once more if the remedy for its failure makes some.
     async fn run_stages(&mut self) -> Result<(Status, CallResult), Abort> {
+        self.check_tenant_fuel()?;
         let given = Arguments::Text(self.call.arguments.clone());
         let mut completed = self.run_once(given).await?;
         if let (Err(error), Remedy::Fix(fix)) =
@@ -132,6 +136,7 @@ impl Dispatch<'_> {
         };
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
+        self.start_in_history(&authorized.found);
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
         let suspended = std::mem::take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));
@@ -148,6 +153,9 @@ impl Dispatch<'_> {
                 result.id.clone_from(&self.call.id);
                 if result.metadata.duration == Duration::ZERO {
                     result.metadata.duration = elapsed;
+                }
+                if !authorized.found.is_of_pipeline() {
+                    self.spend_fuel(result.metadata.fuel_used);
                 }
                 self.record_finished(&result, attempts, overran).await;
                 Ok(CompletedCall { authorized, result })

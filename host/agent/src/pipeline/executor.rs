@@ -67,6 +67,7 @@ impl ToolExecutor for Pipeline {
             outcome.state = batch.changed_state();
             outcome.usage = batch.usage();
             outcome.program_calls = batch.program_calls();
+            outcome.first_calls = batch.first_calls();
             if let Some(catalogue) = &self.0.catalogue {
                 let mut shown = all_shown(outcome.executions.iter());
                 shown.retain(|name| !batch.was_shown(name));

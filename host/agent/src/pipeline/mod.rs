@@ -1,4 +1,4 @@
-//! The path of a call: resolve, allowlist, schema, authorize, guardrails, hooks, run, hooks, truncate, record.
+//! The path of a call: resolve, allowlist, schema, authorize, guardrails, flows, hooks, run, hooks, truncate, record.
 
 mod abort;
 pub mod allowlist;
@@ -11,6 +11,7 @@ mod checks;
 mod config;
 mod dispatch;
 mod executor;
+mod flows;
 pub mod guardrail;
 pub mod hook;
 mod hook_stages;

@@ -10,7 +10,7 @@ use fumehood_core::chat::ToolIntent;
 use fumehood_core::tool::{Stop, ValidatedCall};
 
 use super::abort::Abort;
-use super::batch::{Batch, OfProgram};
+use super::batch::{Batch, RunningProgram};
 use super::config::{CodeConfig, PipelineConfig};
 use super::dispatch::{Dispatch, Dispatched};
 use crate::code::{self, CallMaker, Called, OpenQuestions, ProgramEnd, ProgramRequest, ProgramTools, RUN_CODE};
@@ -70,7 +70,7 @@ impl Dispatch<'_> {
         let tools = self.config.registry.tools();
         let tools = ProgramTools::new(tools.into_iter().filter(|tool| self.batch.allowed.allows(tool.full_name())));
         if tool != RUN_CODE {
-            let outcome = Ok(code::search(&tools, call.arguments()));
+            let outcome = Ok(code.tools.search(&tools, call.arguments()));
             return Ok(CallResult { id, tool, outcome, metadata: Metadata::default() });
         }
         let cause = self.journal.last().map(str::to_owned);
@@ -78,8 +78,7 @@ impl Dispatch<'_> {
             config: self.config,
             outer: self.batch,
             scope: Scope { cause, ..self.batch.scope.clone() },
-            questions: OpenQuestions::default(),
-            call: &id,
+            program: RunningProgram::new(&id),
         };
         let request = ProgramRequest {
             code: code::code(call.arguments()),
@@ -91,7 +90,10 @@ impl Dispatch<'_> {
             records: self.batch.scope.programs.as_deref(),
         };
         let (outcome, metadata) = match code::run(code.interpreter.as_ref(), request, &calls).await? {
-            ProgramEnd::Report(report) => (report.outcome, report.metadata),
+            ProgramEnd::Report(report) => {
+                self.spend_fuel(report.own_fuel);
+                (report.outcome, report.metadata)
+            }
             ProgramEnd::Suspended(deferred) => {
                 *self.suspended.lock().unwrap_or_else(PoisonError::into_inner) = deferred;
                 (Err(CallError::cancelled()), Metadata::default())
@@ -106,9 +108,7 @@ struct ProgramDispatch<'a> {
     config: &'a PipelineConfig,
     outer: &'a Batch<'a>,
     scope: Scope,
-    questions: OpenQuestions,
-    /// The id of the model's call.
-    call: &'a str,
+    program: RunningProgram,
 }
 
 impl CallMaker for ProgramDispatch<'_> {
@@ -130,6 +130,10 @@ impl CallMaker for ProgramDispatch<'_> {
         self.outer.count_program_call();
     }
 
+    fn add_past_call(&self, tool: &str) {
+        Batch::of_program(self.config, &self.scope, self.outer, &self.program).start_call(tool);
+    }
+
     fn is_denied(&self, id: &str) -> bool {
         let mut answers = self.scope.answers.iter().filter(|answer| answer.inner.as_deref() == Some(id)).peekable();
         answers.peek().is_some() && answers.all(|answer| !answer.given.yes)
@@ -137,24 +141,17 @@ impl CallMaker for ProgramDispatch<'_> {
 
     fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<Called, Stop>> {
         Box::pin(async move {
-            let program = OfProgram { questions: &self.questions, call: self.call };
-            let batch = Batch::of_program(self.config, &self.scope, self.outer, program);
-            let result = match Dispatch::new(self.config, &batch, intent).run().await? {
-                Dispatched::Ended(execution) => execution.result,
-                Dispatched::Deferred(calls) => {
-                    // A call of a program runs no program, so that only the call itself can wait.
-                    return Ok(calls.into_iter().next().map_or_else(lost, Called::Deferred));
-                }
-            };
-            if let Some(allowance) = &self.scope.allowance {
-                allowance.spend_fuel(result.metadata.fuel_used);
-            }
-            Ok(Called::Finished(result))
+            let batch = Batch::of_program(self.config, &self.scope, self.outer, &self.program);
+            Ok(match Dispatch::new(self.config, &batch, intent).run().await? {
+                Dispatched::Ended(execution) => Called::Finished(execution.result),
+                // A call of a program runs no program, so that only the call itself can wait.
+                Dispatched::Deferred(calls) => calls.into_iter().next().map_or_else(lost, Called::Deferred),
+            })
         })
     }
 
     fn questions(&self) -> &OpenQuestions {
-        &self.questions
+        &self.program.questions
     }
 }
 

@@ -10,6 +10,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 use fumehood_core::tool::name::{NameError, ToolName};
@@ -205,6 +206,14 @@ where
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         let tool = Arc::unwrap_or_clone(self.tool);
         self.tool = Arc::new(tool.with_definition(|definition| definition.annotations = annotations));
+        self
+    }
+
+    /// Sets the tool's flows of data. Without this it counts as a public sink, unless its annotations say that it stays in
+    /// a closed world, and not as a private source.
+    #[must_use]
+    pub fn with_flow(mut self, flow: ToolFlow) -> Self {
+        self.tool = Arc::new(Arc::unwrap_or_clone(self.tool).with_flow(flow));
         self
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::{Response, ToolIntent};
 use fumehood_core::time::Timestamp;
 
@@ -15,8 +16,8 @@ use super::pending::{Pending, Slot};
 use super::synthetic::{self, Reason};
 use super::transcript::{Ending, PhaseKind, StepKind};
 use crate::execution::ToolExecution;
-use crate::executor::{BatchEnd, BatchOutcome};
-use crate::tool_search::all_shown;
+use crate::executor::{BatchEnd, BatchOutcome, StoppedBatch};
+use crate::tool_search::{SEARCH_TOOLS, all_shown};
 
 impl Session {
     /// Returns the full names of the tools that searches of this session have shown to the model, in order.
@@ -104,6 +105,12 @@ impl Session {
 
     /// Continues after a batch that was cut off: calls without an execution are told as interrupted.
     pub(super) fn handle_interrupted(&mut self, pending: Pending, outcome: BatchOutcome, now: Timestamp) -> Action {
+        // What they did is not known, and a program may have called any tool.
+        let number = self.spent.calls_in_all;
+        let cut_off = pending.calls().into_iter().filter(|call| {
+            call.name != SEARCH_TOOLS && !outcome.executions.iter().any(|execution| execution.call.id == call.id)
+        });
+        self.add_first_calls(cut_off.map(|call| PastCall { tool: call.name, number }).collect());
         self.end_batch(pending, outcome, || Reason::ProgramStopped, now)
     }
 
@@ -116,6 +123,7 @@ impl Session {
     ) -> Action {
         self.add_usage(outcome.usage);
         self.spent.count_calls(outcome.program_calls);
+        self.add_first_calls(outcome.first_calls);
         for execution in &outcome.executions {
             self.spent.fuel = self.spent.fuel.saturating_add(execution.result.metadata.fuel_used);
         }
@@ -177,6 +185,40 @@ impl Session {
                 self.ask(now)
             }
         }
+    }
+
+    /// Ends the run with a batch that was stopped by a limit or a cancellation.
+    pub(super) fn handle_stopped(
+        &mut self,
+        pending: Pending,
+        batch: StoppedBatch,
+        budget: Option<BudgetKind>,
+        now: Timestamp,
+    ) -> Action {
+        self.spent.count_calls(batch.program_calls);
+        self.spent.fuel = self.spent.fuel.saturating_add(batch.fuel);
+        self.add_first_calls(batch.first_calls);
+        self.interrupt_batch(pending, budget, now);
+        match budget {
+            Some(budget) => self.finish_exhausted(budget, now),
+            None => self.finish(Ending::Cancelled, now),
+        }
+    }
+
+    /// Adds calls of tools that were not called before.
+    fn add_first_calls(&mut self, calls: Vec<PastCall>) {
+        let first = &mut self.transcript.first_calls;
+        for call in calls {
+            if !first.iter().any(|known| known.tool == call.tool) {
+                first.push(call);
+            }
+        }
+    }
+
+    /// Returns the history of the session, to be continued by a batch of this number of calls, which are counted already.
+    pub(crate) fn history(&self, calls: usize) -> CallHistory {
+        let before = self.spent.calls_in_all.saturating_sub(u64::try_from(calls).unwrap_or(u64::MAX));
+        CallHistory::resumed(before, self.transcript.first_calls.clone())
     }
 
     /// Ends a step whose calls have no results: they were stopped, or never started for want of the tenant's fuel.

@@ -11,7 +11,7 @@ use super::approval::PendingCall;
 use super::budget::BudgetKind;
 use super::transcript::Ending;
 use crate::deferred::GivenAnswer;
-use crate::executor::BatchOutcome;
+use crate::executor::{BatchOutcome, StoppedBatch};
 
 /// An input of a session: an event that just happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,6 +52,15 @@ pub enum Input {
         /// The time that the session waited for them.
         blocked: Duration,
     },
+    /// The stop of a batch while it ran, by a limit or a cancellation.
+    ToolsStopped {
+        /// The usage of the batch until then.
+        batch: StoppedBatch,
+        /// The limit that was reached; `None` for a cancellation.
+        budget: Option<BudgetKind>,
+        /// The time that the session waited for the batch.
+        blocked: Duration,
+    },
     /// The session goes on after the program had stopped. The action is that of the input before.
     Resumed {
         /// The time since the input before, which no limit counts.
@@ -69,13 +78,13 @@ pub enum Input {
         /// The ids of the model's calls.
         calls: Vec<String>,
     },
-    /// A limit that was reached: the model or the tools were stopped, or were not started.
+    /// A limit that was reached: the model was stopped, or the tools were not started.
     RanOut {
         /// The limit.
         budget: BudgetKind,
         /// The text that the model had written.
         text: String,
-        /// The time that the model had spent writing, or the tools had run.
+        /// The time that the model had spent writing.
         after: Duration,
     },
     /// The approver's answer to a question.
@@ -104,6 +113,7 @@ impl Input {
             Self::ModelFailed { .. } => "a failure of the model",
             Self::ToolsFinished { .. } => "the results of a batch",
             Self::ToolsInterrupted { .. } => "the rest of a batch",
+            Self::ToolsStopped { .. } => "the stop of a batch",
             Self::Resumed { .. } => "a resumption",
             Self::CallAnswered { .. } => "an answer to a call",
             Self::CallsResumed { .. } => "calls that go on",

@@ -19,6 +19,7 @@ use super::repetition::RepetitionCounter;
 use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 use crate::drivers::driver::{Driver, ToolRuntime};
 use crate::execution::ToolExecution;
+use crate::executor::StoppedBatch;
 
 /// A session without I/O: a state machine with one driver and one transcript, which always waits for one kind of input.
 pub struct Session {
@@ -41,7 +42,7 @@ pub struct Session {
     pub(super) waiting: Waiting,
     /// The last request of the step before this one.
     asked: Option<Arc<Request>>,
-    transcript: Transcript,
+    pub(super) transcript: Transcript,
     pub(super) conversation: Vec<Message>,
     own_executions: u64,
     pub(super) questions: AskedCalls,
@@ -246,10 +247,12 @@ impl Session {
                 self.spent.blocked = self.spent.blocked.saturating_add(blocked);
                 Ok(self.handle_interrupted(*pending, outcome, now))
             }
-            (Waiting::Tools(pending), Input::RanOut { budget, after, .. }) => {
-                self.spent.blocked = self.spent.blocked.saturating_add(after);
-                self.interrupt_batch(*pending, Some(budget), now);
-                Ok(self.finish_exhausted(budget, now))
+            (Waiting::Tools(pending), Input::ToolsStopped { batch, budget, blocked }) => {
+                self.spent.blocked = self.spent.blocked.saturating_add(blocked);
+                Ok(self.handle_stopped(*pending, batch, budget, now))
+            }
+            (Waiting::Tools(pending), Input::RanOut { budget, .. }) => {
+                Ok(self.handle_stopped(*pending, StoppedBatch::default(), Some(budget), now))
             }
             (Waiting::Approver, Input::ApproverAnswered { yes: true }) => {
                 self.spent.granted_turns = self.spent.granted_turns.saturating_add(self.config.budget.turns.max(1));
@@ -259,8 +262,7 @@ impl Session {
                 Ok(self.finish_exhausted(BudgetKind::Turns, now))
             }
             (Waiting::Tools(pending), Input::Cancelled) => {
-                self.interrupt_batch(*pending, None, now);
-                Ok(self.finish(Ending::Cancelled, now))
+                Ok(self.handle_stopped(*pending, StoppedBatch::default(), None, now))
             }
             (Waiting::Model { .. }, Input::Interrupted { text, after }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(after);

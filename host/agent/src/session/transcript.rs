@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_core::call::history::PastCall;
 use fumehood_core::chat::{Message, ModelError, Request, Response, ToolChoice, Usage};
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
@@ -338,4 +339,7 @@ impl Run {
 pub struct Transcript {
     /// The runs.
     pub runs: Vec<Arc<Run>>,
+    /// The first call of each tool that was called, those of programs included.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub first_calls: Vec<PastCall>,
 }

@@ -10,6 +10,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolSpec;
+use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::search::ToolIndex;
 use fumehood_core::tool::{Changes, Stop, Tool, ValidatedCall};
@@ -87,7 +88,7 @@ impl ToolCatalogue {
             destructive: Some(false),
             open_world: Some(false),
         };
-        let tool = Arc::new(built_in_tool(SEARCH_TOOLS, DESCRIPTION, schema, annotations)?);
+        let tool = Arc::new(built_in_tool(SEARCH_TOOLS, DESCRIPTION, schema, annotations)?.with_flow(ToolFlow::NONE));
         let changes = registry.changes();
         Ok(Self { registry, pinned: settings.pinned, tool, changes, index: Mutex::default() })
     }

@@ -9,12 +9,14 @@ use fumehood::agent::agent::Agent;
 use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::native::NativeDriver;
 use fumehood::agent::react::ReactDriver;
+use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::SavedSession;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
+use fumehood::flow::FlowPolicy;
 use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
-use fumehood::{AgentBuilder, Host, HostBuilder, Limits, McpTools, StoredNotes, ToolProvider as _};
+use fumehood::{AgentBuilder, Host, HostBuilder, Limits, McpTools, StoredNotes, Tool, ToolProvider as _};
 
 use super::approver::Approval;
 use super::call_progress::CallProgress;
@@ -33,7 +35,7 @@ use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::source::parse_state;
 use crate::trust::ConfigSource;
-use crate::{configured, host, log_file, moment, render, servers};
+use crate::{configured, flows, host, log_file, moment, render, servers};
 
 /// Maximum size of the images in one result that a model is shown, in bytes.
 const MAX_IMAGE_BYTES: usize = 1 << 20;
@@ -81,6 +83,7 @@ impl AgentSession {
         let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
+        let flows = flow_policy(&config, &host, &remotes, &knowledge)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
         let code = settings::code(config.agent.code, typed.code);
@@ -98,6 +101,7 @@ impl AgentSession {
             .pipeline(move |pipeline| {
                 policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
             });
+        builder = flows.into_iter().fold(builder, AgentBuilder::flows);
         if let Some(bytes) = config.guardrails.argument_bytes {
             builder = builder.argument_bytes(bytes.0);
         }
@@ -291,6 +295,12 @@ fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String
     tools.extend(remotes.tools().iter().map(|tool| tool.full_name().to_owned()));
     let there = if tools.is_empty() { "none; load some with `--tool FILE`".to_owned() } else { tools.join(", ") };
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
+}
+
+/// Returns the policy for flows of data between all tools.
+fn flow_policy(config: &Config, host: &Host, remotes: &McpTools, knowledge: &BuiltIns) -> Result<Option<FlowPolicy>> {
+    let tools: Vec<Arc<Tool>> = host.tools().into_iter().chain(remotes.tools()).chain(knowledge.tools()).collect();
+    flows::policy(config, &tools)
 }
 
 /// Opens the notes of the model, if it may keep any.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::agent::AgentSection;
 use super::amount::{Count, Time};
+use super::flows::FlowsSection;
 use super::guardrail::GuardrailsSection;
 use super::limits::LimitsSection;
 use super::mcp::{McpSection, ServeSection};
@@ -63,6 +64,9 @@ pub(crate) struct Config {
     /// Rules about a model's calls before they are made.
     #[serde(default)]
     pub(crate) guardrails: GuardrailsSection,
+    /// Flows of private data to the public. They are checked if this section is there, or a label anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) flows: Option<FlowsSection>,
     /// Texts that a model can open when it needs them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) knowledge: BTreeMap<String, KnowledgeSection>,

@@ -57,9 +57,12 @@ impl<'s> Walk<'s> {
                 let words = allowed_words(&fitting);
                 if !words.is_empty() && !words.contains(&text.as_ref()) {
                     let suggestion = suggestion(text, &words);
+                    let is_switch = choices.iter().flat_map(|choice| types(choice)).any(|name| name == "boolean");
+                    let switch = if is_switch { "true, false, " } else { "" };
                     let words = words.join("\", \"");
-                    self.found
-                        .push((at, format!("`{path}` is \"{}\"; expected \"{words}\"{suggestion}", excerpt(text))));
+                    let message =
+                        format!("`{path}` is \"{}\"; expected {switch}\"{words}\"{suggestion}", excerpt(text));
+                    self.found.push((at, message));
                     return false;
                 }
             }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::CodeSetting;
 use super::amount::{Bytes, Count, Time};
+use super::flows::FlowLabelName;
 use super::sources::ValueSource;
 use super::tool::ApprovalRule;
 
@@ -108,6 +109,14 @@ pub(crate) struct McpServerSection {
     /// Only these of its tools are used, by its own names. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
+    /// The data that its tools return, for [flows]: "private" or "public". Usually private if they say that they stay in
+    /// a closed world.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<FlowLabelName>,
+    /// The place where arguments of its tools go, for [flows]: "public" or "private". Usually public unless they say
+    /// that they stay in a closed world.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sink: Option<FlowLabelName>,
     /// Approval of its tools: "required" (usual) or "off".
     #[serde(default)]
     pub(crate) approval: ApprovalRule,

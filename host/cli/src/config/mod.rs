@@ -10,6 +10,7 @@ mod check;
 mod fault;
 pub(crate) mod file;
 mod files;
+pub(crate) mod flows;
 pub(crate) mod guardrail;
 mod keys;
 pub(crate) mod limits;

@@ -119,7 +119,7 @@ mod tests {
         check(
             "[limit]\ndeadline = \"2s\"\n",
             expect![
-                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, guardrails, http_in_flight, key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, tools, tools_in"
+                "fumehood.toml:1:2: the file has the unknown key `limit`; did you mean `limits`?; known there: agent, channels, flows, guardrails, http_in_flight, key_value_store, knowledge, limits, log, mcp, model, prompts, registry, serve, skills, tools, tools_in"
             ],
         );
         check(
@@ -132,7 +132,7 @@ mod tests {
             "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
             expect![[r#"
                 fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output, string
-                fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, state, strict_imports, wit, write"#]],
+                fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
         );
         check(
             "[model]\nkey = { envv = \"KEY\" }\n",
@@ -235,6 +235,25 @@ mod tests {
             expect![[r#"
                 fumehood.toml:3:13: the prompt `p` names the knowledge `z`, which is not in [knowledge]; it has none
                 fumehood.toml:4:45: the text of the prompt `p` has no {b} in it; leave `b` out"#]],
+        );
+    }
+
+    #[test]
+    fn names_every_value_that_a_switch_or_word_can_have() {
+        check(
+            "[agent]\ncode = \"onyl\"\n[serve]\ncode = \"yes\"\n",
+            expect![[r#"
+            fumehood.toml:2:8: `agent.code` is "onyl"; expected true, false, "only"; did you mean `only`?
+            fumehood.toml:4:8: `serve.code` is "yes"; expected true, false, "only""#]],
+        );
+        check(
+            "[flows]\nper = \"run\"\naction = true\n[flows.tools.x]\nsource = \"secret\"\nzink = \"public\"\n",
+            expect![[r#"
+                fumehood.toml:2:7: `flows.per` is "run"; expected "session", "program"
+                fumehood.toml:3:10: `flows.action` is true or false; expected a text. What becomes of a call that would send private data to the public: "ask" a person (usual; where nobody can be asked
+                it is refused), or "deny".
+                fumehood.toml:5:10: `flows.tools.x.source` is "secret"; expected "private", "public"
+                fumehood.toml:6:1: [flows.tools.x] has the unknown key `zink`; did you mean `sink`?; known there: sink, source"#]],
         );
     }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::amount::{Bytes, Count, Time};
+use super::flows::FlowLabelName;
 use super::limits::LimitsSection;
 use super::sources::SecretSection;
 
@@ -89,6 +90,14 @@ pub(crate) struct ToolSection {
     /// process until it is approved, unless `--isolation` says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) isolation: Option<IsolationRule>,
+    /// The data that its tools return, for [flows]: "private" or "public". Usually private if it has folders, a store or
+    /// the agent's state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<FlowLabelName>,
+    /// The place where arguments of its tools go, for [flows]: "public" or "private". Usually public if it may make
+    /// requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sink: Option<FlowLabelName>,
     /// Let it read the agent's state, which `--state` of `run`, `chat` and `call` gives.
     #[serde(default)]
     pub(crate) state: bool,

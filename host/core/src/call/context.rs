@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::history::CallHistory;
 use super::observer::Observer;
 use crate::call::event::Progress;
 use crate::call::limits::Limits;
@@ -26,6 +27,12 @@ pub struct CallContext {
     pub step: Option<SessionStep>,
     /// The name and version that a client of a server claims, `name/version`, printable.
     pub client: Option<String>,
+    /// The calls of the same client's session so far; `None` if the caller has no sessions.
+    pub history: Option<Arc<CallHistory>>,
+    /// The calls of the program that makes the call; `None` for a direct call.
+    pub program: Option<Arc<CallHistory>>,
+    /// The id of the record that led to the call, such as that of the start of a program.
+    pub cause: Option<Arc<str>>,
 }
 
 /// A token that cancels calls. Clones share their state, which is cancelled once and for all.
@@ -83,10 +90,11 @@ impl CallContext {
 
 impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, actor, state, limits, observer, cancelled, step, client } = self;
+        let Self { id, actor, state, limits, observer, cancelled, step, client, history: _, program, cause } = self;
         let mut shown = f.debug_struct("CallContext");
         shown.field("id", id).field("actor", actor).field("state", &state.is_some()).field("limits", limits);
         shown.field("observer", &observer.is_some()).field("cancelled", &cancelled.is_some());
-        shown.field("step", step).field("client", client).finish()
+        shown.field("step", step).field("client", client).field("program", &program.is_some()).field("cause", cause);
+        shown.finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ pub mod content;
 mod context;
 pub mod error_kind;
 pub mod event;
+pub mod history;
 pub mod limits;
 mod observer;
 mod refusal;

@@ -17,6 +17,7 @@ use crate::call::error_kind::ErrorKind;
 use crate::call::result::CallError;
 use crate::chat::ToolSpec;
 use crate::digest::Digest;
+use crate::policy::flow::ToolFlow;
 use crate::schema::gate::{Gate, Violations};
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
@@ -40,6 +41,7 @@ pub struct Tool {
     digest: Option<Digest>,
     powers: Arc<[String]>,
     grant: Option<Digest>,
+    flow: Option<ToolFlow>,
     refusal: Option<Arc<CallError>>,
 }
 
@@ -63,6 +65,7 @@ impl Tool {
             digest: None,
             powers: Arc::default(),
             grant: None,
+            flow: None,
             refusal: None,
         }
     }
@@ -101,6 +104,13 @@ impl Tool {
     #[must_use]
     pub fn grant_digest(mut self, digest: Digest) -> Self {
         self.grant = Some(digest);
+        self
+    }
+
+    /// Sets its flows of data, as they follow from its powers. Without them, only its own claim is known.
+    #[must_use]
+    pub fn with_flow(mut self, flow: ToolFlow) -> Self {
+        self.flow = Some(flow);
         self
     }
 
@@ -161,6 +171,22 @@ impl Tool {
         let about =
             serde_json::json!([self.full_name(), self.digest, self.grant, &*self.powers, &*self.definition, arguments]);
         Digest::of(about.to_string().as_bytes())
+    }
+
+    /// Returns its flows of data, as far as no labels say otherwise. Its own claim can only add to those that follow from
+    /// its powers.
+    #[must_use]
+    pub fn flow(&self) -> ToolFlow {
+        let open_world = self.definition.annotations.open_world;
+        match self.flow {
+            Some(flow) if open_world == Some(true) => {
+                ToolFlow { sink: flow.sink.or(ToolFlow::from_claim(open_world).sink), ..flow }
+            }
+            Some(flow) => flow,
+            // Whoever writes a function of the host knows what it returns, and says so.
+            None if self.namespace.is_none() => ToolFlow { source: None, ..ToolFlow::from_claim(open_world) },
+            None => ToolFlow::from_claim(open_world),
+        }
     }
 
     /// Returns the error of every call of it, if it is withheld because nobody approved it.

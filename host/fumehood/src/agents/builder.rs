@@ -16,6 +16,7 @@ use fumehood_agent::pipeline::{Modes, PipelineBuilder};
 use fumehood_agent::registry::{ActorFilter, BuiltIns};
 use fumehood_agent::session::{OldestResultsFirst, SessionConfig};
 use fumehood_core::chat::Model;
+use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 #[cfg(feature = "storage")]
@@ -174,6 +175,11 @@ impl AgentBuilder {
     pub fn pipeline(mut self, change: impl FnOnce(PipelineBuilder) -> PipelineBuilder + Send + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
+    }
+
+    /// Sets the policy for flows of data between tools. Without one, flows are not checked.
+    pub fn flows(self, policy: FlowPolicy) -> Self {
+        self.pipeline(move |pipeline| pipeline.flows(policy))
     }
 
     /// Records in an event log in this file: [`EventLog::open`] with default options. The log is closed with the agent.

@@ -8,6 +8,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::policy::approval::{Approval, Manifest};
+use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
@@ -71,7 +72,8 @@ impl McpTools {
     /// If the server cannot be used. The tools of other servers are unchanged.
     pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
         let tools = self.acceptable(remote.tools().await?);
-        self.take(remote, tools, None);
+        let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool).with_flow(ToolFlow::UNAPPROVED));
+        self.take(remote, tools.collect(), None);
         Ok(())
     }
 
@@ -92,6 +94,7 @@ impl McpTools {
         let tools = self.acceptable(remote.tools().await?);
         let definitions: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), approved);
+        let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool)).collect();
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         Ok(pinned)
     }
@@ -108,12 +111,12 @@ impl McpTools {
         acceptable
     }
 
-    fn take(&mut self, server: &Remote, tools: Vec<RemoteTool>, refusal: Option<CallError>) {
+    fn take(&mut self, server: &Remote, tools: Vec<Tool>, refusal: Option<CallError>) {
         self.refused.extend(server.rejected_tools());
         self.unchecked.extend(server.unchecked_schemas());
         let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
-        for RemoteTool { tool, .. } in tools {
-            let tool = Arc::new(Tool::clone(&tool).granted(Arc::clone(&powers)).withheld(refusal.clone()));
+        for tool in tools {
+            let tool = Arc::new(tool.granted(Arc::clone(&powers)).withheld(refusal.clone()));
             self.tools.push(ServerTool { tool, server: server.clone() });
         }
         self.tools.sort_by(|a, b| a.tool.full_name().cmp(b.tool.full_name()));

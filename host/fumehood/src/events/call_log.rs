@@ -144,7 +144,7 @@ impl CallLog {
             persist: (inner.options.persist)(tool),
             arguments: Value::Null,
             rejected: Some(rejected),
-            last: self.first_id(),
+            last: context.cause.as_deref().map_or_else(|| self.first_id(), str::to_owned),
             is_running: false,
             has_ended: false,
         }
@@ -216,6 +216,12 @@ impl CallEntry {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.call
+    }
+
+    /// Returns the id of its last record: the cause of what the call leads to.
+    #[must_use]
+    pub fn last_record(&self) -> &str {
+        &self.last
     }
 
     /// Records the start of the call, after it passed every check. `digest` is that of the component.

@@ -1,6 +1,7 @@
 //! Events of a host, and their subscribers.
 
 pub(crate) mod call_log;
+pub(crate) mod flow_provider;
 pub(crate) mod recorded_tools;
 
 use std::fmt;

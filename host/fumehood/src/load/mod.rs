@@ -13,6 +13,7 @@ use std::sync::Arc;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::{Approval, Origin};
+use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::Tool;
@@ -338,7 +339,7 @@ pub(crate) fn load_tools(
         Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
         None => gate_limits.clone(),
     };
-    let powers: Arc<[String]> = grant.phrases().into();
+    let (powers, flow): (Arc<[String]>, _) = (grant.phrases().into(), ToolFlow::from_grant(grant));
     let grant = Digest::of(grant.lines(None).join("\n").as_bytes());
     let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
     let load_tool = |definition: &ToolDefinition| {
@@ -353,6 +354,7 @@ pub(crate) fn load_tools(
         });
         let tool = Tool::new(definition.clone(), arguments).in_namespace(name).result_gate(results.transpose()?);
         let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers)).grant_digest(grant);
+        let tool = tool.with_flow(flow);
         Ok(Arc::new(tool.withheld(refusal.clone())))
     };
     let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;

@@ -17,4 +17,6 @@ mod agent_tool;
 mod code_mode;
 #[cfg(feature = "agent")]
 mod context;
+#[cfg(feature = "agent")]
+mod flows;
 mod sandbox;

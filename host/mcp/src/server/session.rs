@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
+use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::text::sanitize::{printable, truncate_str};
@@ -42,6 +43,8 @@ pub(crate) struct Session {
     level: AtomicU8,
     /// The actor of its calls.
     actor: Option<Arc<str>>,
+    /// Its calls so far.
+    history: Arc<CallHistory>,
     /// Cancelled once the client is gone, before rmcp has cleaned up after it.
     closed: CancellationToken,
     /// Cancels what the session started when rmcp drops it.
@@ -51,7 +54,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(server: Server, actor: Option<Arc<str>>, closed: CancellationToken) -> Self {
         let level = AtomicU8::new(Level::Info as u8);
-        Self { server, level, actor, _ended: closed.clone().drop_guard(), closed }
+        Self { server, level, actor, history: Arc::default(), _ended: closed.clone().drop_guard(), closed }
     }
 
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
@@ -102,6 +105,8 @@ impl Session {
                 observer: outbox.clone().map(|outbox| outbox as Arc<dyn Observer>),
                 cancelled: Some(cancelled.clone()),
                 client: context.client_info().map(|client| client_name(&client)),
+                // Requests without a handshake belong to no session.
+                history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
                 ..CallContext::default()
             },
         };

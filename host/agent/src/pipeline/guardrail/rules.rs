@@ -17,6 +17,8 @@ pub enum VerdictSource {
     Judge,
     /// The approver.
     Approver,
+    /// The policy for flows of data.
+    Flows,
 }
 
 impl VerdictSource {
@@ -27,6 +29,7 @@ impl VerdictSource {
             Self::Rule(name) => name,
             Self::Judge => "judge",
             Self::Approver => "human",
+            Self::Flows => "flows",
         }
     }
 }

@@ -3,6 +3,8 @@
 mod batches;
 mod checks;
 mod contract;
+mod flow_sessions;
+pub(crate) mod flows;
 mod guards;
 mod outcomes;
 mod programs;

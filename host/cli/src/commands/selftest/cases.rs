@@ -45,7 +45,7 @@ pub(super) struct Case {
     pub(super) fuel: Option<u64>,
 }
 
-const fn case(
+pub(super) const fn case(
     row: u8,
     what: &'static str,
     tool: &'static str,

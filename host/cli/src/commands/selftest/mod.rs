@@ -3,6 +3,7 @@
 
 mod cases;
 mod neighbour;
+mod programs;
 mod rejected_components;
 mod runner;
 
@@ -133,7 +134,8 @@ async fn load_components(host: &Host, env: &HostileEnv) -> Result<Option<JailRep
 /// Runs every case, and returns the findings in the order of the rows.
 async fn run_cases(host: &Arc<Host>, env: &HostileEnv) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for case in cases::all() {
+    runner::load_interpreter(host).await;
+    for case in cases::all().chain(programs::PROGRAMS) {
         findings.push(runner::run_case(host, env, case).await?);
     }
     for rejected in rejected_components::ALL {

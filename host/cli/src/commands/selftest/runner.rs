@@ -5,11 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use fumehood::{Call, CallResult, ErrorKind, Host, Limits};
+use fumehood::agent::agent::SystemClock;
+use fumehood::agent::code::{CodeMode, CodeProvider, ProgramLimits};
+use fumehood::flow::FlowPolicy;
+use fumehood::{Call, CallError, CallResult, ErrorKind, FlowProvider, Host, Limits, Metadata, ToolProvider as _};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::cases::{Case, Expected};
+use super::programs::RUN_CODE;
 use super::rejected_components::RejectedComponent;
 use crate::hostile_env::HostileEnv;
 
@@ -161,7 +165,7 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
         let host = Arc::clone(host);
         running.spawn(async move {
             let started = Instant::now();
-            let result = host.call(call).await;
+            let result = run_attempt(&host, call, deadline).await;
             (result, started.elapsed())
         });
         if !case.at_once {
@@ -172,6 +176,30 @@ async fn run_attempts(host: &Arc<Host>, env: &HostileEnv, case: &Case) -> Result
         attempts.push(attempt?);
     }
     Ok(attempts)
+}
+
+/// Runs a call of a component, or of a program that has all of them behind a policy for flows.
+async fn run_attempt(host: &Arc<Host>, call: Call, deadline: Duration) -> CallResult {
+    if call.tool != RUN_CODE {
+        return host.call(call).await;
+    }
+    let (id, tool) = (call.context.id.clone(), call.tool.clone());
+    let tools = FlowProvider::new(Arc::new(host.as_ref().clone()), FlowPolicy::new());
+    let mode = CodeMode::only().limits(ProgramLimits { wall_time: deadline, ..ProgramLimits::default() });
+    match CodeProvider::new(Arc::new(tools), Arc::new(host.javascript()), mode, Arc::new(SystemClock)) {
+        Ok(code) => code.dispatch(call).await,
+        Err(error) => {
+            let outcome = Err(CallError::new(ErrorKind::Host, error.to_string()));
+            CallResult { id, tool, outcome, metadata: Metadata::default() }
+        }
+    }
+}
+
+/// Loads the interpreter of programs, so that no case is charged for that.
+pub(super) async fn load_interpreter(host: &Arc<Host>) {
+    let call = Call::new(RUN_CODE, serde_json::json!({"code": "return 1"}));
+    // A failure is that of every case with a program.
+    let _loaded = run_attempt(host, call, Duration::from_secs(60)).await;
 }
 
 /// Describes how the outcome of an attempt violates the expectation; `None` if it does not.

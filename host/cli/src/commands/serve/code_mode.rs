@@ -12,7 +12,6 @@ use fumehood::{
 };
 use serde_json::Value;
 
-use super::served_tools::ServedTools;
 use crate::recording::Recording;
 
 /// Puts code mode in front of the tools that are served.
@@ -20,12 +19,12 @@ use crate::recording::Recording;
 /// # Errors
 /// If the tools of code mode cannot be set up.
 pub(crate) fn in_front_of(
-    offered: ServedTools,
+    offered: Arc<dyn ToolProvider>,
     host: &Host,
     mode: CodeMode,
     recording: Option<&Recording>,
 ) -> Result<Arc<dyn ToolProvider>> {
-    let code = CodeProvider::new(Arc::new(offered), Arc::new(host.javascript()), mode, Arc::new(SystemClock))?;
+    let code = CodeProvider::new(offered, Arc::new(host.javascript()), mode, Arc::new(SystemClock))?;
     Ok(match recording {
         Some(recording) => Arc::new(RecordedPrograms { code, log: recording.calls().clone() }),
         None => Arc::new(code),
@@ -40,7 +39,7 @@ struct RecordedPrograms {
 
 impl RecordedPrograms {
     /// Runs a program, and records its start and its end. One whose start cannot be recorded does not run.
-    async fn run(&self, call: Call) -> CallResult {
+    async fn run(&self, mut call: Call) -> CallResult {
         let mut entry = self.log.entry(&call);
         let tool = self.code.find(RUN_CODE);
         if tool.is_none_or(|tool| tool.validate(call.arguments.clone()).is_err()) {
@@ -54,7 +53,10 @@ impl RecordedPrograms {
         };
         let (id, tool) = (call.context.id.clone(), call.tool.clone());
         let result = match entry.started(&arguments, None).await {
-            Ok(()) => self.code.dispatch(call).await,
+            Ok(()) => {
+                call.context.cause = Some(Arc::from(entry.last_record()));
+                self.code.dispatch(call).await
+            }
             Err(error) => {
                 let message = format!("the program was not run, because that could not be recorded: {error}");
                 let outcome = Err(CallError::new(ErrorKind::Host, message));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::mcp::{HttpListener, HttpOptions, Server};
-use fumehood::{CancellationToken, Grant, Host, Limits, ToolProvider};
+use fumehood::{CancellationToken, FlowProvider, Grant, Host, Limits, ToolProvider};
 
 use super::served_components::{ServeRequest, ServedComponents};
 use super::served_tools::ServedTools;
@@ -17,7 +17,7 @@ use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{host, render, servers, signals};
+use crate::{flows, host, render, servers, signals};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -35,11 +35,16 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
         false => None,
     };
     let log = recording.as_ref().map(|recording| recording.calls().clone());
-    let offered = ServedTools::new(&host, remotes.clone(), config.serve.tools.as_deref(), log)?;
-    let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
-    let offered: Arc<dyn ToolProvider> = match agent_settings::code(config.serve.code, serve.code) {
-        Some(mode) => code_mode::in_front_of(offered, &host, mode, recording.as_ref())?,
+    let offered = ServedTools::new(&host, remotes.clone(), config.serve.tools.as_deref(), log.clone())?;
+    let all = offered.tools();
+    let tools = all.iter().filter(|tool| tool.is_approved()).count();
+    let offered: Arc<dyn ToolProvider> = match flows::policy(&config, &all)? {
+        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log)),
         None => Arc::new(offered),
+    };
+    let offered = match agent_settings::code(config.serve.code, serve.code) {
+        Some(mode) => code_mode::in_front_of(offered, &host, mode, recording.as_ref())?,
+        None => offered,
     };
     let server = Server::new(offered, options);
     let mut signals = signals::listen_for_stop()?;

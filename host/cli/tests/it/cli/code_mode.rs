@@ -50,7 +50,7 @@ fn programs_are_off_unless_they_are_switched_on() {
     refused(run(&bench, &["--code=off"]));
     bench.put("fumehood.toml", "[agent]\ncode = \"sometimes\"\n");
     let wrong = run(&bench, &[]);
-    assert!(wrong.code == 2 && wrong.stderr.contains("expected \"only\""), "{wrong:?}");
+    assert!(wrong.code == 2 && wrong.stderr.contains("expected true, false, \"only\""), "{wrong:?}");
 }
 
 #[test]

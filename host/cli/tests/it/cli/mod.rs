@@ -42,6 +42,8 @@ mod demo;
 #[cfg(test)]
 mod documented;
 #[cfg(test)]
+mod flows;
+#[cfg(test)]
 mod gateway;
 mod granted;
 #[cfg(test)]

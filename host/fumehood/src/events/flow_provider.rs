@@ -1,0 +1,124 @@
+//! Tools whose calls are checked against a policy for flows of data, for those who have no pipeline.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::history::CallHistory;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::policy::flow::{FlowAction, FlowPolicy};
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+
+use super::call_log::CallLog;
+
+/// The tools of a provider, whose calls are refused if they would send private data to the public.
+///
+/// The calls of one client are judged together: those with the same [history](CallContext::history). Calls without one
+/// are judged with all others that have none. Nobody is asked here, so a policy that asks refuses with `needs_approval`.
+///
+/// Programs belong in front of it, so that each of their calls is checked.
+pub struct FlowProvider {
+    tools: Arc<dyn ToolProvider>,
+    policy: FlowPolicy,
+    log: Option<CallLog>,
+    /// The calls of clients without sessions.
+    shared: Arc<CallHistory>,
+}
+
+impl fmt::Debug for FlowProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowProvider").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl FlowProvider {
+    /// Puts a policy in front of these tools.
+    #[must_use]
+    pub fn new(tools: Arc<dyn ToolProvider>, policy: FlowPolicy) -> Self {
+        Self { tools, policy, log: None, shared: Arc::default() }
+    }
+
+    /// Records the calls that are refused here. The others are recorded by the tools behind.
+    #[must_use]
+    pub fn recorded(mut self, log: Option<CallLog>) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Checks a call of this tool that is about to start, and adds it to the history unless it is refused. `is_valid`
+    /// returns whether the tool will run.
+    fn admit(&self, tool: &Tool, context: &CallContext, is_valid: impl FnOnce() -> bool) -> Result<(), CallError> {
+        let history = context.history.as_ref().unwrap_or(&self.shared);
+        let judged = context.program.as_ref().filter(|_| self.policy.is_per_program()).unwrap_or(history);
+        if let Some(violation) = self.policy.check(tool, &judged.past(), |name| self.tools.find(name)) {
+            return Err(match self.policy.then() {
+                FlowAction::Ask => {
+                    let message = format!("somebody has to approve this call: {violation}");
+                    CallError::new(ErrorKind::NeedsApproval, message)
+                        .with_hint("nobody can be asked here; go on without this call")
+                }
+                _ => CallError::new(ErrorKind::Denied, format!("denied by flows: {violation}")),
+            });
+        }
+        let name = tool.full_name();
+        // A call that the gate refuses reads nothing. It is looked at once for each tool and session.
+        if history.contains(name) || is_valid() {
+            let number = history.start(name);
+            if let Some(program) = &context.program {
+                program.add(name, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the result of a call that was refused here, and records it.
+    async fn refuse(&self, call: &Call, error: CallError) -> CallResult {
+        let (id, tool) = (call.context.id.clone(), call.tool.clone());
+        let result = CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() };
+        if let Some(log) = &self.log {
+            log.entry(call).ended(&result).await;
+        }
+        result
+    }
+}
+
+impl ToolProvider for FlowProvider {
+    fn kind(&self) -> ProviderKind {
+        self.tools.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.tools.tools()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.tools.find(name)
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        match self.admit(call.tool(), &context, || true) {
+            Ok(()) => self.tools.call(call, context),
+            Err(error) => Box::pin(async move {
+                let (tool, arguments) = (call.tool().full_name().to_owned(), Arguments::Text(call.to_text().into()));
+                Ok(self.refuse(&Call { tool, arguments, context }, error).await)
+            }),
+        }
+    }
+
+    fn changes(&self) -> Changes {
+        self.tools.changes()
+    }
+
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        let admitted = match self.tools.find(&call.tool) {
+            Some(tool) => self.admit(&tool, &call.context, || tool.validate(call.arguments.clone()).is_ok()),
+            None => Ok(()),
+        };
+        match admitted {
+            Ok(()) => self.tools.dispatch(call),
+            Err(error) => Box::pin(async move { self.refuse(&call, error).await }),
+        }
+    }
+}
