@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use fumehood_core::hook::CallHooks;
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 
@@ -81,6 +82,7 @@ pub struct PipelineBuilder {
     approver: Option<Arc<dyn Approver>>,
     before: BeforeHooks,
     after: AfterHooks,
+    call_hooks: CallHooks,
     policies: HashMap<String, Policy>,
     agent_policy: Policy,
     recorder: Arc<dyn Recorder>,
@@ -110,6 +112,7 @@ impl Default for PipelineBuilder {
             approver: None,
             before: BeforeHooks::default(),
             after: AfterHooks::default(),
+            call_hooks: CallHooks::default(),
             policies: HashMap::new(),
             agent_policy: Policy::default(),
             recorder: Arc::new(NullRecorder),
@@ -171,6 +174,13 @@ impl PipelineBuilder {
     #[must_use]
     pub fn before(mut self, hook: Arc<dyn BeforeHook>) -> Self {
         self.before.add(hook);
+        self
+    }
+
+    /// Sets the hooks of an operator. They run next to the tool: after hooks before calls, and before hooks after calls.
+    #[must_use]
+    pub fn call_hooks(mut self, hooks: CallHooks) -> Self {
+        self.call_hooks = hooks;
         self
     }
 
@@ -288,6 +298,7 @@ impl PipelineBuilder {
             approver: self.approver,
             before: self.before,
             after: self.after,
+            call_hooks: self.call_hooks,
             policies: self.policies,
             agent_policy: self.agent_policy.or(&default_policy()),
             recorder: self.recorder,

@@ -149,7 +149,7 @@ impl Dispatch<'_> {
     }
 
     /// Adds a note unless it is there: a call that a hook changed goes through the rules twice.
-    fn add_note(&mut self, note: String) {
+    pub(super) fn add_note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -190,7 +190,7 @@ impl Dispatch<'_> {
     }
 
     /// Asks the approver about a call. Without an approver, the call is refused.
-    async fn ask_approver(&mut self, question: CallQuestion) -> Result<(), Abort> {
+    pub(super) async fn ask_approver(&mut self, question: CallQuestion) -> Result<(), Abort> {
         let Some(approver) = &self.config.approver else {
             let message = format!("somebody has to approve this call: {}", question.question);
             let error = CallError::new(ErrorKind::NeedsApproval, message)

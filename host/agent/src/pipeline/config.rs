@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fumehood_core::call::result::CallResult;
+use fumehood_core::hook::CallHooks;
 use fumehood_core::record::{Durability, Recorder};
 use serde_json::Value;
 
@@ -106,6 +107,7 @@ pub(super) struct PipelineConfig {
     pub(super) approver: Option<Arc<dyn Approver>>,
     pub(super) before: BeforeHooks,
     pub(super) after: AfterHooks,
+    pub(super) call_hooks: CallHooks,
     pub(super) policies: HashMap<String, Policy>,
     pub(super) agent_policy: Policy,
     pub(super) recorder: Arc<dyn Recorder>,

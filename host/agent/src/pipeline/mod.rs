@@ -5,6 +5,7 @@ pub mod allowlist;
 pub mod approver;
 mod batch;
 mod builder;
+mod call_hook_stages;
 mod checks;
 mod config;
 mod dispatch;
