@@ -11,6 +11,7 @@ mod configuration_file;
 mod configured;
 mod exit;
 mod flags;
+mod hooks;
 mod host;
 mod hostile_env;
 mod isolation;

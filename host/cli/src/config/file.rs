@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fumehood::Limits;
+use fumehood::hooks::ComponentHook;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -11,6 +13,7 @@ use serde_json::Value;
 use super::agent::AgentSection;
 use super::amount::{Count, Time};
 use super::guardrail::GuardrailsSection;
+use super::hooks::HooksSection;
 use super::limits::LimitsSection;
 use super::mcp::{McpSection, ServeSection};
 use super::model::ModelSection;
@@ -63,6 +66,9 @@ pub(crate) struct Config {
     /// Rules about a model's calls before they are made.
     #[serde(default)]
     pub(crate) guardrails: GuardrailsSection,
+    /// Decisions of the operator on calls before they run, and on their results.
+    #[serde(default)]
+    pub(crate) hooks: HooksSection,
     /// Texts that a model can open when it needs them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) knowledge: BTreeMap<String, KnowledgeSection>,
@@ -117,6 +123,14 @@ impl Config {
     /// Like [`Self::folder`], as an absolute path: an approval must not depend on the working folder.
     pub(crate) fn absolute_folder(&self) -> PathBuf {
         std::path::absolute(self.folder()).unwrap_or_else(|_| self.folder().to_owned())
+    }
+
+    /// Returns the limits of the calls of a component of [tools] where its section has none: those of a hook for a hook.
+    pub(crate) fn default_limits(&self, name: &str) -> Limits {
+        match self.hooks.has_component(name) {
+            true => ComponentHook::default_limits(),
+            false => self.limits.over(Limits::default()),
+        }
     }
 
     /// Returns a path of the file as seen from the working folder.

@@ -11,6 +11,7 @@ mod fault;
 pub(crate) mod file;
 mod files;
 pub(crate) mod guardrail;
+pub(crate) mod hooks;
 mod keys;
 pub(crate) mod limits;
 #[cfg(test)]

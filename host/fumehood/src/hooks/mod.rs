@@ -30,6 +30,8 @@
 mod component_hook;
 mod hooked_tools;
 mod protocol;
+mod rate_limit;
+mod redaction;
 mod tool_patterns;
 
 pub use component_hook::{ComponentHook, HookError, HookFunction};
@@ -37,4 +39,6 @@ pub use fumehood_core::hook::{
     AfterDecision, Authorization, BeforeDecision, CallHook, CallHooks, ClearedCall, HookQuestion,
 };
 pub use hooked_tools::{HookApprover, HookedTools};
+pub use rate_limit::RateLimit;
+pub use redaction::{Redaction, RedactionError};
 pub use tool_patterns::{ToolPatternError, ToolPatterns};
