@@ -21,7 +21,9 @@ impl Hook for RateLimit {
         let limit = match written.as_deref().map(str::parse::<u64>) {
             None => DEFAULT_PER_MINUTE,
             Some(Ok(limit)) => limit,
-            Some(Err(_)) => return BeforeDecision::Deny(format!("`{VARIABLE}` is not a number; an operator has to set it")),
+            Some(Err(_)) => {
+                return BeforeDecision::Deny(format!("`{VARIABLE}` is not a number; an operator has to set it"));
+            }
         };
         decide(&call, limit)
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::boxed::BoxFuture;
 use fumehood::hooks::{
-    CallHook, CallHooks, ComponentHook, HookApprover, HookFunction, HookQuestion, RateLimit, Redaction, ToolPatternError,
-    ToolPatterns,
+    CallHook, CallHooks, ComponentHook, HookApprover, HookFunction, HookQuestion, RateLimit, Redaction,
+    ToolPatternError, ToolPatterns,
 };
 use fumehood::{Host, ValidatedCall};
 
@@ -30,7 +30,9 @@ pub(crate) fn from_config(config: &Config, host: &Host) -> Result<CallHooks> {
     for (index, limit) in config.hooks.rate_limit.iter().enumerate() {
         let name = format!("rate_limit {}", index + 1);
         let actor = limit.actor.as_deref().map(Arc::from);
-        hooks.push(Arc::new(RateLimit::per_minute(name, tools_of(limit.tools.as_deref())?, limit.per_minute).actor(actor)));
+        hooks.push(Arc::new(
+            RateLimit::per_minute(name, tools_of(limit.tools.as_deref())?, limit.per_minute).actor(actor),
+        ));
     }
     for section in &config.hooks.component {
         hooks.push(Arc::new(component_hook(config, section, host)?));

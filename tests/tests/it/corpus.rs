@@ -146,8 +146,13 @@ fn left_out(folder: &Path, within: &str, known: &BTreeSet<&str>) -> Vec<String> 
 fn no_program_is_left_out() {
     // Harmless programs, which other tests use.
     let harmless = ["contract/echo", "contract/tell-context", "contract/act-in-describe", "contract/ask-secrets"];
-    let known =
-        attacks().iter().map(|(program, ..)| *program).chain(NO_ATTACK.iter().copied()).chain(harmless).chain(HOOKS).collect();
+    let known = attacks()
+        .iter()
+        .map(|(program, ..)| *program)
+        .chain(NO_ATTACK.iter().copied())
+        .chain(harmless)
+        .chain(HOOKS)
+        .collect();
     let left_out = left_out(&fumehood_tests::folder(), "", &known);
     assert!(left_out.is_empty(), "tests/programs has what tests/tests/it/corpus.rs does not try: {left_out:?}");
 }

@@ -9,8 +9,8 @@ use fumehood::agent::code::CodeMode;
 use fumehood::agent::execution::ToolExecution;
 use fumehood::boxed::BoxFuture;
 use fumehood::hooks::{CallHook, CallHooks, ComponentHook, HookError, HookFunction, HookedTools, ToolPatterns};
-use fumehood::permission::{Environment, KeyValueQuota};
 use fumehood::model::{ScriptedModel, ScriptedReply};
+use fumehood::permission::{Environment, KeyValueQuota};
 use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Limits, Load, ToolProvider as _};
 use fumehood_tests::hook;
 use serde_json::json;
@@ -210,7 +210,8 @@ async fn the_example_limits_the_rate_of_each_actor() {
 /// Runs an agent whose model makes one call, with a program among the hooks. Returns the execution of that call.
 async fn agent_call(program: &str, reply: ScriptedReply, approver: Option<Arc<dyn Approver>>) -> ToolExecution {
     let host = host_with(Load::bytes("judge", hook(program).unwrap()).limits(limits())).await;
-    let hook: Arc<dyn CallHook> = Arc::new(host.hook("judge").unwrap().tools(ToolPatterns::new(["calculator__*"]).unwrap()));
+    let hook: Arc<dyn CallHook> =
+        Arc::new(host.hook("judge").unwrap().tools(ToolPatterns::new(["calculator__*"]).unwrap()));
     let model = ScriptedModel::new(vec![reply, ScriptedReply::text("done")]);
     let agent = host.agent(Arc::new(model)).allow_everything().actor("eve").code(CodeMode::default());
     let agent = approver.into_iter().fold(agent, |agent, approver| agent.approver(approver));

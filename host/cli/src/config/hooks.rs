@@ -95,7 +95,8 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         let name = &hook.name;
         if !config.tools.contains_key(name) {
             let names: Vec<&str> = config.tools.keys().map(String::as_str).collect();
-            let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has: {}", names.join(", ")) };
+            let known =
+                if names.is_empty() { "it has none".to_owned() } else { format!("it has: {}", names.join(", ")) };
             add("component", format!("the hook `{name}` is not in [tools], where its component stands; {known}"));
         }
         if hooks.component.iter().take(index).any(|other| other.name == *name) {

@@ -71,7 +71,8 @@ impl CallHook for Scripted {
 }
 
 fn hook(name: &'static str, log: &Log) -> Scripted {
-    let (before, after): (Before, After) = (Box::new(|_| Ok(BeforeDecision::Allow)), Box::new(|_| Ok(AfterDecision::Keep)));
+    let (before, after): (Before, After) =
+        (Box::new(|_| Ok(BeforeDecision::Allow)), Box::new(|_| Ok(AfterDecision::Keep)));
     Scripted { name, log: Arc::clone(log), denies: None, before, after }
 }
 
@@ -185,9 +186,8 @@ async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
 #[tokio::test]
 async fn passes_on_replaced_results_and_messages() {
     let log = Log::default();
-    let four: After = Box::new(|_| {
-        Ok(AfterDecision::Replace(Ok(vec![Content::json(r#"{"sum":4}"#.to_owned()).unwrap()])))
-    });
+    let four: After =
+        Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::json(r#"{"sum":4}"#.to_owned()).unwrap()]))));
     let replacing = hooks([Scripted { after: four, ..hook("h", &log) }]);
     let replaced = replacing.after(&call(json!({"n": 1})), &CallContext::default(), result()).await;
     assert_eq!(replaced.text().as_deref(), Some(r#"{"sum":4}"#));
@@ -225,5 +225,7 @@ fn holds_back_partial_results() {
     context.report(Progress { fraction: Some(0.5), message: Some("a@b.c".into()), partial: partial.clone() });
     context.report(Progress { fraction: None, message: None, partial });
     let seen = seen.0.lock().unwrap();
-    assert!(matches!(seen.as_slice(), [only] if only.fraction == Some(0.5) && only.partial.is_empty() && only.message.is_none()));
+    assert!(
+        matches!(seen.as_slice(), [only] if only.fraction == Some(0.5) && only.partial.is_empty() && only.message.is_none())
+    );
 }

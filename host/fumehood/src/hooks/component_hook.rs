@@ -114,7 +114,8 @@ impl ComponentHook {
     /// Calls a function, and returns its decision as JSON text.
     async fn invoke(&self, function: HookFunction, input: Value, context: &CallContext) -> Result<String, CallError> {
         let unavailable = |message: &str| CallError::new(ErrorKind::Host, message);
-        let loaded = self.host.component(&self.name).ok_or_else(|| unavailable("its component is not loaded any more"))?;
+        let loaded =
+            self.host.component(&self.name).ok_or_else(|| unavailable("its component is not loaded any more"))?;
         let tool = loaded.tools().get(function.index()).filter(|_| loaded.is_hook());
         let tool = tool.ok_or_else(|| unavailable("its component was replaced by one that is no hook"))?;
         let input = tool.validate(Arguments::Value(input)).map_err(CallError::from)?;

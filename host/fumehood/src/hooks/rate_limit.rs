@@ -34,7 +34,10 @@ pub struct RateLimit<C: Clock = DefaultClock> {
 
 impl<C: Clock> fmt::Debug for RateLimit<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit").field("name", &self.name).field("per_minute", &self.per_minute).finish_non_exhaustive()
+        f.debug_struct("RateLimit")
+            .field("name", &self.name)
+            .field("per_minute", &self.per_minute)
+            .finish_non_exhaustive()
     }
 }
 

@@ -222,7 +222,11 @@ mod tests {
         let found = json_of(&redacted);
         // The replacement is taken word for word: `$0` does not bring the match back.
         assert!(!found.contains("1234") && !found.contains("4711") && found.contains("call $0[…]"), "{found}");
-        assert!(found.contains(r#""$0[…]":["$0[…]","$0[…]","#) || found.contains(r#""$0[…]": ["$0[…]", "$0[…]", 1.50, 1e400, true]"#), "{found}");
+        assert!(
+            found.contains(r#""$0[…]":["$0[…]","$0[…]","#)
+                || found.contains(r#""$0[…]": ["$0[…]", "$0[…]", 1.50, 1e400, true]"#),
+            "{found}"
+        );
         assert!(found.contains("1.50") && found.contains("nothing") && found.contains("tel:$0[…]"), "{found}");
         assert!(matches!(redaction.decide(&Ok(vec![Content::text("nothing")])), AfterDecision::Keep));
     }

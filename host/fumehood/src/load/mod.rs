@@ -339,7 +339,9 @@ pub(crate) fn load_tools(
 ) -> Result<LoadedComponent, LoadError> {
     let arguments_limits = match limits.string {
         // What a hook is handed was checked elsewhere, and is as large as results are.
-        _ if matches!(component.dialect(), Dialect::Hook(_)) => gate_limits.clone().with_string_bytes(MAX_HOOK_INPUT_BYTES),
+        _ if matches!(component.dialect(), Dialect::Hook(_)) => {
+            gate_limits.clone().with_string_bytes(MAX_HOOK_INPUT_BYTES)
+        }
         Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
         None => gate_limits.clone(),
     };

@@ -57,9 +57,10 @@ fn results_of_call_are_redacted_and_recorded_as_the_hooks_left_them() {
 fn results_for_models_and_for_mcp_clients_are_redacted() {
     let bench = bench(&format!("{CONFIG}\n[agent]\ncode = true\n[serve]\ncode = true\n"));
     let program = format!("return await tools.text.search({SEARCH})");
-    for call in [json!({"name": "text__search", "arguments": serde_json::from_str::<Value>(SEARCH).unwrap()}),
-        json!({"name": "run_code", "arguments": {"code": program}})]
-    {
+    for call in [
+        json!({"name": "text__search", "arguments": serde_json::from_str::<Value>(SEARCH).unwrap()}),
+        json!({"name": "run_code", "arguments": {"code": program}}),
+    ] {
         let script = format!("{}\n{}\n", json!({"calls": [call]}), json!({"text": "done"}));
         bench.put("script.jsonl", script);
         let ran = bench.run(&["run", "Search.", "--script", "script.jsonl", "--allow", "text__search", "--json"]);
@@ -105,7 +106,8 @@ fn a_hook_with_powers_keeps_its_count_from_call_to_call() {
 
 #[test]
 fn nothing_runs_before_the_hook_is_approved() {
-    let config = CONFIG.replace("component = \"redact-email.wasm\"\napproval = \"off\"", "component = \"redact-email.wasm\"");
+    let config =
+        CONFIG.replace("component = \"redact-email.wasm\"\napproval = \"off\"", "component = \"redact-email.wasm\"");
     let bench = bench(&config);
     let check = |ran: Ran| {
         let part = "`redact-email` was never approved";
@@ -143,7 +145,10 @@ fn wrong_hooks_are_reported_with_their_place() {
     let check = |hooks: &str, part: &str| {
         let config = format!("[tools.text]\ncomponent = \"text.wasm\"\napproval = \"off\"\n{hooks}\n");
         let ran = bench(&config).run(&["call", "text__search", SEARCH, "--no-log"]);
-        assert!(ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"), "{hooks}: {ran:?}");
+        assert!(
+            ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"),
+            "{hooks}: {ran:?}"
+        );
     };
     check("[[hooks.redact]]\npattern = '('", "unclosed group");
     check("[[hooks.redact]]\npattern = 'x*'", "matches an empty text");

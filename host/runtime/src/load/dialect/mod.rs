@@ -78,7 +78,8 @@ pub(crate) fn link(
             Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
         }
         Dialect::Hook(version) => {
-            let tools = typed::find_hook(component, version, docs, linker.engine(), limits).map_err(LoadError::Typed)?;
+            let tools =
+                typed::find_hook(component, version, docs, linker.engine(), limits).map_err(LoadError::Typed)?;
             Ok((Callable::Typed { pre, tools }, Vec::new()))
         }
     }

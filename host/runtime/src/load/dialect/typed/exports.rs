@@ -106,7 +106,8 @@ impl Exports {
     /// Collects the functions of one exported instance. Returns `None` if there is no such instance, or it has more than
     /// [`MAX_EXPORTS`] functions.
     pub(super) fn of_instance(name: &str, component: &types::Component, engine: &Engine) -> Option<Self> {
-        let Some(ComponentItem::ComponentInstance(instance)) = component.get_export(engine, name).map(|item| item.ty) else {
+        let Some(ComponentItem::ComponentInstance(instance)) = component.get_export(engine, name).map(|item| item.ty)
+        else {
             return None;
         };
         let mut found = Self::default();

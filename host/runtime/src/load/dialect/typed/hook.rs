@@ -51,7 +51,8 @@ pub(crate) fn find_hook(
 fn signatures() -> [TypedFunction; 3] {
     let call = || ("call".to_owned(), call_type());
     let authorization = variant(&[("allow", None), ("deny", Some(Ty::String))]);
-    let reasons = [("allow", None), ("modify", Some(Ty::String)), ("deny", Some(Ty::String)), ("ask", Some(Ty::String))];
+    let reasons =
+        [("allow", None), ("modify", Some(Ty::String)), ("deny", Some(Ty::String)), ("ask", Some(Ty::String))];
     let after = [("keep", None), ("replace", Some(outcome_type())), ("reject", Some(Ty::String))];
     [
         TypedFunction { params: vec![call()], result: Some(authorization) },
