@@ -11,6 +11,7 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::hook::{BeforeDecision, CallHook};
 use fumehood_core::tool::ValidatedCall;
 use governor::clock::{Clock, DefaultClock};
+use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
@@ -23,21 +24,24 @@ const MAX_KEPT_ACTORS: usize = 10_000;
 ///
 /// Every actor has a budget of its own for all matching tools together; guests share one. The budget is full at first and
 /// is refilled continuously (the generic cell rate algorithm).
-pub struct RateLimit<C: Clock = DefaultClock> {
+pub struct RateLimit {
     name: String,
     tools: ToolPatterns,
+    counter: Counter<DefaultClock>,
+}
+
+/// The calls of each actor.
+struct Counter<C: Clock> {
+    /// The only actor whose calls are counted; `None` counts those of all.
     actor: Option<Arc<str>>,
     per_minute: NonZeroU32,
-    limiter: RateLimiter<Option<Arc<str>>, HashMapStateStore<Option<Arc<str>>>, C>,
+    limiter: RateLimiter<Option<Arc<str>>, HashMapStateStore<Option<Arc<str>>>, C, NoOpMiddleware<C::Instant>>,
     clock: C,
 }
 
-impl<C: Clock> fmt::Debug for RateLimit<C> {
+impl fmt::Debug for RateLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit")
-            .field("name", &self.name)
-            .field("per_minute", &self.per_minute)
-            .finish_non_exhaustive()
+        f.debug_struct("RateLimit").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -45,22 +49,21 @@ impl RateLimit {
     /// Creates a limit on calls of these tools.
     #[must_use]
     pub fn per_minute(name: impl Into<String>, tools: ToolPatterns, calls: NonZeroU32) -> Self {
-        Self::with_clock(name, tools, calls, DefaultClock::default())
+        Self { name: name.into(), tools, counter: Counter::new(calls, DefaultClock::default()) }
+    }
+
+    /// Limits only calls of this actor; `None` limits those of every actor.
+    #[must_use]
+    pub fn actor(mut self, actor: Option<Arc<str>>) -> Self {
+        self.counter.actor = actor;
+        self
     }
 }
 
-impl<C: Clock> RateLimit<C> {
-    /// Creates a limit that reads this clock.
-    fn with_clock(name: impl Into<String>, tools: ToolPatterns, calls: NonZeroU32, clock: C) -> Self {
-        let limiter = RateLimiter::new(Quota::per_minute(calls), HashMapStateStore::default(), clock.clone());
-        Self { name: name.into(), tools, actor: None, per_minute: calls, limiter, clock }
-    }
-
-    /// Limits only calls of this actor.
-    #[must_use]
-    pub fn actor(mut self, actor: Option<Arc<str>>) -> Self {
-        self.actor = actor;
-        self
+impl<C: Clock + Clone> Counter<C> {
+    fn new(per_minute: NonZeroU32, clock: C) -> Self {
+        let limiter = RateLimiter::new(Quota::per_minute(per_minute), HashMapStateStore::default(), clock.clone());
+        Self { actor: None, per_minute, limiter, clock }
     }
 
     /// Counts a call.
@@ -83,10 +86,7 @@ impl<C: Clock> RateLimit<C> {
     }
 }
 
-impl<C: Clock + Send + Sync> CallHook for RateLimit<C>
-where
-    C::Instant: Send + Sync,
-{
+impl CallHook for RateLimit {
     fn name(&self) -> &str {
         &self.name
     }
@@ -104,7 +104,7 @@ where
         _: &'a ValidatedCall,
         context: &'a CallContext,
     ) -> BoxFuture<'a, Result<BeforeDecision, CallError>> {
-        Box::pin(std::future::ready(Ok(self.decide(context))))
+        Box::pin(std::future::ready(Ok(self.counter.decide(context))))
     }
 }
 
@@ -120,12 +120,11 @@ mod tests {
         CallContext { actor: actor.map(Arc::from), ..CallContext::default() }
     }
 
-    fn limit(per_minute: u32) -> RateLimit<FakeRelativeClock> {
-        let calls = NonZeroU32::new(per_minute).unwrap();
-        RateLimit::with_clock("limit", ToolPatterns::default(), calls, FakeRelativeClock::default())
+    fn limit(per_minute: u32) -> Counter<FakeRelativeClock> {
+        Counter::new(NonZeroU32::new(per_minute).unwrap(), FakeRelativeClock::default())
     }
 
-    fn is_allowed(limit: &RateLimit<FakeRelativeClock>, actor: Option<&str>) -> bool {
+    fn is_allowed(limit: &Counter<FakeRelativeClock>, actor: Option<&str>) -> bool {
         limit.decide(&of(actor)) == BeforeDecision::Allow
     }
 
@@ -150,7 +149,7 @@ mod tests {
 
     #[test]
     fn limits_only_the_named_actor() {
-        let limit = limit(1).actor(Some("eve".into()));
+        let limit = Counter { actor: Some("eve".into()), ..limit(1) };
         assert_eq!([(); 3].map(|()| is_allowed(&limit, Some("ada"))), [true; 3]);
         assert_eq!([(); 2].map(|()| is_allowed(&limit, Some("eve"))), [true, false]);
     }
