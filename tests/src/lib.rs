@@ -1,7 +1,8 @@
 //! Guest programs for the integration tests: small, mostly hostile, written as WebAssembly text.
 //!
 //! A program is either a whole component (`programs/NAME.wat`), or the core module of a component of the contract
-//! (`programs/contract/NAME.wat`), which is wrapped here so that it need not spell out the contract's types.
+//! (`programs/contract/NAME.wat`) or of a hook (`programs/hooks/NAME.wat`), which is wrapped here so that it need not spell
+//! out the contract's types.
 
 pub mod contract;
 pub mod docker_registry;
@@ -37,6 +38,17 @@ pub fn contract(name: &str) -> Result<Vec<u8>> {
     let path = folder().join("contract").join(format!("{name}.wat"));
     let text = std::fs::read_to_string(&path).with_context(|| format!("no program at {}", path.display()))?;
     wrap(&text).with_context(|| format!("{} does not fit the contract", path.display()))
+}
+
+/// Assembles a program that is a core module, and wraps it as a hook.
+///
+/// # Errors
+/// If there is no such program, or it does not fit the world of hooks.
+pub fn hook(name: &str) -> Result<Vec<u8>> {
+    let path = folder().join("hooks").join(format!("{name}.wat"));
+    let text = std::fs::read_to_string(&path).with_context(|| format!("no program at {}", path.display()))?;
+    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/hooks");
+    wrap_as(&text, "hooks", &wit).with_context(|| format!("{} does not fit the world of hooks", path.display()))
 }
 
 /// Wraps the text of a core module as a component of the contract.

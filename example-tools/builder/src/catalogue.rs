@@ -22,6 +22,8 @@ pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "json", target: RustTarget::Pure },
     ExampleTool { name: "mcp-conformance", target: RustTarget::Pure },
     ExampleTool { name: "notes", target: RustTarget::Pure },
+    ExampleTool { name: "rate-limit", target: RustTarget::Wasi },
+    ExampleTool { name: "redact-email", target: RustTarget::Pure },
     ExampleTool { name: "text", target: RustTarget::Pure },
     ExampleTool { name: "typed-greeter", target: RustTarget::Pure },
 ];

@@ -224,7 +224,7 @@ pub(crate) fn from_section(
         let lines = faults.iter().map(line);
         UsageError(lines.collect::<Vec<_>>().join("\n"))
     })?;
-    let limits = section.limits.over(config.limits.over(Limits::default()));
+    let limits = section.limits.over(config.default_limits(name.as_str()));
     let is_pinned = section.approval == ApprovalRule::Required;
     let mut load = load.named(name.as_str()).limits(limits).grant(grant);
     if is_pinned {

@@ -12,6 +12,7 @@ mod configured;
 mod exit;
 mod flags;
 mod flows;
+mod hooks;
 mod host;
 mod hostile_env;
 mod isolation;

@@ -36,6 +36,7 @@
 //! - Recording: opt-in. An agent records through its `Recorder`; other calls through a [`CallLog`], with
 //!   [`Host::call_recorded`] or a [`RecordedHost`]. Calls made in any other way are not recorded.
 //! - An agent that calls the tools: [`Host::agent`]; with programs that it writes, [`AgentBuilder::code`].
+//! - Deciding on calls and results: hooks of the operator, sandboxed or built in: [`hooks`].
 //! - Ending: [`Host::shutdown`] takes bounded time, whatever guests do.
 //!
 //! # Features
@@ -75,6 +76,7 @@ pub mod key_value {
 #[cfg(feature = "agent")]
 mod agents;
 mod events;
+pub mod hooks;
 mod host;
 mod load;
 mod lock;

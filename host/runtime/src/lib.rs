@@ -31,7 +31,7 @@ pub use load::cache::{CacheError, CacheReport, CodeCache};
 pub use load::compile::{CompileBudget, CompileLimits, Compiler, serve_compiler};
 #[doc(hidden)]
 pub use load::dialect::convert_typed;
-pub use load::dialect::{Dialect, Skipped};
+pub use load::dialect::{Dialect, HOOK_FUNCTIONS, Skipped};
 pub use load::error::{ACCEPTED_CONTRACT, CompileLimit, LoadError, MAX_COMPONENT_BYTES, SLOW_COMPILE_BYTES};
 pub use load::imports::{Import, Ungranted};
 pub use load::{Isolation, LoadOptions, LoadReport, embed_docs};

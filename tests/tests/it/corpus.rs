@@ -51,6 +51,19 @@ const NO_ATTACK: &[&str] = &[
     "proposals/wide-arithmetic",
 ];
 
+/// Programs that decide on the calls of others, and run only beside them: see `hooks.rs`.
+const HOOKS: [&str; 9] = [
+    "hooks/ask",
+    "hooks/change",
+    "hooks/grow",
+    "hooks/guests-only",
+    "hooks/huge",
+    "hooks/invalid-json",
+    "hooks/spin",
+    "hooks/trap",
+    "hooks/widen",
+];
+
 /// Returns the attacks: a program, one of its tools, the arguments, and the kinds of error with which it may end. An
 /// empty list means a result.
 fn attacks() -> Vec<(&'static str, &'static str, Value, &'static [ErrorKind])> {
@@ -133,8 +146,13 @@ fn left_out(folder: &Path, within: &str, known: &BTreeSet<&str>) -> Vec<String> 
 fn no_program_is_left_out() {
     // Harmless programs, which other tests use.
     let harmless = ["contract/echo", "contract/tell-context", "contract/act-in-describe", "contract/ask-secrets"];
-    let known =
-        attacks().iter().map(|(program, ..)| *program).chain(NO_ATTACK.iter().copied()).chain(harmless).collect();
+    let known = attacks()
+        .iter()
+        .map(|(program, ..)| *program)
+        .chain(NO_ATTACK.iter().copied())
+        .chain(harmless)
+        .chain(HOOKS)
+        .collect();
     let left_out = left_out(&fumehood_tests::folder(), "", &known);
     assert!(left_out.is_empty(), "tests/programs has what tests/tests/it/corpus.rs does not try: {left_out:?}");
 }

@@ -24,6 +24,7 @@ mod engine;
 mod examples;
 mod files;
 mod fuzz;
+mod hooks;
 mod hostile_corpus;
 mod http;
 mod key_value;

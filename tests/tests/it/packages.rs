@@ -24,6 +24,7 @@ const PUBLISHED: &[&str] = &[
     "fumehood",
     "fumehood-guest-macros",
     "fumehood-guest",
+    "fumehood-guest-hooks",
     "fumehood-guest-http",
 ];
 
@@ -109,6 +110,10 @@ fn packages_are_complete() {
     for name in ["fumehood-runtime", "fumehood-guest"] {
         let copy = read_files(&package_folder(&folder, name).join("wit"));
         assert_eq!(copy, contract, "copy `wit/` to the folder of {name}");
+    }
+    let hooks = read_files(&root().join("wit/hooks"));
+    for (name, copy) in [("fumehood-runtime", "wit/hooks"), ("fumehood-guest-hooks", "wit")] {
+        assert_eq!(read_files(&package_folder(&folder, name).join(copy)), hooks, "copy `wit/hooks/` to {name}");
     }
     let contract = read_files(&root().join("wit/code"));
     let runtime = package_folder(&folder, "fumehood-runtime");

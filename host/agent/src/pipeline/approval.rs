@@ -99,8 +99,8 @@ impl Dispatch<'_> {
 /// Returns the digest of what an answer is about. Who allows a call that a rule asks about has not been asked whether it
 /// may send private data, and along another path of data the question is another one. A judge words its questions anew.
 fn bind(tool: &Tool, question: &CallQuestion) -> Digest {
-    let text = if question.from == VerdictSource::Flows { question.question.as_str() } else { "" };
-    let about = json!([tool.approval_digest(&question.proposed.arguments), question.from.as_str(), text]);
+    let text = if question.from == VerdictSource::Flows.as_str() { question.question.as_str() } else { "" };
+    let about = json!([tool.approval_digest(&question.proposed.arguments), question.from, text]);
     Digest::of(about.to_string().as_bytes())
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use fumehood_core::hook::CallHooks;
 use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
@@ -87,6 +88,7 @@ pub struct PipelineBuilder {
     flows: Option<FlowPolicy>,
     before: BeforeHooks,
     after: AfterHooks,
+    call_hooks: CallHooks,
     policies: HashMap<String, Policy>,
     agent_policy: Policy,
     recorder: Arc<dyn Recorder>,
@@ -119,6 +121,7 @@ impl Default for PipelineBuilder {
             flows: None,
             before: BeforeHooks::default(),
             after: AfterHooks::default(),
+            call_hooks: CallHooks::default(),
             policies: HashMap::new(),
             agent_policy: Policy::default(),
             recorder: Arc::new(NullRecorder),
@@ -189,6 +192,13 @@ impl PipelineBuilder {
     #[must_use]
     pub fn before(mut self, hook: Arc<dyn BeforeHook>) -> Self {
         self.before.add(hook);
+        self
+    }
+
+    /// Sets the hooks of an operator. They run next to the tool: after hooks before calls, and before hooks after calls.
+    #[must_use]
+    pub fn call_hooks(mut self, hooks: CallHooks) -> Self {
+        self.call_hooks = hooks;
         self
     }
 
@@ -326,6 +336,7 @@ impl PipelineBuilder {
             flows: self.flows,
             before: self.before,
             after: self.after,
+            call_hooks: self.call_hooks,
             policies: self.policies,
             agent_policy: self.agent_policy.or(&default_policy()),
             recorder: self.recorder,

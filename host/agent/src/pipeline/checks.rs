@@ -142,7 +142,7 @@ impl Dispatch<'_> {
     }
 
     /// Adds a note unless it is there: a call that a hook changed goes through the rules twice.
-    fn add_note(&mut self, note: String) {
+    pub(super) fn add_note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }

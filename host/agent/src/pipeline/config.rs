@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fumehood_core::call::result::CallResult;
+use fumehood_core::hook::CallHooks;
 use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{Durability, Recorder};
 use serde_json::Value;
@@ -108,6 +109,7 @@ pub(super) struct PipelineConfig {
     pub(super) flows: Option<FlowPolicy>,
     pub(super) before: BeforeHooks,
     pub(super) after: AfterHooks,
+    pub(super) call_hooks: CallHooks,
     pub(super) policies: HashMap<String, Policy>,
     pub(super) agent_policy: Policy,
     pub(super) recorder: Arc<dyn Recorder>,

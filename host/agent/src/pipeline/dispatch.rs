@@ -115,6 +115,7 @@ impl Dispatch<'_> {
                 Remedy::Tell | Remedy::Retry(_) | Remedy::Fix(_) => {}
             }
         }
+        let result = self.run_call_hooks_after(&authorized, result).await;
         let result = self.run_after_hooks(&authorized, result).await?;
         Ok(self.finalize(&authorized, result).await)
     }
@@ -123,7 +124,8 @@ impl Dispatch<'_> {
     async fn run_once(&mut self, given: Arguments) -> Result<CompletedCall, Abort> {
         let name = self.call.name.clone();
         let authorized = self.check(&name, given).await?;
-        let mut authorized = self.run_before_hooks(authorized).await?;
+        let authorized = self.run_before_hooks(authorized).await?;
+        let mut authorized = self.run_call_hooks_before(authorized).await?;
         let body = || {
             let arguments =
                 catch_panic_sync(|| self.persist.arguments(authorized.call.arguments())).unwrap_or_default();
@@ -137,6 +139,7 @@ impl Dispatch<'_> {
         self.journal.record_started(body).await?;
         authorized.context.observer = self.journal.observer(self.persist.is_full());
         self.start_in_history(&authorized.found);
+        self.config.call_hooks.hold_back(authorized.call.tool().full_name(), &mut authorized.context);
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
         let suspended = std::mem::take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));

@@ -7,6 +7,7 @@ pub mod approval_queue;
 pub mod approver;
 mod batch;
 mod builder;
+mod call_hook_stages;
 mod checks;
 mod config;
 mod dispatch;

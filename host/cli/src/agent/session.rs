@@ -35,7 +35,7 @@ use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::source::parse_state;
 use crate::trust::ConfigSource;
-use crate::{configured, flows, host, log_file, moment, render, servers};
+use crate::{configured, flows, hooks, host, log_file, moment, render, servers};
 
 /// Maximum size of the images in one result that a model is shown, in bytes.
 const MAX_IMAGE_BYTES: usize = 1 << 20;
@@ -87,6 +87,7 @@ impl AgentSession {
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
         let code = settings::code(config.agent.code, typed.code);
+        let hooks = hooks::from_config(&config, &host)?;
         let mut builder = set_protocol(host.agent(model), typed, &config)
             .recorder(recorder)
             .built_ins(Arc::new(knowledge))
@@ -94,6 +95,7 @@ impl AgentSession {
             .actor_arguments(servers::actor_arguments(&config))
             .allowlists(access::allowlists(&config, typed, channel))
             .durability(modes.durability)
+            .hooks(hooks)
             .provider(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))

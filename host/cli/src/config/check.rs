@@ -14,7 +14,7 @@ use super::powers::PowerFault;
 use super::sources::TextSource;
 use super::sources::ValueSource;
 use super::tool::{ToolSection, fold_name};
-use super::{registry, server};
+use super::{hooks, registry, server};
 
 /// Returns everything that is wrong with a configuration whose values are each well-formed.
 pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
@@ -33,6 +33,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_skills(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);
+    hooks::check(&mut faults, config);
     if let Some(Err(error)) = config.model.name.as_deref().map(ModelSpec::parse) {
         add(&mut faults, &["model", "name"], error.to_string());
     }
@@ -56,8 +57,8 @@ fn check_limits(faults: &mut Vec<KeyFault>, path: &[&str], section: &LimitsSecti
 }
 
 fn check_tools(faults: &mut Vec<KeyFault>, config: &Config) {
-    let defaults = config.limits.over(Limits::default());
     for (name, tool) in &config.tools {
+        let defaults = config.default_limits(name);
         if let Err(error) = Namespace::parse(name) {
             add(faults, &["tools", name], format!("[tools.{name}]: {error}"));
         }

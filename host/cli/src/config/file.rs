@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fumehood::Limits;
+use fumehood::hooks::ComponentHook;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,7 @@ use super::agent::AgentSection;
 use super::amount::{Count, Time};
 use super::flows::FlowsSection;
 use super::guardrail::GuardrailsSection;
+use super::hooks::HooksSection;
 use super::limits::LimitsSection;
 use super::mcp::{McpSection, ServeSection};
 use super::model::ModelSection;
@@ -67,6 +70,9 @@ pub(crate) struct Config {
     /// Flows of private data to the public. They are checked if this section is there, or a label anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) flows: Option<FlowsSection>,
+    /// Decisions of the operator on calls before they run, and on their results.
+    #[serde(default)]
+    pub(crate) hooks: HooksSection,
     /// Texts that a model can open when it needs them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) knowledge: BTreeMap<String, KnowledgeSection>,
@@ -121,6 +127,14 @@ impl Config {
     /// Like [`Self::folder`], as an absolute path: an approval must not depend on the working folder.
     pub(crate) fn absolute_folder(&self) -> PathBuf {
         std::path::absolute(self.folder()).unwrap_or_else(|_| self.folder().to_owned())
+    }
+
+    /// Returns the limits of the calls of a component of [tools] where its section has none: those of a hook for a hook.
+    pub(crate) fn default_limits(&self, name: &str) -> Limits {
+        match self.hooks.has_component(name) {
+            true => ComponentHook::default_limits(),
+            false => self.limits.over(Limits::default()),
+        }
     }
 
     /// Returns a path of the file as seen from the working folder.

@@ -12,6 +12,7 @@ pub(crate) mod file;
 mod files;
 pub(crate) mod flows;
 pub(crate) mod guardrail;
+pub(crate) mod hooks;
 mod keys;
 pub(crate) mod limits;
 #[cfg(test)]

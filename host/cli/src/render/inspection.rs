@@ -72,6 +72,9 @@ fn describe_dialect(report: &Report<'_>) -> String {
             format!("fumehood:tool {version} (this host accepts {})", report.accepted_contract)
         }
         Dialect::Typed => "plain typed functions; names and schemas come from their types".to_owned(),
+        Dialect::Hook(version) => {
+            format!("fumehood:hooks {version}: a hook of an operator, which sees calls of tools; it has no tools")
+        }
     }
 }
 

@@ -35,6 +35,11 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
         add_tool(config, name, tool, &mut effects);
     }
     let mut add = |kind, what: String| effects.push(Effect { kind, what });
+    for hook in &config.hooks.component {
+        let tools = hook.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| quote(&tools.join(", ")));
+        let what = format!("hook {}: sees arguments and results of {tools}, and may change them", quote(&hook.name));
+        add("grant", what);
+    }
     for what in registry_effects(&config.registry) {
         add("get", what);
     }

@@ -156,6 +156,33 @@ impl Metadata {
     }
 }
 
+impl CallResult {
+    /// Replaces the outcome. What the tool wrote to its standard streams is left out, because it may have the same as the
+    /// outcome that is replaced.
+    #[must_use]
+    pub fn replace(mut self, outcome: Result<Vec<Content>, CallError>) -> Self {
+        (self.metadata.stdout, self.metadata.stderr) = Default::default();
+        self.metadata.mime = match outcome.as_deref() {
+            Ok([only]) => Some(only.mime()),
+            Ok([_, ..]) => Some(Cow::Borrowed("multipart/mixed")),
+            Ok([]) | Err(_) => None,
+        };
+        let metadata = std::mem::take(&mut self.metadata).with_outcome(&outcome);
+        Self { outcome, metadata, ..self }
+    }
+
+    /// Withholds the outcome for this reason. The result has none of its content.
+    #[must_use]
+    pub fn withhold(mut self, reason: &str) -> Self {
+        let message = format!("the result was withheld: {reason}");
+        let hint = "the tool has run; do not ask for the same again";
+        self.outcome = Err(CallError::new(ErrorKind::Denied, message).with_hint(hint));
+        // Output of the tool may contain the same secrets.
+        (self.metadata.stdout, self.metadata.stderr) = Default::default();
+        self
+    }
+}
+
 /// The outcome of one HTTP request of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestReport {

@@ -16,6 +16,7 @@ use fumehood_agent::pipeline::{Modes, PipelineBuilder};
 use fumehood_agent::registry::{ActorFilter, BuiltIns};
 use fumehood_agent::session::{OldestResultsFirst, SessionConfig};
 use fumehood_core::chat::Model;
+use fumehood_core::hook::CallHooks;
 use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
@@ -169,6 +170,11 @@ impl AgentBuilder {
     pub fn actor_arguments(mut self, names: ActorArguments) -> Self {
         self.actor_arguments = names;
         self
+    }
+
+    /// Sets the hooks of the operator. They decide on every call, those of programs included.
+    pub fn hooks(self, hooks: CallHooks) -> Self {
+        self.pipeline(move |pipeline| pipeline.call_hooks(hooks))
     }
 
     /// Configures the pipeline before it is built: rules, judges, hooks, policies, further providers.

@@ -91,7 +91,9 @@ impl Tools {
 
     fn add(&mut self, name: &Namespace, component: LoadedComponent) {
         let component = Arc::new(component);
-        for (index, tool) in component.tools.iter().enumerate() {
+        // The functions of a hook are for the host to call.
+        let tools = if component.is_hook() { &[] } else { component.tools.as_slice() };
+        for (index, tool) in tools.iter().enumerate() {
             let hosted = HostedTool { tool: Arc::clone(tool), component: Arc::clone(&component), index };
             self.by_name.insert(tool.full_name().to_owned(), hosted);
         }
@@ -181,7 +183,8 @@ impl Host {
         if let Some(approval) = &loaded.approval {
             telemetry::emit_approval(name.as_str(), approval.standing());
         }
-        let names = loaded.tools.iter().map(|tool| tool.full_name().to_owned()).collect();
+        let offered = loaded.tools.iter().filter(|_| !loaded.is_hook());
+        let names = offered.map(|tool| tool.full_name().to_owned()).collect();
         self.put(&name, loaded, place)?;
         self.inner.bus.send(|| Event::Loaded { component: name.to_string(), digest: component.digest(), tools: names });
         Ok(component)

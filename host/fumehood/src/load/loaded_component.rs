@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::tool::Tool;
-use fumehood_runtime::Component;
+use fumehood_runtime::{Component, Dialect};
 
 use crate::lock::approval_check::ApprovalCheck;
 
@@ -32,7 +32,14 @@ impl LoadedComponent {
         &self.component
     }
 
-    /// Returns its tools.
+    /// Returns whether it is a hook of an operator: see [`Host::hook`](crate::Host::hook). Its functions are no tools of
+    /// the host.
+    #[must_use]
+    pub fn is_hook(&self) -> bool {
+        matches!(self.component.dialect(), Dialect::Hook(_))
+    }
+
+    /// Returns its tools, or the functions of a hook.
     #[must_use]
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools

@@ -19,7 +19,7 @@ use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::{DefinitionLimits, ToolDefinition};
 use fumehood_core::tool::name::Namespace;
-use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
+use fumehood_runtime::{Component, Dialect, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 
 use crate::lock::approval_check::{ApprovalCheck, Pinning};
 use error::LoadError;
@@ -27,6 +27,9 @@ use loaded_component::{LoadedComponent, name_of_file};
 #[cfg(feature = "registry")]
 use registry_source::{RegistrySource, StoredComponent, default_component_name};
 use wit_docs::WitDocs;
+
+/// Maximum size of the call and the result that a hook is handed, in bytes.
+const MAX_HOOK_INPUT_BYTES: usize = 64 << 20;
 
 /// A component to load, with its options.
 #[derive(Debug, Clone)]
@@ -336,6 +339,10 @@ pub(crate) fn load_tools(
     grant: &Grant,
 ) -> Result<LoadedComponent, LoadError> {
     let arguments_limits = match limits.string {
+        // What a hook is handed was checked elsewhere, and is as large as results are.
+        _ if matches!(component.dialect(), Dialect::Hook(_)) => {
+            gate_limits.clone().with_string_bytes(MAX_HOOK_INPUT_BYTES)
+        }
         Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
         None => gate_limits.clone(),
     };

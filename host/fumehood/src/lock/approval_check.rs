@@ -54,6 +54,7 @@ impl Pinning {
         let contract = match component.dialect() {
             Dialect::Contract(version) => version.clone(),
             Dialect::Typed => "typed".to_owned(),
+            Dialect::Hook(version) => format!("hook {version}"),
         };
         let grants = grant.lines(base.as_deref());
         let origin = origin.as_deref().map(|origin| Origin { imports: imports(component), ..origin.clone() });

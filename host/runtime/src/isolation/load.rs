@@ -80,7 +80,7 @@ fn parse_definitions(
     options: &LoadOptions,
 ) -> Result<Vec<ToolDefinition>, LoadError> {
     let limits = &options.definitions;
-    if *dialect != Dialect::Typed && found.len() > limits.tools {
+    if !dialect.is_typed() && found.len() > limits.tools {
         return Err(DefinitionError::TooManyTools { found: found.len(), limit: limits.tools }.into());
     }
     let parse = |definition: Definition| {

@@ -173,7 +173,7 @@ impl Component {
         }
         if let Err(error) = outcome {
             outcome::explain(error, metadata);
-            if self.0.dialect == Dialect::Typed {
+            if self.0.dialect.is_typed() {
                 outcome::hint_at_exceptions(error, metadata);
             }
         }

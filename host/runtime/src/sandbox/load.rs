@@ -196,7 +196,7 @@ fn inspect(
         }
     }
     let dialect = dialect::detect(&surface.exports)?;
-    if options.docs.is_some() && dialect != Dialect::Typed {
+    if options.docs.is_some() && !dialect.is_typed() {
         return Err(LoadError::DescribesItself);
     }
     Ok((digest, surface, dialect, start))

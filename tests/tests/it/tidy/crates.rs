@@ -33,6 +33,7 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-guest", &["fumehood-core", "fumehood-guest-macros"]),
     ("fumehood-guest-macros", &[]),
     ("fumehood-guest-http", &["fumehood-guest"]),
+    ("fumehood-guest-hooks", &[]),
     ("fumehood-build-tools", &["fumehood-author"]),
     ("fumehood-tests", &[]),
     (HACK, &[]),
@@ -80,7 +81,7 @@ fn is_ours(dependency: &str) -> bool {
 /// Returns the packages of the workspace that this one may depend on.
 fn allowed(package: &Package) -> Option<&'static [&'static str]> {
     if package.name.starts_with(EXAMPLE) {
-        return Some(&["fumehood-guest", "fumehood-guest-http"]);
+        return Some(&["fumehood-guest", "fumehood-guest-hooks", "fumehood-guest-http"]);
     }
     STAR.iter().find(|(name, _)| *name == package.name).map(|(_, allowed)| *allowed)
 }

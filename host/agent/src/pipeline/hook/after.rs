@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
-use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::tool::definition::Annotations;
 use serde_json::Value;
@@ -108,10 +107,5 @@ fn is_same(one: &Result<Vec<Content>, CallError>, other: &Result<Vec<Content>, C
 /// Returns the result that replaces a rejected one. It has none of its content.
 #[must_use]
 pub fn reject(result: &CallResult, reason: &str) -> CallResult {
-    let message = format!("the result was withheld: {reason}");
-    let error = CallError::new(ErrorKind::Denied, message).with_hint("the tool has run; do not ask for the same again");
-    let mut metadata = result.metadata.clone();
-    // Output of the tool may contain the same secrets.
-    (metadata.stdout, metadata.stderr) = Default::default();
-    CallResult { id: result.id.clone(), tool: result.tool.clone(), outcome: Err(error), metadata }
+    result.clone().withhold(reason)
 }

@@ -4,12 +4,14 @@ mod arguments;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use fumehood::hooks::{CallHooks, HookedTools};
 use fumehood::{
-    Call, CallEntry, CallError, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
-    Limits, Load, Namespace, Observed, QualifiedName, SEPARATOR, ToolName,
+    Call, CallError, CallLog, CallResult, CancellationToken, Component, ErrorKind, EventStream, Host, HostBuilder,
+    Limits, Load, Namespace, Observed, QualifiedName, SEPARATOR, ToolName, ToolProvider as _,
 };
 
 use self::arguments::TypedArguments;
@@ -19,6 +21,7 @@ use crate::config::Config;
 use crate::config::limits::MAX_MEMORY_BYTES;
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{self, Exit, UsageError};
+use crate::hooks::{self, TerminalHookApprover};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
 use crate::{flags, host, published, render, source, user_folders};
@@ -36,11 +39,17 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let Target { builder, load, name, file, default_limits } = choose_target(arguments, call, &config).await?;
     let builder = recording.iter().fold(builder, |builder, recording| recording.protect(builder));
     let limits = call.limits.over(default_limits, MAX_MEMORY_BYTES).map_err(|error| args::name_limit_option(&error))?;
+    let hook_components = hooks::components(&config).await?;
+    let hook_memory = hook_components.iter().map(|hook| hook.limits.memory).max().unwrap_or_default();
     let roomy = at_least_default(&limits);
-    let host = builder.limits(roomy).memory_ceiling(roomy.memory).build()?;
+    let host = builder.limits(roomy).memory_ceiling(roomy.memory.max(hook_memory)).build()?;
     let is_typed = configured_name(call).is_none();
     let loaded = host::load(&host, &file, load.limits(roomy)).await;
     let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
+    for hook in hook_components {
+        host::load(&host, &hook.label, hook.load).await?;
+    }
+    let hooks = hooks::from_config(&config, &host)?;
     let Some(tool) = &call.tool else { return Err(missing_tool(call, &component).into()) };
     let tool = own_name(&component, tool, &name);
     let json = typed_arguments.into_json(&component, tool);
@@ -51,8 +60,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     if let Some(state) = state {
         request = request.state(state);
     }
-    let entry = recording.as_ref().map(|recording| recording.calls().entry(&request));
-    let mut result = call_and_watch(&host, request, entry).await;
+    let mut result = call_and_watch(&host, request, (hooks, recording.as_ref().map(Recording::calls))).await;
     host.shutdown(Duration::ZERO).await;
     if let Err(error) = &mut result.outcome {
         translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
@@ -137,7 +145,12 @@ async fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config
     let typed = host::typed_component(config, &call.component, call.allow_slow_compile).await?;
     let load = typed.load.grant(grant);
     let load = if call.powers.strict_imports { load.strict_imports() } else { load };
-    let builder = host::with_typed_secrets(host::builder(arguments), &call.powers);
+    // Hooks may need what the configuration names, such as a store.
+    let builder = match config.hooks.component.is_empty() {
+        true => host::builder(arguments),
+        false => host::builder_for(arguments, config)?,
+    };
+    let builder = host::with_typed_secrets(builder, &call.powers);
     let builder = match &call.powers.key_value_store {
         Some(file) => host::with_store(builder, file)?,
         None if call.powers.needs_store() => host::with_store(builder, &default_store(arguments, call)?)?,
@@ -165,6 +178,10 @@ async fn target_from_configuration(
     name: &str,
 ) -> Result<Target> {
     let lock = configured::open_lock(config)?;
+    if config.hooks.has_component(name) {
+        let message = format!("`{name}` is a hook of {}, and has no tools to call", config.origin.display());
+        return Err(UsageError(message).into());
+    }
     let found = configured::find(config, &lock, name, Version::Pinned).await?;
     let Some(ConfiguredComponent { name, label, load, limits, .. }) = found else {
         return Err(
@@ -217,13 +234,20 @@ fn missing_tool(call: &args::Call, component: &Component) -> UsageError {
 }
 
 /// Calls a tool, and prints log lines and progress as they arrive. Ctrl-C stops the tool.
-async fn call_and_watch(host: &Host, request: Call, entry: Option<CallEntry>) -> CallResult {
+async fn call_and_watch(host: &Host, request: Call, (hooks, log): (CallHooks, Option<&CallLog>)) -> CallResult {
     let mut events = host.subscribe();
     let interrupted = CancellationToken::new();
     let request = request.cancelled_by(interrupted.clone());
     let mut called = std::pin::pin!(async {
-        match entry {
-            Some(entry) => host.call_recorded(request, entry).await,
+        match log {
+            _ if !hooks.is_empty() => {
+                let tools = HookedTools::new(Arc::new(host.clone()), hooks).log(log.cloned());
+                tools.approver(TerminalHookApprover::from_terminal()).dispatch(request).await
+            }
+            Some(log) => {
+                let entry = log.entry(&request);
+                host.call_recorded(request, entry).await
+            }
             None => host.call(request).await,
         }
     });

@@ -17,7 +17,7 @@ use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{flows, host, render, servers, signals};
+use crate::{flows, hooks, host, render, servers, signals};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -35,7 +35,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeMcp) -> Result<Exit>
         false => None,
     };
     let log = recording.as_ref().map(|recording| recording.calls().clone());
-    let offered = ServedTools::new(&host, remotes.clone(), config.serve.tools.as_deref(), log.clone())?;
+    let hooks = hooks::from_config(&config, &host)?;
+    let offered = ServedTools::new(&host, remotes.clone(), config.serve.tools.as_deref(), (hooks, log.clone()))?;
     let all = offered.tools();
     let tools = all.iter().filter(|tool| tool.is_approved()).count();
     let offered: Arc<dyn ToolProvider> = match flows::policy(&config, &all)? {

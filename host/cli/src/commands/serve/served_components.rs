@@ -154,12 +154,12 @@ impl ServedComponents {
         let lock = configured::open_lock(&config)?;
         let wanted = self.wanted_components(&config, &lock).await?;
         let at_start = |config: &Config| {
-            let Config { serve, key_value_store, knowledge, prompts, .. } = config;
-            (serve.clone(), key_value_store.clone(), knowledge.clone(), prompts.clone())
+            let Config { serve, hooks, key_value_store, knowledge, prompts, .. } = config;
+            (serve.clone(), hooks.clone(), key_value_store.clone(), knowledge.clone(), prompts.clone())
         };
         if at_start(&config) != at_start(&self.config) {
             render::warning(
-                "[serve], [knowledge], [prompts] and `key_value_store` are read at the start; serve again for what \
+                "[serve], [hooks], [knowledge], [prompts] and `key_value_store` are read at the start; serve again for what \
                  changed there",
             );
         }

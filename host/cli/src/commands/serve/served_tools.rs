@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::boxed::BoxFuture;
+use fumehood::hooks::{CallHooks, HookedTools};
 use fumehood::{
     Call, CallContext, CallError, CallLog, CallResult, Changes, Host, McpTools, Metadata, ProviderKind, RecordedHost,
     RecordedTools, Stop, Tool, ToolProvider, ValidatedCall,
@@ -22,7 +23,7 @@ pub(crate) struct ServedTools {
 }
 
 impl ServedTools {
-    /// Creates a provider whose calls are recorded in `log`, if there is one.
+    /// Creates a provider whose calls pass the hooks, and are recorded in `log`, if there is one.
     ///
     /// # Errors
     /// If there is no tool with one of the names.
@@ -30,15 +31,20 @@ impl ServedTools {
         host: &Host,
         servers: Option<Arc<McpTools>>,
         only: Option<&[String]>,
-        log: Option<CallLog>,
+        (hooks, log): (CallHooks, Option<CallLog>),
     ) -> Result<Self> {
+        let hooked = |tools: Arc<dyn ToolProvider>| -> Arc<dyn ToolProvider> {
+            Arc::new(HookedTools::new(tools, hooks.clone()).log(log.clone()))
+        };
         let components: Arc<dyn ToolProvider> = match &log {
+            _ if !hooks.is_empty() => hooked(Arc::new(host.clone())),
             Some(log) => Arc::new(RecordedHost::new(host.clone(), log.clone())),
             None => Arc::new(host.clone()),
         };
         let servers = servers.map(|servers| -> Arc<dyn ToolProvider> {
-            match log {
-                Some(log) => Arc::new(RecordedTools::new(servers, log)),
+            match &log {
+                _ if !hooks.is_empty() => hooked(servers),
+                Some(log) => Arc::new(RecordedTools::new(servers, log.clone())),
                 None => servers,
             }
         });

@@ -49,6 +49,8 @@ mod granted;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod hostile_text;
 #[cfg(test)]
 mod index;

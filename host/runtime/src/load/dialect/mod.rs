@@ -14,7 +14,7 @@ use crate::wasi::bindings::ToolPre;
 use typed::PackageDocs;
 
 pub(crate) use typed::{COMPLETE_DOCS_SECTION, DOCS_SECTION};
-pub use typed::{Skipped, convert_typed};
+pub use typed::{HOOK_FUNCTIONS, Skipped, convert_typed};
 
 /// A component's calling convention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,6 +24,17 @@ pub enum Dialect {
     Contract(String),
     /// Plain exported functions. Names, schemas and descriptions of the tools come from their types.
     Typed,
+    /// A hook of an operator and no tool: the component exports `fumehood:hooks/hook` of this version. Its definitions are
+    /// the functions of that interface, in the order of [`HOOK_FUNCTIONS`].
+    Hook(String),
+}
+
+impl Dialect {
+    /// Returns whether names and schemas come from the types of the exports.
+    #[must_use]
+    pub fn is_typed(&self) -> bool {
+        matches!(self, Self::Typed | Self::Hook(_))
+    }
 }
 
 /// A linked component that is ready to be instantiated.
@@ -66,6 +77,11 @@ pub(crate) fn link(
                 .map_err(|error| LoadError::Typed(error.to_string()))?;
             Ok((Callable::Typed { pre, tools: found.tools }, found.skipped))
         }
+        Dialect::Hook(version) => {
+            let tools =
+                typed::find_hook(component, version, docs, linker.engine(), limits).map_err(LoadError::Typed)?;
+            Ok((Callable::Typed { pre, tools }, Vec::new()))
+        }
     }
 }
 
@@ -74,13 +90,16 @@ pub(crate) fn link(
 /// # Errors
 /// If the component was built for a version of the contract that this host does not accept.
 pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
-    let exported = exports.iter().find_map(|name| {
-        name.starts_with("fumehood:tool/tools").then(|| contract_version(name).unwrap_or("none").to_owned())
-    });
-    match exported {
-        Some(version) if is_accepted(&version) => Ok(Dialect::Contract(version)),
-        Some(found) => Err(LoadError::ContractVersion { found }),
-        None => Ok(Dialect::Typed),
+    let version_of = |interface: &str| {
+        let exported = exports.iter().find_map(|name| name.strip_prefix(interface));
+        exported.map(|rest| rest.strip_prefix('@').unwrap_or("none").to_owned())
+    };
+    // A hook sees the calls of other tools, and is none itself.
+    match (version_of(typed::HOOK_INTERFACE), version_of("fumehood:tool/tools")) {
+        (Some(version), _) if is_accepted(&version) => Ok(Dialect::Hook(version)),
+        (None, Some(version)) if is_accepted(&version) => Ok(Dialect::Contract(version)),
+        (Some(found), _) | (None, Some(found)) => Err(LoadError::ContractVersion { found }),
+        (None, None) => Ok(Dialect::Typed),
     }
 }
 

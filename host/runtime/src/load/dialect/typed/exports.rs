@@ -103,6 +103,18 @@ impl Exports {
         }
     }
 
+    /// Collects the functions of one exported instance. Returns `None` if there is no such instance, or it has more than
+    /// [`MAX_EXPORTS`] functions.
+    pub(super) fn of_instance(name: &str, component: &types::Component, engine: &Engine) -> Option<Self> {
+        let Some(ComponentItem::ComponentInstance(instance)) = component.get_export(engine, name).map(|item| item.ty)
+        else {
+            return None;
+        };
+        let mut found = Self::default();
+        found.add_instance(name, &instance, engine)?;
+        Some(found)
+    }
+
     fn add_instance(&mut self, name: &str, instance: &ComponentInstance, engine: &Engine) -> Option<()> {
         for (function, export) in instance.exports(engine) {
             if let ComponentItem::ComponentFunc(ty) = export.ty {

@@ -2,6 +2,7 @@
 
 mod docs;
 mod exports;
+mod hook;
 mod reflect;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,8 @@ use exports::{Export, MAX_EXPORTS};
 
 pub(crate) use docs::{COMPLETE_SECTION as COMPLETE_DOCS_SECTION, PackageDocs, SECTION as DOCS_SECTION};
 pub use exports::Skipped;
+pub use hook::HOOK_FUNCTIONS;
+pub(crate) use hook::{HOOK_INTERFACE, find_hook};
 pub(crate) use value::ValueError;
 pub use value::convert_typed;
 

@@ -1,0 +1,118 @@
+//! The hooks of a configuration, ready to decide on calls.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use fumehood::boxed::BoxFuture;
+use fumehood::hooks::{
+    CallHook, CallHooks, ComponentHook, HookApprover, HookFunction, HookQuestion, RateLimit, Redaction,
+    ToolPatternError, ToolPatterns,
+};
+use fumehood::{Host, ValidatedCall};
+
+use crate::config::Config;
+use crate::config::hooks::{ComponentHookSection, HookFunctionName, RedactSection};
+use crate::configured::{self, ConfiguredComponent, Version};
+use crate::exit::UsageError;
+use crate::question;
+use crate::render::quotation::{Quotation, one_line};
+use crate::render::{self, STRONG, styled};
+
+/// The usual text in place of what a pattern matches.
+const DEFAULT_REPLACEMENT: &str = "[redacted]";
+
+/// Returns the hooks of a configuration whose components are loaded into this host, in the order in which they run.
+///
+/// # Errors
+/// If a component is no hook, or is not approved.
+pub(crate) fn from_config(config: &Config, host: &Host) -> Result<CallHooks> {
+    let mut hooks: Vec<Arc<dyn CallHook>> = Vec::new();
+    for (index, limit) in config.hooks.rate_limit.iter().enumerate() {
+        let name = format!("rate_limit {}", index + 1);
+        let actor = limit.actor.as_deref().map(Arc::from);
+        hooks.push(Arc::new(
+            RateLimit::per_minute(name, tools_of(limit.tools.as_deref())?, limit.per_minute).actor(actor),
+        ));
+    }
+    for section in &config.hooks.component {
+        hooks.push(Arc::new(component_hook(config, section, host)?));
+    }
+    for (index, section) in config.hooks.redact.iter().enumerate() {
+        // A pattern that is not valid was reported when the configuration was read.
+        hooks.push(Arc::new(redaction_of(section)?.named(format!("redact {}", index + 1))));
+    }
+    Ok(hooks.into_iter().collect())
+}
+
+fn component_hook(config: &Config, section: &ComponentHookSection, host: &Host) -> Result<ComponentHook> {
+    let name = &section.name;
+    let hook = host.hook(name);
+    let hook = hook.map_err(|error| {
+        let place = config.place_of(&["hooks", "component"]);
+        UsageError(format!("{place}: [[hooks.component]] `{name}`: {error}"))
+    })?;
+    let hook = hook.tools(tools_of(section.tools.as_deref())?);
+    let function = |name: &HookFunctionName| match name {
+        HookFunctionName::Authorize => HookFunction::Authorize,
+        HookFunctionName::Before => HookFunction::Before,
+        HookFunctionName::After => HookFunction::After,
+    };
+    Ok(match &section.on {
+        Some(functions) => hook.functions(functions.iter().map(function)),
+        None => hook,
+    })
+}
+
+/// Returns the patterns of tools; those that are left out match every tool.
+///
+/// # Errors
+/// If one is not valid.
+pub(crate) fn tools_of(tools: Option<&[String]>) -> Result<ToolPatterns, ToolPatternError> {
+    tools.map_or_else(|| Ok(ToolPatterns::default()), ToolPatterns::new)
+}
+
+/// Returns the hook of a pattern.
+///
+/// # Errors
+/// If the pattern, or that of a tool, is not valid.
+pub(crate) fn redaction_of(section: &RedactSection) -> Result<Redaction> {
+    let replacement = section.replacement.as_deref().unwrap_or(DEFAULT_REPLACEMENT);
+    Ok(Redaction::new("redact", tools_of(section.tools.as_deref())?, &section.pattern, replacement)?)
+}
+
+/// Returns the components of the hooks, for a command that loads no others.
+///
+/// # Errors
+/// If something that one needs, such as the value of a secret, is not available.
+pub(crate) async fn components(config: &Config) -> Result<Vec<ConfiguredComponent>> {
+    if config.hooks.component.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = configured::open_lock(config)?;
+    let mut components = Vec::new();
+    for hook in &config.hooks.component {
+        components.extend(configured::find(config, &lock, &hook.name, Version::Pinned).await?);
+    }
+    Ok(components)
+}
+
+/// A [`HookApprover`] that asks the person at the terminal.
+pub(crate) struct TerminalHookApprover;
+
+impl TerminalHookApprover {
+    /// Creates an approver; `None` if there is no terminal to ask at.
+    pub(crate) fn from_terminal() -> Option<Arc<dyn HookApprover>> {
+        question::can_ask().then(|| Arc::new(Self) as _)
+    }
+}
+
+impl HookApprover for TerminalHookApprover {
+    fn ask<'a>(&'a self, call: &'a ValidatedCall, asked: &'a HookQuestion) -> BoxFuture<'a, bool> {
+        Box::pin(question::ask_with(move || {
+            render::note(&format!("{} The hook `{}` asks about this call", styled(STRONG, "?"), asked.hook));
+            let mut quotation = Quotation::for_stderr();
+            quotation.write_block(2, &asked.question)?;
+            quotation.write_block(2, &format!("{} {}", one_line(call.tool().full_name()), call.to_text()))
+        }))
+    }
+}

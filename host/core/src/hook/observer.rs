@@ -1,0 +1,32 @@
+//! An observer that receives nothing of a result before hooks have decided on it.
+
+use std::sync::Arc;
+
+use crate::call::Observer;
+use crate::call::event::{Level, Progress};
+use crate::call::result::RequestReport;
+
+/// Wraps an observer so that it receives no partial results and no messages of progress. Log lines, which are for
+/// operators, reports of requests and the completed fraction stay.
+#[must_use]
+pub fn without_partial_results(observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
+    Arc::new(WithoutPartialResults(observer))
+}
+
+struct WithoutPartialResults(Arc<dyn Observer>);
+
+impl Observer for WithoutPartialResults {
+    fn log(&self, level: Level, message: &str) {
+        self.0.log(level, message);
+    }
+
+    fn progress(&self, progress: Progress) {
+        if progress.fraction.is_some() {
+            self.0.progress(Progress { fraction: progress.fraction, message: None, partial: Vec::new() });
+        }
+    }
+
+    fn request(&self, request: RequestReport) {
+        self.0.request(request);
+    }
+}

@@ -1,0 +1,231 @@
+//! Tests of the order of hooks, and of what they may decide.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::boxed::BoxFuture;
+use crate::call::content::Content;
+use crate::call::error_kind::ErrorKind;
+use crate::call::event::Progress;
+use crate::call::result::{CallError, CallResult, Metadata};
+use crate::call::{Arguments, CallContext, Observer};
+use crate::schema::gate::{Gate, GateLimits};
+use crate::tool::definition::{Annotations, ToolDefinition};
+use crate::tool::name::ToolName;
+use crate::tool::{Tool, ValidatedCall};
+
+type Log = Arc<Mutex<Vec<String>>>;
+type Before = Box<dyn Fn(&Value) -> Result<BeforeDecision, CallError> + Send + Sync>;
+type After = Box<dyn Fn(&Result<Vec<Content>, CallError>) -> Result<AfterDecision, CallError> + Send + Sync>;
+
+/// A hook made of functions, which writes down when it runs.
+struct Scripted {
+    name: &'static str,
+    log: Log,
+    denies: Option<Value>,
+    before: Before,
+    after: After,
+}
+
+impl CallHook for Scripted {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn applies_to(&self, tool: &str) -> bool {
+        tool != "other"
+    }
+
+    fn authorize<'a>(
+        &'a self,
+        call: &'a ValidatedCall,
+        _: &'a CallContext,
+    ) -> BoxFuture<'a, Result<Authorization, CallError>> {
+        self.log.lock().unwrap().push(format!("{} authorize {}", self.name, call.arguments()));
+        let is_denied = self.denies.as_ref() == Some(call.arguments());
+        let reason = "not you".to_owned();
+        let decision = if is_denied { Authorization::Deny { reason } } else { Authorization::Allow };
+        Box::pin(std::future::ready(Ok(decision)))
+    }
+
+    fn before<'a>(
+        &'a self,
+        call: &'a ValidatedCall,
+        _: &'a CallContext,
+    ) -> BoxFuture<'a, Result<BeforeDecision, CallError>> {
+        self.log.lock().unwrap().push(format!("{} before {}", self.name, call.arguments()));
+        Box::pin(std::future::ready((self.before)(call.arguments())))
+    }
+
+    fn after<'a>(
+        &'a self,
+        _: &'a ValidatedCall,
+        _: &'a CallContext,
+        outcome: &'a Result<Vec<Content>, CallError>,
+    ) -> BoxFuture<'a, Result<AfterDecision, CallError>> {
+        self.log.lock().unwrap().push(format!("{} after", self.name));
+        Box::pin(std::future::ready((self.after)(outcome)))
+    }
+}
+
+fn hook(name: &'static str, log: &Log) -> Scripted {
+    let (before, after): (Before, After) =
+        (Box::new(|_| Ok(BeforeDecision::Allow)), Box::new(|_| Ok(AfterDecision::Keep)));
+    Scripted { name, log: Arc::clone(log), denies: None, before, after }
+}
+
+fn hooks(hooks: impl IntoIterator<Item = Scripted>) -> CallHooks {
+    hooks.into_iter().map(|hook| Arc::new(hook) as Arc<dyn CallHook>).collect()
+}
+
+fn tool(name: &str) -> Arc<Tool> {
+    let input = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let output = json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
+    let gate = Gate::for_arguments(&input, GateLimits::default()).unwrap();
+    let results = Gate::for_results(&output, GateLimits::default()).unwrap();
+    let definition = ToolDefinition {
+        name: ToolName::parse(name).unwrap(),
+        export: None,
+        title: None,
+        description: "Adds.".to_owned().into(),
+        input_schema: input.into(),
+        output_schema: Some(output.into()),
+        annotations: Annotations::default(),
+    };
+    Arc::new(Tool::new(definition, gate).result_gate(Some(results)))
+}
+
+fn call(arguments: Value) -> ValidatedCall {
+    tool("add").validate(Arguments::Value(arguments)).unwrap()
+}
+
+fn result() -> CallResult {
+    let outcome = Ok(vec![Content::json(r#"{"sum":3}"#.to_owned()).unwrap()]);
+    CallResult { id: "1".to_owned(), tool: "add".to_owned(), outcome, metadata: Metadata::default() }
+}
+
+fn modify(arguments: &str) -> Before {
+    let arguments = arguments.to_owned();
+    Box::new(move |_| Ok(BeforeDecision::Modify { arguments: arguments.clone() }))
+}
+
+#[tokio::test]
+async fn runs_hooks_in_order_and_authorizes_changed_arguments_again() {
+    let log = Log::default();
+    let first = Scripted { before: modify(r#"{"n":2}"#), ..hook("first", &log) };
+    let cleared = hooks([first, hook("second", &log)]).before(call(json!({"n": 1})), &CallContext::default()).await;
+    let cleared = cleared.unwrap();
+    assert_eq!((cleared.call.arguments(), cleared.changed_by), (&json!({"n": 2}), vec!["first".to_owned()]));
+    let expected = [
+        r#"first authorize {"n":1}"#,
+        r#"second authorize {"n":1}"#,
+        r#"first before {"n":1}"#,
+        r#"second before {"n":2}"#,
+        r#"first authorize {"n":2}"#,
+        r#"second authorize {"n":2}"#,
+    ];
+    assert_eq!(*log.lock().unwrap(), expected);
+}
+
+/// Returns the error of a call with `{"n": 1}` before which this hook runs.
+async fn refusal(hook: Scripted) -> CallError {
+    hooks([hook]).before(call(json!({"n": 1})), &CallContext::default()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn refuses_what_hooks_deny_or_change_to_invalid_arguments() {
+    let log = Log::default();
+    let check = async |hook: Scripted, kind: ErrorKind, part: &str| {
+        let error = refusal(hook).await;
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.message.as_str().contains("`h`") && error.message.as_str().contains(part), "{error}");
+    };
+    check(Scripted { denies: Some(json!({"n": 1})), ..hook("h", &log) }, ErrorKind::Unauthorized, "not you").await;
+    let changed = Scripted { denies: Some(json!({"n": 2})), before: modify(r#"{"n":2}"#), ..hook("h", &log) };
+    check(changed, ErrorKind::Unauthorized, "not you").await;
+    for widened in ["{}", r#"{"n":"2"}"#, r#"{"n":2,"m":3}"#, r#"{"n":2,"n":3}"#, "nonsense", ""] {
+        check(Scripted { before: modify(widened), ..hook("h", &log) }, ErrorKind::Denied, "does not take").await;
+    }
+    let error = || CallError::new(ErrorKind::Denied, "never on Sundays");
+    let denies: Before = Box::new(move |_| Ok(BeforeDecision::Deny { error: error() }));
+    check(Scripted { before: denies, ..hook("h", &log) }, ErrorKind::Denied, "never on Sundays").await;
+    let fails: Before = Box::new(|_| Err(CallError::new(ErrorKind::Deadline, "too slow")));
+    check(Scripted { before: fails, ..hook("h", &log) }, ErrorKind::Denied, "deadline: too slow").await;
+}
+
+#[tokio::test]
+async fn returns_questions_with_the_name_of_their_hook() {
+    let log = Log::default();
+    let asks: Before = Box::new(|_| Ok(BeforeDecision::Ask { question: "Really?".to_owned() }));
+    let asking = hooks([Scripted { before: asks, ..hook("h", &log) }]);
+    let cleared = asking.before(call(json!({"n": 1})), &CallContext::default()).await.unwrap();
+    assert_eq!(cleared.questions, [HookQuestion { hook: "h".to_owned(), question: "Really?".to_owned() }]);
+    assert_eq!(cleared.questions[0].unanswered().kind, ErrorKind::NeedsApproval);
+}
+
+#[tokio::test]
+async fn withholds_what_hooks_reject_or_change_to_invalid_results() {
+    let log = Log::default();
+    let check = async |after: After, part: &str| {
+        let hooks = hooks([Scripted { after, ..hook("h", &log) }]);
+        let result = hooks.after(&call(json!({"n": 1})), &CallContext::default(), result()).await;
+        let error = result.error().unwrap();
+        assert_eq!(error.kind, ErrorKind::Denied);
+        assert!(error.message.as_str().contains("`h`") && error.message.as_str().contains(part), "{error}");
+    };
+    check(Box::new(|_| Ok(AfterDecision::Reject { reason: "secret".to_owned() })), "secret").await;
+    check(Box::new(|_| Err(CallError::new(ErrorKind::Trap, "it crashed"))), "trap: it crashed").await;
+    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::text("3")])))), "does not return").await;
+    check(Box::new(|_| Ok(AfterDecision::Replace(Ok(Vec::new())))), "does not return").await;
+    let wrong = || vec![Content::json(r#"{"sum":"3"}"#.to_owned()).unwrap()];
+    check(Box::new(move |_| Ok(AfterDecision::Replace(Ok(wrong())))), "does not return").await;
+}
+
+#[tokio::test]
+async fn passes_on_replaced_results_and_messages() {
+    let log = Log::default();
+    let four: After =
+        Box::new(|_| Ok(AfterDecision::Replace(Ok(vec![Content::json(r#"{"sum":4}"#.to_owned()).unwrap()]))));
+    let replacing = hooks([Scripted { after: four, ..hook("h", &log) }]);
+    let replaced = replacing.after(&call(json!({"n": 1})), &CallContext::default(), result()).await;
+    assert_eq!(replaced.text().as_deref(), Some(r#"{"sum":4}"#));
+    let message: After = Box::new(|_| Ok(AfterDecision::Replace(Err("[left out]".to_owned()))));
+    let failed = CallError::new(ErrorKind::Quota, "a@b.c").with_hint("write to a@b.c");
+    let failed = CallResult { outcome: Err(failed), ..result() };
+    let rewriting = hooks([Scripted { after: message, ..hook("h", &log) }]);
+    let rewritten = rewriting.after(&call(json!({"n": 1})), &CallContext::default(), failed).await;
+    assert_eq!(rewritten.error(), Some(&CallError::new(ErrorKind::Quota, "[left out]")));
+}
+
+#[tokio::test]
+async fn leaves_other_tools_alone() {
+    let log = Log::default();
+    let hooks = hooks([Scripted { denies: Some(json!({"n": 1})), ..hook("h", &log) }]);
+    let other = tool("other").validate(Arguments::Value(json!({"n": 1}))).unwrap();
+    assert!(hooks.before(other, &CallContext::default()).await.is_ok());
+    assert!(!hooks.decide_on_results("other") && hooks.decide_on_results("add"));
+    assert!(log.lock().unwrap().is_empty());
+}
+
+#[test]
+fn holds_back_partial_results() {
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<Progress>>);
+    impl Observer for Seen {
+        fn progress(&self, progress: Progress) {
+            self.0.lock().unwrap().push(progress);
+        }
+    }
+    let seen = Arc::new(Seen::default());
+    let mut context = CallContext { observer: Some(Arc::clone(&seen) as _), ..CallContext::default() };
+    hooks([hook("h", &Log::default())]).hold_back("add", &mut context);
+    let partial = vec![Content::text("a@b.c")];
+    context.report(Progress { fraction: Some(0.5), message: Some("a@b.c".into()), partial: partial.clone() });
+    context.report(Progress { fraction: None, message: None, partial });
+    let seen = seen.0.lock().unwrap();
+    assert!(
+        matches!(seen.as_slice(), [only] if only.fraction == Some(0.5) && only.partial.is_empty() && only.message.is_none())
+    );
+}

@@ -1,0 +1,158 @@
+//! Tools whose calls pass the hooks of an operator, for those who have no pipeline.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Call, CallContext};
+use fumehood_core::hook::{CallHooks, HookQuestion};
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
+
+use crate::events::call_log::{CallEntry, CallLog};
+
+/// A way to ask a person what a hook wants to know.
+pub trait HookApprover: Send + Sync {
+    /// Asks whether the call may run. Dropping the future withdraws the question.
+    fn ask<'a>(&'a self, call: &'a ValidatedCall, question: &'a HookQuestion) -> BoxFuture<'a, bool>;
+}
+
+/// The tools of a provider, whose calls pass hooks. Optionally every call is recorded before it runs, with the arguments
+/// and the result as the hooks leave them.
+#[derive(Clone)]
+pub struct HookedTools {
+    tools: Arc<dyn ToolProvider>,
+    hooks: CallHooks,
+    log: Option<CallLog>,
+    approver: Option<Arc<dyn HookApprover>>,
+}
+
+impl fmt::Debug for HookedTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HookedTools").field("hooks", &self.hooks).finish_non_exhaustive()
+    }
+}
+
+impl HookedTools {
+    /// Puts hooks around the tools of a provider. Nobody can be asked, and nothing is recorded.
+    #[must_use]
+    pub fn new(tools: Arc<dyn ToolProvider>, hooks: CallHooks) -> Self {
+        Self { tools, hooks, log: None, approver: None }
+    }
+
+    /// Records the calls in `log`. One whose start cannot be recorded does not run.
+    #[must_use]
+    pub fn log(mut self, log: Option<CallLog>) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Sets who is asked. Without an approver, a call about which a hook asks is refused.
+    #[must_use]
+    pub fn approver(mut self, approver: Option<Arc<dyn HookApprover>>) -> Self {
+        self.approver = approver;
+        self
+    }
+
+    /// Runs a call between the hooks, and records its start and its end.
+    async fn run(&self, call: ValidatedCall, mut context: CallContext, mut entry: Option<CallEntry>) -> CallResult {
+        if let Some(entry) = entry.as_ref().filter(|_| context.id.is_empty()) {
+            entry.id().clone_into(&mut context.id);
+        }
+        let (id, tool) = (context.id.clone(), call.tool().full_name().to_owned());
+        let result = match self.clear(call, &context, entry.as_mut()).await {
+            Ok(call) => {
+                self.hooks.hold_back(&tool, &mut context);
+                match self.tools.call(call.clone(), context.clone()).await {
+                    Ok(result) => self.hooks.after(&call, &context, result).await,
+                    Err(stop) => failed(id, tool, CallError::new(ErrorKind::ToolFailed, stop.reason)),
+                }
+            }
+            Err(error) => failed(id, tool, error),
+        };
+        if let Some(entry) = entry {
+            entry.ended(&result).await;
+        }
+        result
+    }
+
+    /// Takes a call past the hooks and the person whom they ask, and records its start.
+    async fn clear(
+        &self,
+        call: ValidatedCall,
+        context: &CallContext,
+        entry: Option<&mut CallEntry>,
+    ) -> Result<ValidatedCall, CallError> {
+        let cleared = self.hooks.before(call, context).await?;
+        for question in &cleared.questions {
+            let approver = self.approver.as_ref().ok_or_else(|| question.unanswered())?;
+            if !approver.ask(&cleared.call, question).await {
+                let message = format!("a person denied this call, about which the hook `{}` asked", question.hook);
+                return Err(CallError::new(ErrorKind::Denied, message));
+            }
+        }
+        if let Some(entry) = entry {
+            let started = entry.started(cleared.call.arguments(), cleared.call.tool().digest()).await;
+            started.map_err(|error| {
+                let message = format!("the tool was not called, because that could not be recorded: {error}");
+                CallError::new(ErrorKind::Host, message)
+            })?;
+        }
+        Ok(cleared.call)
+    }
+
+    async fn find_and_run(&self, call: Call, entry: Option<CallEntry>) -> CallResult {
+        let Call { tool: name, arguments, context } = call;
+        let validated = match self.tools.find(&name) {
+            Some(tool) => tool.validate(arguments).map_err(CallError::from),
+            None => {
+                let known = self.tools.tools();
+                Err(unknown_tool(&name, known.iter().map(|tool| tool.full_name())))
+            }
+        };
+        match validated {
+            Ok(call) => self.run(call, context, entry).await,
+            Err(error) => {
+                let result = failed(context.id, name, error);
+                if let Some(entry) = entry {
+                    entry.ended(&result).await;
+                }
+                result
+            }
+        }
+    }
+}
+
+/// Creates the result of a call that did not run.
+fn failed(id: String, tool: String, error: CallError) -> CallResult {
+    CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
+}
+
+impl ToolProvider for HookedTools {
+    fn kind(&self) -> ProviderKind {
+        self.tools.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.tools.tools()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.tools.find(name)
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        let entry = self.log.as_ref().map(|log| log.entry_of_validated(&call, &context));
+        Box::pin(async move { Ok(self.run(call, context, entry).await) })
+    }
+
+    fn changes(&self) -> Changes {
+        self.tools.changes()
+    }
+
+    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
+        let entry = self.log.as_ref().map(|log| log.entry(&call));
+        Box::pin(self.find_and_run(call, entry))
+    }
+}

@@ -1,0 +1,44 @@
+//! Hooks of an operator: code that decides on calls before they run, and on their results.
+//!
+//! A hook is a component of the world `fumehood:hooks/hooks` ([`ComponentHook`]), or any [`CallHook`]. The pipeline of
+//! an agent runs them ([`AgentBuilder::hooks`](crate::AgentBuilder::hooks)); for everybody else, [`HookedTools`] puts
+//! them around a provider of tools.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use fumehood::hooks::{CallHook, CallHooks, HookedTools, ToolPatterns};
+//! use fumehood::{Call, Host, Load, ToolProvider as _};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dist = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist");
+//! let host = Host::builder().build()?;
+//! host.load(Load::path(format!("{dist}/text.wasm"))).await?;
+//! host.load(Load::path(format!("{dist}/redact-email.wasm"))).await?;
+//! let hook = host.hook("redact-email")?.tools(ToolPatterns::new(["text__*"])?);
+//! let hooks: CallHooks = [Arc::new(hook) as Arc<dyn CallHook>].into_iter().collect();
+//!
+//! let tools = HookedTools::new(Arc::new(host), hooks);
+//! let call = Call::new("text__search", r#"{"text": "ada@example.com", "pattern": ".+"}"#);
+//! let result = tools.dispatch(call).await;
+//! assert!(result.is_ok() && !format!("{:?}", result.text()).contains("ada@"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod component_hook;
+mod hooked_tools;
+mod protocol;
+mod rate_limit;
+mod redaction;
+mod tool_patterns;
+
+pub use component_hook::{ComponentHook, HookError, HookFunction};
+pub use fumehood_core::hook::{
+    AfterDecision, Authorization, BeforeDecision, CallHook, CallHooks, ClearedCall, HookQuestion,
+};
+pub use hooked_tools::{HookApprover, HookedTools};
+pub use rate_limit::RateLimit;
+pub use redaction::{Redaction, RedactionError};
+pub use tool_patterns::{ToolPatternError, ToolPatterns};

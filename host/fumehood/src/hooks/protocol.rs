@@ -1,0 +1,197 @@
+//! Conversion of calls, results and decisions to the JSON form of the types of `wit/hooks`, and back.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use fumehood_core::call::CallContext;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::hook::{AfterDecision, Authorization, BeforeDecision};
+use fumehood_core::text::sanitize::truncate_str;
+use fumehood_core::text::untrusted::Untrusted;
+use fumehood_core::time::Timestamp;
+use fumehood_core::tool::ValidatedCall;
+use fumehood_core::tool::definition::Annotations;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Maximum size of a reason, a question or a message of a hook, in bytes. The rest is left out.
+const MAX_REASON_BYTES: usize = 2048;
+
+/// Converts a call.
+pub(super) fn to_call(call: &ValidatedCall, context: &CallContext, now: Timestamp) -> Value {
+    let Annotations { read_only, destructive, idempotent, open_world } = call.tool().definition().annotations;
+    json!({
+        "id": context.id,
+        "tool": call.tool().full_name(),
+        "arguments": call.to_text(),
+        "actor": context.actor.as_deref(),
+        "session": context.step.as_ref().map(|step| step.session.as_str()),
+        "client": context.client,
+        "annotations": {
+            "read-only": read_only, "destructive": destructive, "idempotent": idempotent, "open-world": open_world,
+        },
+        "time-ms": now.0,
+    })
+}
+
+/// Converts the outcome of a call.
+pub(super) fn to_outcome(outcome: &Result<Vec<Content>, CallError>) -> Value {
+    match outcome {
+        Ok(parts) => json!({"ok": parts.iter().map(to_part).collect::<Vec<_>>()}),
+        // As the caller would see it, hint included: it may have what a hook removes.
+        Err(error) => {
+            let message = match &error.hint {
+                Some(hint) => format!("{} ({hint})", error.message),
+                None => error.message.to_string(),
+            };
+            json!({"err": {"kind": error.kind.as_str(), "message": message}})
+        }
+    }
+}
+
+fn to_part(content: &Content) -> Value {
+    // Raw, because a hook has to find what is written in it.
+    match content {
+        Content::Text { text } => json!({"tag": "text", "val": text.expose_raw()}),
+        Content::Json { value } => json!({"tag": "json", "val": value.expose_raw()}),
+        Content::Blob { mime_type, data } => {
+            json!({"tag": "blob", "val": {"mime-type": mime_type.expose_raw(), "data": BASE64_STANDARD.encode(data)}})
+        }
+        Content::Link { uri, title, mime_type } => {
+            let optional = |text: &Option<Untrusted<String>>| text.as_ref().map(|text| text.expose_raw().clone());
+            let (title, mime_type) = (optional(title), optional(mime_type));
+            json!({"tag": "link", "val": {"uri": uri.expose_raw(), "title": title, "mime-type": mime_type}})
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "tag", content = "val", rename_all = "kebab-case", deny_unknown_fields)]
+enum AuthorizationForm {
+    Allow,
+    Deny(String),
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "tag", content = "val", rename_all = "kebab-case", deny_unknown_fields)]
+enum BeforeForm {
+    Allow,
+    Modify(String),
+    Deny(String),
+    Ask(String),
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "tag", content = "val", rename_all = "kebab-case", deny_unknown_fields)]
+enum AfterForm {
+    Keep,
+    Replace(OutcomeForm),
+    Reject(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OutcomeForm {
+    Ok(Vec<PartForm>),
+    Err(FailureForm),
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "tag", content = "val", rename_all = "kebab-case", deny_unknown_fields)]
+enum PartForm {
+    Text(String),
+    Json(String),
+    Blob(BlobForm),
+    Link(LinkForm),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct BlobForm {
+    mime_type: String,
+    data: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct LinkForm {
+    uri: String,
+    title: Option<String>,
+    mime_type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct FailureForm {
+    message: String,
+}
+
+/// Reads the decision of `authorize`.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn read_authorization(text: &str) -> Result<Authorization, CallError> {
+    Ok(match parse(text)? {
+        AuthorizationForm::Allow => Authorization::Allow,
+        AuthorizationForm::Deny(reason) => Authorization::Deny { reason: cut(&reason) },
+    })
+}
+
+/// Reads the decision of `before`.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn read_before(text: &str) -> Result<BeforeDecision, CallError> {
+    Ok(match parse(text)? {
+        BeforeForm::Allow => BeforeDecision::Allow,
+        BeforeForm::Modify(arguments) => BeforeDecision::Modify { arguments },
+        BeforeForm::Deny(reason) => BeforeDecision::Deny { error: CallError::new(ErrorKind::Denied, cut(&reason)) },
+        BeforeForm::Ask(question) => BeforeDecision::Ask { question: cut(&question) },
+    })
+}
+
+/// Reads the decision of `after`.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn read_after(text: &str) -> Result<AfterDecision, CallError> {
+    Ok(match parse(text)? {
+        AfterForm::Keep => AfterDecision::Keep,
+        AfterForm::Reject(reason) => AfterDecision::Reject { reason: cut(&reason) },
+        AfterForm::Replace(OutcomeForm::Err(failure)) => AfterDecision::Replace(Err(cut(&failure.message))),
+        AfterForm::Replace(OutcomeForm::Ok(parts)) => {
+            AfterDecision::Replace(Ok(parts.into_iter().map(read_part).collect::<Result<_, _>>()?))
+        }
+    })
+}
+
+fn read_part(part: PartForm) -> Result<Content, CallError> {
+    let untrusted = |text: Option<String>| text.map(Untrusted::new);
+    Ok(match part {
+        PartForm::Text(text) => Content::text(text),
+        PartForm::Json(text) => {
+            Content::json(text).map_err(|error| bad(format!("a `json` part of its result is not JSON: {error}")))?
+        }
+        PartForm::Blob(BlobForm { mime_type, data }) => {
+            let data = BASE64_STANDARD.decode(data);
+            let data = data.map_err(|error| bad(format!("a `blob` part of its result is not base64: {error}")))?;
+            Content::Blob { mime_type: Untrusted::new(mime_type), data }
+        }
+        PartForm::Link(LinkForm { uri, title, mime_type }) => {
+            Content::Link { uri: Untrusted::new(uri), title: untrusted(title), mime_type: untrusted(mime_type) }
+        }
+    })
+}
+
+fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, CallError> {
+    // The engine has checked the types: only a worker process that was taken over sends anything else.
+    serde_json::from_str(text).map_err(|error| bad(format!("its decision cannot be read: {error}")))
+}
+
+fn bad(message: String) -> CallError {
+    CallError::new(ErrorKind::BadResult, message)
+}
+
+fn cut(reason: &str) -> String {
+    truncate_str(reason, MAX_REASON_BYTES).to_owned()
+}

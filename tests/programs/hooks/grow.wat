@@ -1,0 +1,15 @@
+;; A hook that takes all the memory, before a call and after, and gives up where it gets no more.
+(module
+  (memory (export "memory") 4)
+  (global $next (mut i32) (i32.const 65536))
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+    (global.set $next (i32.add (local.get $at) (local.get 3)))
+    (drop (memory.grow (i32.add (i32.div_u (local.get 3) (i32.const 65536)) (i32.const 1))))
+    (local.get $at))
+  (func (export "fumehood:hooks/hook@0.1.0#authorize") (param i32) (result i32) (i32.const 0))
+  (func (export "fumehood:hooks/hook@0.1.0#before") (param i32) (result i32)
+    (loop (br_if 0 (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable))
+  (func (export "fumehood:hooks/hook@0.1.0#after") (param i32) (result i32)
+    (loop (br_if 0 (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)))

@@ -1,0 +1,15 @@
+;; A hook that loops for ever, before a call and after.
+(module
+  (memory (export "memory") 4)
+  (global $next (mut i32) (i32.const 65536))
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+    (local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+    (global.set $next (i32.add (local.get $at) (local.get 3)))
+    (drop (memory.grow (i32.add (i32.div_u (local.get 3) (i32.const 65536)) (i32.const 1))))
+    (local.get $at))
+  (func (export "fumehood:hooks/hook@0.1.0#authorize") (param i32) (result i32) (i32.const 0))
+  (func (export "fumehood:hooks/hook@0.1.0#before") (param i32) (result i32)
+    (loop (br 0)) (unreachable))
+  (func (export "fumehood:hooks/hook@0.1.0#after") (param i32) (result i32)
+    (loop (br 0)) (unreachable)))
