@@ -39,7 +39,6 @@ impl RunningProgram {
         Self { call: call.to_owned(), questions: OpenQuestions::default(), history: CallHistory::default() }
     }
 }
-}
 
 struct State {
     text: Option<Arc<str>>,

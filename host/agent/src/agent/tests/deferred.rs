@@ -157,7 +157,8 @@ async fn calls_wait_and_go_on_with_the_answers() {
 async fn an_answer_counts_once() {
     let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
     shop.agent(&saved).build().unwrap().run("task").await.unwrap();
-    let stale = || SavedSession::from_entries(&saved.entries()).unwrap().restore(Box::new(Plain::default()), None).unwrap();
+    let stale =
+        || SavedSession::from_entries(&saved.entries()).unwrap().restore(Box::new(Plain::default()), None).unwrap();
     let (one, other) = (stale(), stale());
     answer_saved(&*saved, one, "s1:1", yes(), Timestamp(9_000)).await.unwrap();
     let error = answer_saved(&*saved, other, "s1:1", no(), Timestamp(9_000)).await.unwrap_err();

@@ -90,10 +90,11 @@ async fn post_after_resuming(world: &World, entries: &Arc<Entries>) -> String {
 
 #[tokio::test]
 async fn a_resumed_session_knows_what_it_read() {
-    for read in [calls(&[("read", "{}")]), program("host__read")] {
+    // A head, the message, the call, its result and the answer; of a program, the beginning and the result of its call.
+    for (read, expected) in [(calls(&[("read", "{}")]), 5), (program("host__read"), 7)] {
         let (world, entries) = (World::default(), Arc::new(Entries::default()));
         agent(&world, &entries, [read]).build().unwrap().run("read it").await.unwrap();
-        assert_eq!(entries.len(), 5, "a head, the message, the call, its result and the answer");
+        assert_eq!(entries.len(), expected);
         // Killed before the call: nothing was read. Killed while it ran, or later: it was, or may have been.
         for kept in 2..=entries.len() {
             let message = post_after_resuming(&world, &entries.first(kept)).await;
@@ -117,7 +118,7 @@ async fn a_cancelled_program_is_charged_and_has_read() {
     assert_eq!(agent.session().budget_usage().calls_in_all, 3, "the program and its two calls");
     let usage = agent.session().budget_usage().clone();
     let saved = SavedSession::from_entries(&entries.0.lock().unwrap()).unwrap();
-    let restored = saved.restore(Box::new(NativeDriver::default())).unwrap().session;
+    let restored = saved.restore(Box::new(NativeDriver::default()), None).unwrap().session;
     assert_eq!(restored.budget_usage(), &usage);
     assert_eq!(restored.transcript().first_calls, agent.session().transcript().first_calls);
     drop(agent);
