@@ -60,7 +60,10 @@ impl RunSummary {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let mut parts = vec![count(self.turns(), "request"), count(self.calls(), "call")];
         let usage = self.usage();
-        if usage.input > 0 || usage.output > 0 {
+        if matches!(self.outcome.ending, Ending::WaitingForApproval { .. }) {
+            // The step that waits is counted once it has ended.
+            parts.clear();
+        } else if usage.input > 0 || usage.output > 0 {
             parts.push(format!("{} tokens in, {} out", usage.input, usage.output));
         }
         parts.push(render::format_duration(self.duration));
