@@ -49,7 +49,7 @@ pub(crate) struct SavedProgram {
     pub(crate) events: Vec<ProgramEvent>,
 }
 
-/// What came into a session, and into its programs.
+/// An entry behind the first one: an input, or events of a program.
 #[derive(Debug, Clone)]
 enum SavedStep {
     Input(Box<RecordedInput>),

@@ -72,14 +72,17 @@ impl RunSummary {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let mut parts = vec![count(self.turns(), "request"), count(self.calls(), "call")];
         let usage = self.usage();
-        if usage.input > 0 || usage.output > 0 {
+        if matches!(self.outcome.ending, Ending::WaitingForApproval { .. }) {
+            // The step that waits is counted once it has ended.
+            parts.clear();
+        } else if usage.input > 0 || usage.output > 0 {
             let cached = match usage.cache_read {
                 0 => String::new(),
                 tokens => format!(" ({tokens} from the cache)"),
             };
             parts.push(format!("{} tokens in{cached}, {} out", usage.input, usage.output));
         }
-        if let Some(Cost { amount, currency }) = &self.cost {
+        if let Some(Cost { amount, currency }) = self.cost.as_ref().filter(|_| !parts.is_empty()) {
             parts.push(format!("{amount:.4} {currency}"));
         }
         parts.push(render::format_duration(self.duration));

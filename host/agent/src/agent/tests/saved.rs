@@ -18,10 +18,12 @@ pub(super) struct Saved {
 
 impl SessionStore for Saved {
     fn append(&self, entry: SessionEntry, records: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>> {
-        let is_taken = self.entries.lock().unwrap().iter().any(|kept| kept.number == entry.number);
-        let fails = self.fails_at == Some(entry.number) || is_taken;
-        if !fails {
-            self.entries.lock().unwrap().push(entry);
+        let mut entries = self.entries.lock().unwrap();
+        let kept = entries.iter().find(|kept| kept.number == entry.number);
+        let fails = self.fails_at == Some(entry.number) || kept.is_some_and(|kept| kept.content != entry.content);
+        // Like the event log, it accepts an entry that is sent again.
+        if !fails && kept.is_none() {
+            entries.push(entry);
             self.records.lock().unwrap().extend(records);
         }
         Box::pin(std::future::ready(if fails { Err(RecordError("the disk is full".to_owned())) } else { Ok(()) }))

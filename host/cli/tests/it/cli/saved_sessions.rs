@@ -86,6 +86,25 @@ fn saved_session_is_listed_shown_continued_and_removed() {
 }
 
 #[test]
+fn session_that_was_stopped_before_its_message_begins_again() {
+    let bench = bench();
+    assert_eq!(scripted(&bench, &["run", TASK, "--session", "sums"]).code, 0);
+    let log = rusqlite::Connection::open(bench.path("state/fumehood/events.db")).unwrap();
+    let copied = log.execute(
+        "INSERT INTO session_entries SELECT 'cut', number, at, replace(content, '\"id\":\"sums\"', '\"id\":\"cut\"')
+         FROM session_entries WHERE session = 'sums' AND number = 0",
+        [],
+    );
+    assert_eq!(copied, Ok(1));
+    drop(log);
+    let ran = scripted(&bench, &["run", "--resume", "cut"]);
+    assert!(ran.code == 0 && ran.stderr.contains("no run under way; give it a task"), "{ran:?}");
+    let ran = scripted(&bench, &["run", TASK, "--session", "cut"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
+    assert_eq!(scripted(&bench, &["run", TASK, "--session", "cut"]).code, 2, "now there is something in it");
+}
+
+#[test]
 fn chat_begins_a_session_and_goes_on_with_it() {
     let bench = bench();
     let chat = |input: &str| {
