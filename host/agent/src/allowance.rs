@@ -3,12 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use fumehood_core::call::history::{CallHistory, PastCall};
-use tokio::time::Instant;
-
-use crate::executor::StoppedBatch;
-use crate::session::budget::TenantFuel;
-
 /// The calls and the fuel that the calls of one batch may use, and what they used.
 ///
 /// It counts while the batch runs, so that what was used is known even if the batch is stopped.
@@ -77,21 +71,38 @@ impl CallAllowance {
     }
 }
 
-/// A batch that runs, and what is known of it if it is stopped.
+/// Fuel that all sessions of one tenant share, in an `Arc`. It is not part of any session.
 #[derive(Debug)]
-pub(crate) struct RunningBatch {
-    pub(crate) allowance: Arc<CallAllowance>,
-    pub(crate) history: Arc<CallHistory>,
-    pub(crate) started: Instant,
+pub struct TenantFuel {
+    left: AtomicU64,
 }
 
-impl RunningBatch {
-    /// Returns the usage of the batch so far. `before` are the first calls of the session before it.
-    pub(crate) fn usage(&self, before: &[PastCall]) -> StoppedBatch {
-        let mut first_calls = self.history.past();
-        first_calls.retain(|call| !before.contains(call));
-        let (program_calls, fuel) = (self.allowance.used_calls(), self.allowance.used_fuel());
-        StoppedBatch { program_calls, fuel, first_calls }
+impl TenantFuel {
+    /// Creates an account with this fuel.
+    #[must_use]
+    pub fn new(fuel: u64) -> Self {
+        Self { left: AtomicU64::new(fuel) }
+    }
+
+    /// Returns the remaining fuel. At 0, no session of the tenant starts another call.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.left.load(Ordering::Acquire)
+    }
+
+    /// Subtracts the fuel of a batch. It is known only after the batch ended, so it may be more than what remained.
+    pub fn spend(&self, fuel: u64) {
+        self.update(|left| left.saturating_sub(fuel));
+    }
+
+    /// Adds fuel, such as at the start of a new day.
+    pub fn refill(&self, fuel: u64) {
+        self.update(|left| left.saturating_add(fuel));
+    }
+
+    fn update(&self, update: impl Fn(u64) -> u64) {
+        // The closure never returns `None`, so this cannot fail.
+        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| Some(update(left)));
     }
 }
 
@@ -124,5 +135,17 @@ mod tests {
         assert!(!allowance.take_call() && !allowance.has_tenant_fuel());
         tenant.refill(1);
         assert!(allowance.take_call());
+    }
+
+    #[test]
+    fn a_tenants_fuel_is_shared_and_never_less_than_nothing() {
+        let fuel = TenantFuel::new(10);
+        fuel.spend(4);
+        assert_eq!(fuel.remaining(), 6);
+        fuel.spend(7);
+        assert_eq!(fuel.remaining(), 0);
+        fuel.refill(u64::MAX);
+        fuel.refill(1);
+        assert_eq!(fuel.remaining(), u64::MAX);
     }
 }

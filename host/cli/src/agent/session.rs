@@ -78,8 +78,7 @@ impl AgentSession {
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
-        let progress = CallProgress::new();
-        let code = settings::code(config.agent.code, typed.code);
+        let (progress, code) = (CallProgress::new(), settings::code(config.agent.code, typed.code));
         let agent = set_flows(host.agent(model), &config, (&host, &remotes, &knowledge))?;
         let mut builder = set_protocol(agent, typed, &config)
             .recorder(recorder)
