@@ -3,12 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use fumehood_core::call::history::{CallHistory, PastCall};
-use tokio::time::Instant;
-
-use crate::executor::StoppedBatch;
-use crate::session::budget::{Budget, BudgetUsage, TenantFuel};
-
 /// The calls, the fuel and the tokens that the calls, programs and agents of one batch may use, and what they used.
 ///
 /// It counts while the batch runs, so that what was used is known even if the batch is stopped.
@@ -23,28 +17,13 @@ pub struct CallAllowance {
     used_fuel: AtomicU64,
 }
 
-/// A part of an allowance that one agent may use. [`u64::MAX`] is no limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reservation {
-    calls: u64,
-    fuel: u64,
-    tokens_in: u64,
-    tokens_out: u64,
-}
-
-impl Reservation {
-    /// Returns `wanted` with the limits of the reservation.
-    pub(crate) fn limit(&self, wanted: &Budget) -> Budget {
-        let limit = |reserved: u64| (reserved != u64::MAX).then_some(reserved);
-        // An agent has one message, whose last request is for prose once it has no calls left.
-        Budget {
-            calls: u32::try_from(self.calls).unwrap_or(u32::MAX).min(wanted.calls),
-            fuel: limit(self.fuel),
-            tokens_in: limit(self.tokens_in),
-            tokens_out: limit(self.tokens_out),
-            ..wanted.clone()
-        }
-    }
+/// Amounts of everything that an allowance has. [`u64::MAX`] is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Amounts {
+    pub(crate) calls: u64,
+    pub(crate) fuel: u64,
+    pub(crate) tokens_in: u64,
+    pub(crate) tokens_out: u64,
 }
 
 /// Takes up to `wanted` of what is left. Returns what was taken.
@@ -85,25 +64,23 @@ impl CallAllowance {
         Self { tokens_in: AtomicU64::new(tokens_in), tokens_out: AtomicU64::new(tokens_out), ..self }
     }
 
-    /// Reserves what `wanted` allows, or what is left of it.
-    pub(crate) fn reserve(&self, wanted: &Budget) -> Reservation {
-        let no_limit = u64::MAX;
-        let calls = wanted.calls_in_all.unwrap_or(no_limit).min(wanted.calls.into());
-        Reservation {
-            calls: take_up_to(&self.calls, calls),
-            fuel: take_up_to(&self.fuel, wanted.fuel.unwrap_or(no_limit)),
-            tokens_in: take_up_to(&self.tokens_in, wanted.tokens_in.unwrap_or(no_limit)),
-            tokens_out: take_up_to(&self.tokens_out, wanted.tokens_out.unwrap_or(no_limit)),
+    /// Reserves these amounts for an agent, or what is left of them.
+    pub(crate) fn reserve(&self, wanted: Amounts) -> Amounts {
+        Amounts {
+            calls: take_up_to(&self.calls, wanted.calls),
+            fuel: take_up_to(&self.fuel, wanted.fuel),
+            tokens_in: take_up_to(&self.tokens_in, wanted.tokens_in),
+            tokens_out: take_up_to(&self.tokens_out, wanted.tokens_out),
         }
     }
 
     /// Gives back what was reserved and not used. Fuel is given back as a whole: it is spent with the call's result.
-    pub(crate) fn release(&self, reserved: &Reservation, used: &BudgetUsage) {
-        give_back(&self.calls, reserved.calls, used.calls_in_all);
-        self.used_calls.fetch_add(u32::try_from(used.calls_in_all).unwrap_or(u32::MAX), Ordering::AcqRel);
+    pub(crate) fn release(&self, reserved: Amounts, used: Amounts) {
+        give_back(&self.calls, reserved.calls, used.calls);
+        self.used_calls.fetch_add(u32::try_from(used.calls).unwrap_or(u32::MAX), Ordering::AcqRel);
         give_back(&self.fuel, reserved.fuel, 0);
-        give_back(&self.tokens_in, reserved.tokens_in, used.usage.input);
-        give_back(&self.tokens_out, reserved.tokens_out, used.usage.output);
+        give_back(&self.tokens_in, reserved.tokens_in, used.tokens_in);
+        give_back(&self.tokens_out, reserved.tokens_out, used.tokens_out);
     }
 
     /// Takes the fuel from this account as well, which other sessions share. No call starts once it is empty.
@@ -154,21 +131,38 @@ impl CallAllowance {
     }
 }
 
-/// A batch that runs, and what is known of it if it is stopped.
+/// Fuel that all sessions of one tenant share, in an `Arc`. It is not part of any session.
 #[derive(Debug)]
-pub(crate) struct RunningBatch {
-    pub(crate) allowance: Arc<CallAllowance>,
-    pub(crate) history: Arc<CallHistory>,
-    pub(crate) started: Instant,
+pub struct TenantFuel {
+    left: AtomicU64,
 }
 
-impl RunningBatch {
-    /// Returns the usage of the batch so far. `before` are the first calls of the session before it.
-    pub(crate) fn usage(&self, before: &[PastCall]) -> StoppedBatch {
-        let mut first_calls = self.history.past();
-        first_calls.retain(|call| !before.contains(call));
-        let (program_calls, fuel) = (self.allowance.used_calls(), self.allowance.used_fuel());
-        StoppedBatch { program_calls, fuel, first_calls }
+impl TenantFuel {
+    /// Creates an account with this fuel.
+    #[must_use]
+    pub fn new(fuel: u64) -> Self {
+        Self { left: AtomicU64::new(fuel) }
+    }
+
+    /// Returns the remaining fuel. At 0, no session of the tenant starts another call.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.left.load(Ordering::Acquire)
+    }
+
+    /// Subtracts the fuel of a batch. It is known only after the batch ended, so it may be more than what remained.
+    pub fn spend(&self, fuel: u64) {
+        self.update(|left| left.saturating_sub(fuel));
+    }
+
+    /// Adds fuel, such as at the start of a new day.
+    pub fn refill(&self, fuel: u64) {
+        self.update(|left| left.saturating_add(fuel));
+    }
+
+    fn update(&self, update: impl Fn(u64) -> u64) {
+        // The closure never returns `None`, so this cannot fail.
+        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| Some(update(left)));
     }
 }
 
@@ -192,19 +186,14 @@ mod tests {
     #[test]
     fn agents_reserve_what_is_left_and_give_back_the_rest() {
         let allowance = CallAllowance::new(10, u64::MAX).with_tokens(1000, u64::MAX);
-        let wanted = Budget { calls: 8, tokens_in: Some(700), tokens_out: Some(50), ..Budget::default() };
-        let first = allowance.reserve(&wanted);
-        assert_eq!(first, Reservation { calls: 8, fuel: u64::MAX, tokens_in: 700, tokens_out: 50 });
-        let second = allowance.reserve(&wanted);
-        assert_eq!(second, Reservation { calls: 2, fuel: u64::MAX, tokens_in: 300, tokens_out: 50 });
-        let limited = second.limit(&wanted);
-        assert_eq!((limited.calls, limited.tokens_in), (2, Some(300)));
-        assert_eq!((limited.tokens_out, limited.fuel, limited.turns), (Some(50), None, wanted.turns));
+        let wanted = Amounts { calls: 8, fuel: u64::MAX, tokens_in: 700, tokens_out: 50 };
+        let first = allowance.reserve(wanted);
+        assert_eq!(first, wanted);
+        assert_eq!(allowance.reserve(wanted), Amounts { calls: 2, tokens_in: 300, ..wanted });
         assert!(!allowance.take_call());
-        let used =
-            BudgetUsage { calls_in_all: 7, usage: fumehood_core::chat::Usage::new(650, 9), ..Default::default() };
-        allowance.release(&first, &used);
-        assert_eq!(allowance.reserve(&wanted), Reservation { calls: 1, fuel: u64::MAX, tokens_in: 50, tokens_out: 50 });
+        allowance.release(first, Amounts { calls: 7, fuel: 5, tokens_in: 650, tokens_out: 9 });
+        assert_eq!(allowance.reserve(wanted), Amounts { calls: 1, tokens_in: 50, ..wanted });
+        assert_eq!(allowance.used_calls(), 7);
     }
 
     #[test]
@@ -219,5 +208,17 @@ mod tests {
         assert!(!allowance.take_call() && !allowance.has_tenant_fuel());
         tenant.refill(1);
         assert!(allowance.take_call());
+    }
+
+    #[test]
+    fn a_tenants_fuel_is_shared_and_never_less_than_nothing() {
+        let fuel = TenantFuel::new(10);
+        fuel.spend(4);
+        assert_eq!(fuel.remaining(), 6);
+        fuel.spend(7);
+        assert_eq!(fuel.remaining(), 0);
+        fuel.refill(u64::MAX);
+        fuel.refill(1);
+        assert_eq!(fuel.remaining(), u64::MAX);
     }
 }

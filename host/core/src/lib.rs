@@ -7,6 +7,7 @@
 pub mod call;
 pub mod chat;
 pub mod digest;
+pub mod flow;
 pub mod hook;
 pub mod key_value;
 pub mod persistence;

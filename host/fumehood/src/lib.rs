@@ -102,9 +102,9 @@ pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, Met
 pub use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken, Observer, SessionStep};
 pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
+pub use fumehood_core::flow;
 pub use fumehood_core::persistence;
 pub use fumehood_core::policy::approval;
-pub use fumehood_core::policy::flow;
 pub use fumehood_core::policy::permission::{self, Grant};
 pub use fumehood_core::policy::redact;
 pub use fumehood_core::record;

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::outcome::Outcome;
 use super::run::Agent;
-use crate::allowance::Reservation;
+use crate::allowance::Amounts;
 use crate::executor::Scope;
 use crate::registry::{BuiltInTool, CallSession, ToolError, built_in_tool};
-use crate::session::budget::Budget;
+use crate::session::budget::{Budget, BudgetUsage};
 use crate::session::transcript::Ending;
 
 type Factory = dyn Fn(&ParentSession) -> Result<Agent, String> + Send + Sync;
@@ -50,7 +50,7 @@ impl fmt::Debug for AgentTool {
 pub struct ParentSession {
     session: CallSession,
     actor: Option<Arc<str>>,
-    reserved: Mutex<Option<Reservation>>,
+    reserved: Mutex<Option<Amounts>>,
 }
 
 impl fmt::Debug for ParentSession {
@@ -88,10 +88,9 @@ impl ParentSession {
     /// Reserves as much of the session's budget as `wanted` has, or as is left. Returns that. Call it once.
     #[must_use]
     pub fn reserve(&self, wanted: &Budget) -> Budget {
-        let reservation = self.session.allowance.as_ref().map(|allowance| allowance.reserve(wanted));
-        let budget = reservation.as_ref().map_or_else(|| wanted.clone(), |reserved| reserved.limit(wanted));
-        *self.reserved.lock().unwrap_or_else(PoisonError::into_inner) = reservation;
-        budget
+        let reserved = self.session.allowance.as_ref().map(|allowance| allowance.reserve(amounts_of(wanted)));
+        *self.reserved.lock().unwrap_or_else(PoisonError::into_inner) = reserved;
+        reserved.map_or_else(|| wanted.clone(), |reserved| limit(wanted, reserved))
     }
 
     /// Gives back what an agent did not use, and counts what it did.
@@ -99,10 +98,40 @@ impl ParentSession {
         let spent = agent.session().budget_usage();
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let (Some(allowance), Some(reserved)) = (&self.session.allowance, reserved) {
-            allowance.release(&reserved, spent);
+            allowance.release(reserved, used(spent));
         }
         self.session.account.add(spent.usage, u32::try_from(spent.calls_in_all).unwrap_or(u32::MAX));
     }
+}
+
+/// Returns the amounts that a budget allows.
+fn amounts_of(budget: &Budget) -> Amounts {
+    let amount = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    Amounts {
+        calls: amount(budget.calls_in_all).min(budget.calls.into()),
+        fuel: amount(budget.fuel),
+        tokens_in: amount(budget.tokens_in),
+        tokens_out: amount(budget.tokens_out),
+    }
+}
+
+/// Returns a budget with these amounts. An agent has one message, whose last request is for prose once it has no calls
+/// left.
+fn limit(budget: &Budget, reserved: Amounts) -> Budget {
+    let limit = |amount: u64| (amount != u64::MAX).then_some(amount);
+    Budget {
+        calls: u32::try_from(reserved.calls).unwrap_or(u32::MAX).min(budget.calls),
+        fuel: limit(reserved.fuel),
+        tokens_in: limit(reserved.tokens_in),
+        tokens_out: limit(reserved.tokens_out),
+        ..budget.clone()
+    }
+}
+
+/// Returns the amounts that a session has used.
+fn used(spent: &BudgetUsage) -> Amounts {
+    let (tokens_in, tokens_out) = (spent.usage.input, spent.usage.output);
+    Amounts { calls: spent.calls_in_all, fuel: spent.fuel, tokens_in, tokens_out }
 }
 
 /// Settles the reservation of an agent also if its call is dropped.

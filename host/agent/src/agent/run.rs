@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::{Model, ModelError, ModelFailure, Request, Response, ToolIntent};
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::telemetry;
@@ -23,10 +24,10 @@ use super::record_factory::{RecordFactory, RequestTexts};
 use super::saving::{RepeatCall, Saving};
 use super::wait::{AnswerSink, CancelHandle, WaitOutcome, wait_for_wall_time, wait_for_writing_time, wait_until};
 use super::writing_time::{TimedSink, WritingTime};
-use crate::allowance::{CallAllowance, RunningBatch};
+use crate::allowance::CallAllowance;
 use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
-use crate::executor::{Scope, ToolExecutor};
+use crate::executor::{Scope, StoppedBatch, ToolExecutor};
 use crate::pipeline::approver::{Answer, Approver, Question};
 use crate::session::budget::{BudgetKind, TenantFuel};
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
@@ -352,4 +353,22 @@ impl Agent {
 
 fn panic_error(message: String) -> Result<Response, ModelError> {
     Err(ModelError::new(ModelFailure::Unavailable, format!("the client of the model panicked: {message}")))
+}
+
+/// A batch that runs, and what is known of it if it is stopped.
+#[derive(Debug)]
+pub(super) struct RunningBatch {
+    allowance: Arc<CallAllowance>,
+    history: Arc<CallHistory>,
+    started: Instant,
+}
+
+impl RunningBatch {
+    /// Returns the usage of the batch so far. `before` are the first calls of the session before it.
+    fn usage(&self, before: &[PastCall]) -> StoppedBatch {
+        let mut first_calls = self.history.past();
+        first_calls.retain(|call| !before.contains(call));
+        let (program_calls, fuel) = (self.allowance.used_calls(), self.allowance.used_fuel());
+        StoppedBatch { program_calls, fuel, first_calls }
+    }
 }

@@ -8,7 +8,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::policy::flow::ToolFlow;
+use fumehood_core::flow::ToolFlow;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::{Stop, Tool, ValidatedCall};
 use serde_json::json;

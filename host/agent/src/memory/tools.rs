@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::call::CallContext;
-use fumehood_core::policy::flow::ToolFlow;
+use fumehood_core::flow::ToolFlow;
 use fumehood_core::tool::definition::Annotations;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::Usage;
-use fumehood_core::policy::flow::FlowPolicy;
+use fumehood_core::flow::FlowPolicy;
 
 use super::allowlist::EffectiveAllowlist;
 use super::config::PipelineConfig;
@@ -22,7 +22,7 @@ pub(super) struct Batch<'a> {
     state: Arc<Mutex<State>>,
 }
 
-/// What the calls of one program share.
+/// The state that the calls of one program share.
 #[derive(Debug)]
 pub(super) struct RunningProgram {
     /// The id of the model's call that runs it.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use fumehood_core::flow::FlowPolicy;
 use fumehood_core::hook::CallHooks;
-use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fumehood_core::call::result::CallResult;
+use fumehood_core::flow::FlowPolicy;
 use fumehood_core::hook::CallHooks;
-use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{Durability, Recorder};
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::chat::Usage;
-use fumehood_core::policy::flow::{FlowAction, FlowPolicy};
+use fumehood_core::flow::{FlowAction, FlowPolicy};
 use fumehood_core::tool::ValidatedCall;
 use serde_json::Value;
 

@@ -3,12 +3,13 @@
 //! Nothing here measures: time, tokens and fuel are arguments.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fumehood_core::chat::Usage;
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use crate::allowance::TenantFuel;
 
 /// Limits of a session. `None` is no limit.
 ///
@@ -198,41 +199,6 @@ impl Budget {
     }
 }
 
-/// Fuel that all sessions of one tenant share, in an `Arc`. It is not part of any session.
-#[derive(Debug)]
-pub struct TenantFuel {
-    left: AtomicU64,
-}
-
-impl TenantFuel {
-    /// Creates an account with this fuel.
-    #[must_use]
-    pub fn new(fuel: u64) -> Self {
-        Self { left: AtomicU64::new(fuel) }
-    }
-
-    /// Returns the remaining fuel. At 0, no session of the tenant starts another call.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        self.left.load(Ordering::Acquire)
-    }
-
-    /// Subtracts the fuel of a batch. It is known only after the batch ended, so it may be more than what remained.
-    pub fn spend(&self, fuel: u64) {
-        self.update(|left| left.saturating_sub(fuel));
-    }
-
-    /// Adds fuel, such as at the start of a new day.
-    pub fn refill(&self, fuel: u64) {
-        self.update(|left| left.saturating_add(fuel));
-    }
-
-    fn update(&self, update: impl Fn(u64) -> u64) {
-        // The closure never returns `None`, so this cannot fail.
-        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| Some(update(left)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,17 +231,5 @@ mod tests {
         check(&|spent| spent.usage.output = 20_000, Some(BudgetKind::TokensOut), None);
         check(&|spent| spent.fuel = 99, None, None);
         check(&|spent| spent.fuel = 100, None, Some(BudgetKind::Fuel));
-    }
-
-    #[test]
-    fn a_tenants_fuel_is_shared_and_never_less_than_nothing() {
-        let fuel = TenantFuel::new(10);
-        fuel.spend(4);
-        assert_eq!(fuel.remaining(), 6);
-        fuel.spend(7);
-        assert_eq!(fuel.remaining(), 0);
-        fuel.refill(u64::MAX);
-        fuel.refill(1);
-        assert_eq!(fuel.remaining(), u64::MAX);
     }
 }

@@ -10,7 +10,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolSpec;
-use fumehood_core::policy::flow::ToolFlow;
+use fumehood_core::flow::ToolFlow;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::search::ToolIndex;
 use fumehood_core::tool::{Changes, Stop, Tool, ValidatedCall};

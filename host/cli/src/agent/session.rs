@@ -13,7 +13,6 @@ use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::SavedSession;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
-use fumehood::flow::FlowPolicy;
 use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
 use fumehood::{AgentBuilder, Host, HostBuilder, Limits, McpTools, StoredNotes, Tool, ToolProvider as _};
@@ -83,12 +82,11 @@ impl AgentSession {
         let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
-        let flows = flow_policy(&config, &host, &remotes, &knowledge)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
-        let progress = CallProgress::new();
-        let code = settings::code(config.agent.code, typed.code);
+        let (progress, code) = (CallProgress::new(), settings::code(config.agent.code, typed.code));
         let hooks = hooks::from_config(&config, &host)?;
-        let mut builder = set_protocol(host.agent(model), typed, &config)
+        let agent = set_flows(host.agent(model), &config, (&host, &remotes, &knowledge))?;
+        let mut builder = set_protocol(agent, typed, &config)
             .recorder(recorder)
             .built_ins(Arc::new(knowledge))
             .config(session)
@@ -103,7 +101,6 @@ impl AgentSession {
             .pipeline(move |pipeline| {
                 policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
             });
-        builder = flows.into_iter().fold(builder, AgentBuilder::flows);
         if let Some(bytes) = config.guardrails.argument_bytes {
             builder = builder.argument_bytes(bytes.0);
         }
@@ -299,10 +296,14 @@ fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }
 
-/// Returns the policy for flows of data between all tools.
-fn flow_policy(config: &Config, host: &Host, remotes: &McpTools, knowledge: &BuiltIns) -> Result<Option<FlowPolicy>> {
+/// Sets the policy for flows of data between all tools, if there is one.
+fn set_flows(
+    builder: AgentBuilder,
+    config: &Config,
+    (host, remotes, knowledge): (&Host, &McpTools, &BuiltIns),
+) -> Result<AgentBuilder> {
     let tools: Vec<Arc<Tool>> = host.tools().into_iter().chain(remotes.tools()).chain(knowledge.tools()).collect();
-    flows::policy(config, &tools)
+    Ok(flows::policy(config, &tools)?.into_iter().fold(builder, AgentBuilder::flows))
 }
 
 /// Opens the notes of the model, if it may keep any.

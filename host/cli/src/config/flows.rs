@@ -1,4 +1,4 @@
-//! `[flows]`: what becomes of calls that would send private data to the public.
+//! `[flows]`: labels of tools, and the consequence for calls that would send private data to the public.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,8 @@ pub(crate) struct FlowsSection {
     /// themselves, and direct calls by the whole session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) per: Option<FlowScopeName>,
-    /// What becomes of a call that would send private data to the public: "ask" a person (usual; where nobody can be asked
-    /// it is refused), or "deny".
+    /// The consequence for a call that would send private data to the public: "ask" a person (usual; where nobody can be
+    /// asked it is refused), or "deny".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) action: Option<FlowActionName>,
     /// Labels of single tools, by their full names. They go before those of a component or server.

@@ -250,8 +250,8 @@ mod tests {
             "[flows]\nper = \"run\"\naction = true\n[flows.tools.x]\nsource = \"secret\"\nzink = \"public\"\n",
             expect![[r#"
                 fumehood.toml:2:7: `flows.per` is "run"; expected "session", "program"
-                fumehood.toml:3:10: `flows.action` is true or false; expected a text. What becomes of a call that would send private data to the public: "ask" a person (usual; where nobody can be asked
-                it is refused), or "deny".
+                fumehood.toml:3:10: `flows.action` is true or false; expected a text. The consequence for a call that would send private data to the public: "ask" a person (usual; where nobody can be
+                asked it is refused), or "deny".
                 fumehood.toml:5:10: `flows.tools.x.source` is "secret"; expected "private", "public"
                 fumehood.toml:6:1: [flows.tools.x] has the unknown key `zink`; did you mean `sink`?; known there: sink, source"#]],
         );

@@ -1,6 +1,5 @@
-//! Decisions about power: grants, approvals, flows of data and redaction.
+//! Decisions about power: grants, approvals and redaction.
 
 pub mod approval;
-pub mod flow;
 pub mod permission;
 pub mod redact;

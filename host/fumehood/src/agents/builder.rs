@@ -16,8 +16,8 @@ use fumehood_agent::pipeline::{Modes, PipelineBuilder};
 use fumehood_agent::registry::{ActorFilter, BuiltIns};
 use fumehood_agent::session::{OldestResultsFirst, SessionConfig};
 use fumehood_core::chat::Model;
+use fumehood_core::flow::FlowPolicy;
 use fumehood_core::hook::CallHooks;
-use fumehood_core::policy::flow::FlowPolicy;
 use fumehood_core::record::{Durability, NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 #[cfg(feature = "storage")]

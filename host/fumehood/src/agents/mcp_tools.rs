@@ -7,8 +7,8 @@ use fumehood_agent::identity::ActorArguments;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::approval::{Approval, Manifest};
-use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 

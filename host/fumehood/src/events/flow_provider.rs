@@ -8,7 +8,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
-use fumehood_core::policy::flow::{FlowAction, FlowPolicy};
+use fumehood_core::flow::{FlowAction, FlowPolicy};
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 
 use super::call_log::CallLog;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
+use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::approval::{Approval, Origin};
-use fumehood_core::policy::flow::ToolFlow;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::Tool;

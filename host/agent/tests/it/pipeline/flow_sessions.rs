@@ -16,7 +16,7 @@ use fumehood_agent::transcript::Ending;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::chat::{Model, Request, Response};
-use fumehood_core::policy::flow::FlowPolicy;
+use fumehood_core::flow::FlowPolicy;
 use fumehood_core::record::{Record, RecordError};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use serde_json::json;

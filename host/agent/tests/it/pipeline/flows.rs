@@ -18,7 +18,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::policy::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope, ToolFlow};
+use fumehood_core::flow::{FlowAction, FlowLabel, FlowLabels, FlowPolicy, FlowScope, ToolFlow};
 use fumehood_core::record::RecordKind;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::name::Namespace;

@@ -8,6 +8,7 @@ use std::fmt;
 use crate::call::history::PastCall;
 use crate::policy::permission::Grant;
 use crate::tool::Tool;
+pub use crate::tool::ToolFlow;
 
 /// A label of a tool as a source of data, or as a place where data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,23 +49,7 @@ impl FlowLabels {
     }
 }
 
-/// The flows of a tool without labels: the reasons for which it counts as a private source or a public sink.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ToolFlow {
-    /// The reason for which it returns private data, such as `it reads granted folders`.
-    pub source: Option<&'static str>,
-    /// The reason for which its arguments may become public, such as `it sends HTTP requests`.
-    pub sink: Option<&'static str>,
-}
-
 impl ToolFlow {
-    /// A tool that neither returns private data nor sends any.
-    pub const NONE: Self = Self { source: None, sink: None };
-
-    /// A tool of a server that nobody approved, whose claims do not count.
-    pub const UNAPPROVED: Self =
-        Self { source: None, sink: Some("its server needs no approval, so its claims do not count") };
-
     /// Returns the flows of a component with these powers: what is kept on this machine is private, and requests are
     /// public. Private addresses are no exception, because a request to one may be passed on.
     #[must_use]
@@ -76,17 +61,6 @@ impl ToolFlow {
         ];
         let source = sources.into_iter().find_map(|(has, reason)| has.then_some(reason));
         Self { source, sink: grant.http().map(|_| "it may make HTTP requests") }
-    }
-
-    /// Returns the flows of a tool of which only its own claim is known. Without one, it reaches an open world, which is
-    /// the default of the MCP specification. One that says that it stays in a closed world works with what is kept there.
-    #[must_use]
-    pub fn from_claim(open_world: Option<bool>) -> Self {
-        match open_world {
-            Some(false) => Self { source: Some("it works with data of a closed world"), sink: None },
-            Some(true) => Self { source: None, sink: Some("it says that it reaches an open world") },
-            None => Self { source: None, sink: Some("it does not say that it stays in a closed world") },
-        }
     }
 }
 
@@ -115,7 +89,7 @@ pub enum FlowAction {
 /// A policy for flows of data between tools.
 ///
 /// ```
-/// use fumehood_core::policy::flow::{FlowLabel, FlowLabels, FlowPolicy};
+/// use fumehood_core::flow::{FlowLabel, FlowLabels, FlowPolicy};
 ///
 /// let policy = FlowPolicy::new()
 ///     .label_component("mail", FlowLabels::default().source(FlowLabel::Private))
