@@ -20,7 +20,7 @@
 //! let hooks: CallHooks = [Arc::new(hook) as Arc<dyn CallHook>].into_iter().collect();
 //!
 //! let tools = HookedTools::new(Arc::new(host), hooks);
-//! let call = Call::new("text__search", r#"{"text": "ada@example.com", "pattern": ".+"}"#);
+//! let call = Call::new("text__regex_search", r#"{"text": "ada@example.com", "pattern": ".+"}"#);
 //! let result = tools.dispatch(call).await;
 //! assert!(result.is_ok() && !format!("{:?}", result.text()).contains("ada@"));
 //! # Ok(())
