@@ -78,8 +78,6 @@ impl AgentSession {
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
-        let code = settings::code(config.agent.code, typed.code);
-        let hooks = hooks::from_config(&config, &host)?;
         let mut builder = set_protocol(host.agent(model), typed, &config)
             .recorder(recorder)
             .built_ins(Arc::new(knowledge))
@@ -87,7 +85,7 @@ impl AgentSession {
             .actor_arguments(servers::actor_arguments(&config))
             .allowlists(access::allowlists(&config, typed, channel))
             .durability(modes.durability)
-            .hooks(hooks)
+            .hooks(hooks::from_config(&config, &host)?)
             .provider(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
@@ -102,7 +100,7 @@ impl AgentSession {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
         builder = with_context(builder, typed, skill, channel);
-        if let Some(mode) = code {
+        if let Some(mode) = settings::code(config.agent.code, typed.code) {
             builder = builder.code(mode);
         }
         if let Some(state) = state {

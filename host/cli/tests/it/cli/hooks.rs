@@ -80,7 +80,8 @@ fn calls_beyond_a_rate_are_refused_with_the_time_to_wait() {
     let bench = bench(config);
     let mut session = Session::start(&bench, &["--no-log"]);
     let arguments: Value = serde_json::from_str(SEARCH).unwrap();
-    let mut call = |id| session.request(id, "tools/call", json!({"name": "text__regex_search", "arguments": arguments}));
+    let mut call =
+        |id| session.request(id, "tools/call", json!({"name": "text__regex_search", "arguments": arguments}));
     let answers = [call(1), call(2), call(3)];
     let is_error = |answer: &Value| answer["result"]["isError"] == true;
     assert_eq!(answers.each_ref().map(is_error), [false, false, true], "{answers:?}");
