@@ -30,6 +30,7 @@
 mod component_hook;
 mod hooked_tools;
 mod protocol;
+#[cfg(feature = "rate-limit")]
 mod rate_limit;
 mod redaction;
 mod tool_patterns;
@@ -39,6 +40,7 @@ pub use fumehood_core::hook::{
     AfterDecision, Authorization, BeforeDecision, CallHook, CallHooks, ClearedCall, HookQuestion,
 };
 pub use hooked_tools::{HookApprover, HookedTools};
+#[cfg(feature = "rate-limit")]
 pub use rate_limit::RateLimit;
 pub use redaction::{Redaction, RedactionError};
 pub use tool_patterns::{ToolPatternError, ToolPatterns};
