@@ -144,7 +144,8 @@ fn a_hook_that_fails_refuses_the_call_and_names_itself() {
 #[test]
 fn wrong_hooks_are_reported_with_their_place() {
     let check = |hooks: &str, part: &str| {
-        let config = format!("[tools.text]\ncomponent = \"text.wasm\"\napproval = \"off\"\n{hooks}\n");
+        let tool = |name: &str| format!("[tools.{name}]\ncomponent = \"text.wasm\"\napproval = \"off\"\n");
+        let config = format!("{}{}{hooks}\n", tool("text"), tool("other"));
         let ran = bench(&config).run(&["call", "text__regex_search", SEARCH, "--no-log"]);
         assert!(
             ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"),
@@ -159,7 +160,7 @@ fn wrong_hooks_are_reported_with_their_place() {
     check("[[hooks.rate_limit]]\nper_minute = 5000000000", "per_minute");
     check("[[hooks.rate_limit]]\ntools = [\"text__*\"]", "per_minute");
     check("[[hooks.component]]\nname = \"gone\"", "the hook `gone` is not in [tools]");
-    check("[[hooks.component]]\nname = \"text\"", "is no hook");
+    check("[[hooks.component]]\nname = \"other\"", "is no hook");
     check("[[hooks.component]]\nname = \"text\"\non = []", "empty `on`");
     check("[[hooks.component]]\nname = \"text\"\non = [\"during\"]", "during");
 }
