@@ -4,22 +4,16 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::boxed::BoxFuture;
-use fumehood::hooks::{
-    CallHook, CallHooks, ComponentHook, HookApprover, HookFunction, HookQuestion, RateLimit, Redaction,
-    ToolPatternError, ToolPatterns,
-};
+use fumehood::hooks::{CallHook, CallHooks, ComponentHook, HookApprover, HookFunction, HookQuestion, RateLimit};
 use fumehood::{Host, ValidatedCall};
 
 use crate::config::Config;
-use crate::config::hooks::{ComponentHookSection, HookFunctionName, RedactSection};
+use crate::config::hooks::{ComponentHookSection, HookFunctionName, tools_of};
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::UsageError;
 use crate::question;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, STRONG, styled};
-
-/// The usual text in place of what a pattern matches.
-const DEFAULT_REPLACEMENT: &str = "[redacted]";
 
 /// Returns the hooks of a configuration whose components are loaded into this host, in the order in which they run.
 ///
@@ -39,7 +33,7 @@ pub(crate) fn from_config(config: &Config, host: &Host) -> Result<CallHooks> {
     }
     for (index, section) in config.hooks.redact.iter().enumerate() {
         // A pattern that is not valid was reported when the configuration was read.
-        hooks.push(Arc::new(redaction_of(section)?.named(format!("redact {}", index + 1))));
+        hooks.push(Arc::new(section.redaction()?.named(format!("redact {}", index + 1))));
     }
     Ok(hooks.into_iter().collect())
 }
@@ -61,23 +55,6 @@ fn component_hook(config: &Config, section: &ComponentHookSection, host: &Host) 
         Some(functions) => hook.functions(functions.iter().map(function)),
         None => hook,
     })
-}
-
-/// Returns the patterns of tools; those that are left out match every tool.
-///
-/// # Errors
-/// If one is not valid.
-pub(crate) fn tools_of(tools: Option<&[String]>) -> Result<ToolPatterns, ToolPatternError> {
-    tools.map_or_else(|| Ok(ToolPatterns::default()), ToolPatterns::new)
-}
-
-/// Returns the hook of a pattern.
-///
-/// # Errors
-/// If the pattern, or that of a tool, is not valid.
-pub(crate) fn redaction_of(section: &RedactSection) -> Result<Redaction> {
-    let replacement = section.replacement.as_deref().unwrap_or(DEFAULT_REPLACEMENT);
-    Ok(Redaction::new("redact", tools_of(section.tools.as_deref())?, &section.pattern, replacement)?)
 }
 
 /// Returns the components of the hooks, for a command that loads no others.

@@ -48,6 +48,7 @@
 //! |---|---|
 //! | `agent` | the agent loop ([`Host::agent`]) and the providers of models |
 //! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
+//! | `rate-limit` | the hook that limits the rate of calls (`hooks::RateLimit`) |
 //! | `registry` | components of OCI registries, verified and kept in a local store (`Load::reference`); not among the defaults |
 //! | `storage` | the event log and the key-value store on disk |
 //! | `tls` | requests of tools to `https` addresses; without it, a grant of those is refused when a component is loaded |

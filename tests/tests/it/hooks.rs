@@ -181,7 +181,7 @@ async fn the_example_leaves_addresses_out_of_results() {
     host.load(Load::bytes("text", example("text"))).await.unwrap();
     let tools = tools(&host, host.hook("redact-email").unwrap());
     let search = json!({"text": "write to ada@example.com", "pattern": ".+"});
-    let result = tools.dispatch(Call::new("text__search", search)).await;
+    let result = tools.dispatch(Call::new("text__regex_search", search)).await;
     let text = result.text().unwrap();
     assert!(result.is_ok() && text.contains("[e-mail address]") && !text.contains("ada@"), "{text}");
 }

@@ -83,17 +83,15 @@ impl AgentSession {
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
-        let (progress, code) = (CallProgress::new(), settings::code(config.agent.code, typed.code));
-        let hooks = hooks::from_config(&config, &host)?;
+        let progress = CallProgress::new();
         let agent = set_flows(host.agent(model), &config, (&host, &remotes, &knowledge))?;
         let mut builder = set_protocol(agent, typed, &config)
             .recorder(recorder)
             .built_ins(Arc::new(knowledge))
             .config(session)
-            .actor_arguments(servers::actor_arguments(&config))
             .allowlists(access::allowlists(&config, typed, channel))
             .durability(modes.durability)
-            .hooks(hooks)
+            .hooks(hooks::from_config(&config, &host)?)
             .provider(Arc::clone(&remotes) as _)
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
@@ -101,30 +99,15 @@ impl AgentSession {
             .pipeline(move |pipeline| {
                 policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
             });
-        if let Some(bytes) = config.guardrails.argument_bytes {
-            builder = builder.argument_bytes(bytes.0);
-        }
         if let Some((judge, policy)) = judge {
             builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
         }
-        builder = with_context(builder, typed, skill, channel);
-        if let Some(mode) = code {
-            builder = builder.code(mode);
-        }
+        builder = set_options(with_context(builder, typed, skill, channel), typed, &config);
         if let Some(state) = state {
             builder = builder.state(state);
         }
-        if config.model.supports_images {
-            builder = builder.image_bytes(MAX_IMAGE_BYTES);
-        }
-        if let Some(bytes) = config.agent.context {
-            builder = builder.context_bytes(bytes.0);
-        }
         if let Some(notes) = notes {
             builder = builder.memory(Arc::new(notes));
-        }
-        if config.log.texts {
-            builder = builder.keep_texts();
         }
         if let (Some(log), Some(_)) = (&log, saving.id()) {
             builder = set_saving(builder, log, saved, &config);
@@ -133,11 +116,8 @@ impl AgentSession {
         let agent = approval.apply(builder, &config).build()?;
         // An answer that has to match a schema is shown only once it does.
         let holds_replies = agent.session().config().output.is_some();
-        let view = if arguments.json {
-            View::Lines
-        } else {
-            View::Screen(Screen::new(progress, limits.deadline, holds_replies))
-        };
+        let screen = || View::Screen(Screen::new(progress, limits.deadline, holds_replies));
+        let view = if arguments.json { View::Lines } else { screen() };
         let interrupts = Interrupts::watch(agent.cancel_handle());
         let retention = log_file::retention(&config, moment::now());
         let (events, price) = (Events::subscribe(agent.tap()), config.model.price);
@@ -294,6 +274,27 @@ fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String
     tools.extend(remotes.tools().iter().map(|tool| tool.full_name().to_owned()));
     let there = if tools.is_empty() { "none; load some with `--tool FILE`".to_owned() } else { tools.join(", ") };
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
+}
+
+/// Sets what the configuration and the options say about single settings.
+fn set_options(mut builder: AgentBuilder, typed: &AgentArguments, config: &Config) -> AgentBuilder {
+    builder = builder.actor_arguments(servers::actor_arguments(config));
+    if let Some(bytes) = config.guardrails.argument_bytes {
+        builder = builder.argument_bytes(bytes.0);
+    }
+    if let Some(mode) = settings::code(config.agent.code, typed.code) {
+        builder = builder.code(mode);
+    }
+    if config.model.supports_images {
+        builder = builder.image_bytes(MAX_IMAGE_BYTES);
+    }
+    if let Some(bytes) = config.agent.context {
+        builder = builder.context_bytes(bytes.0);
+    }
+    if config.log.texts {
+        builder = builder.keep_texts();
+    }
+    builder
 }
 
 /// Sets the policy for flows of data between all tools, if there is one.

@@ -2,12 +2,16 @@
 
 use std::num::NonZeroU32;
 
+use anyhow::Result;
+use fumehood::hooks::{Redaction, ToolPatternError, ToolPatterns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::KeyFault;
 use super::file::Config;
-use crate::hooks::{redaction_of, tools_of};
+
+/// The usual text in place of what a pattern matches.
+const DEFAULT_REPLACEMENT: &str = "[redacted]";
 
 /// Decisions on calls before they run, and on their results, in `run`, `chat`, `call` and `serve mcp` alike. First come
 /// the rate limits, then the components, and for results then the patterns, each as listed here.
@@ -87,6 +91,25 @@ impl HooksSection {
     }
 }
 
+impl RedactSection {
+    /// Returns the hook of the pattern.
+    ///
+    /// # Errors
+    /// If the pattern, or that of a tool, is not valid.
+    pub(crate) fn redaction(&self) -> Result<Redaction> {
+        let replacement = self.replacement.as_deref().unwrap_or(DEFAULT_REPLACEMENT);
+        Ok(Redaction::new("redact", tools_of(self.tools.as_deref())?, &self.pattern, replacement)?)
+    }
+}
+
+/// Returns the patterns of tools; those that are left out match every tool.
+///
+/// # Errors
+/// If one is not valid.
+pub(crate) fn tools_of(tools: Option<&[String]>) -> Result<ToolPatterns, ToolPatternError> {
+    tools.map_or_else(|| Ok(ToolPatterns::default()), ToolPatterns::new)
+}
+
 /// Adds everything that is wrong with the hooks.
 pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
     let hooks = &config.hooks;
@@ -114,7 +137,7 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         }
     }
     for redact in &hooks.redact {
-        if let Err(error) = redaction_of(redact) {
+        if let Err(error) = redact.redaction() {
             add("redact", format!("`{}`: {error:#}", excerpt(&redact.pattern)));
         }
     }

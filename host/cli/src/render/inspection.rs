@@ -41,7 +41,8 @@ pub(crate) fn inspection(report: &Report<'_>, full: bool) -> Result<()> {
     line(&styled(STRONG, "What it imports"))?;
     print_imports_with_names(report.imports, &mut quotation)?;
     line("")?;
-    line(&styled(STRONG, &format!("Tools ({})", report.tools.len())))?;
+    let heading = if matches!(report.dialect, Dialect::Hook(_)) { "Functions" } else { "Tools" };
+    line(&styled(STRONG, &format!("{heading} ({})", report.tools.len())))?;
     report.tools.iter().try_for_each(|it| print_tool(it, &mut quotation))?;
     if !report.skipped.is_empty() {
         line("")?;

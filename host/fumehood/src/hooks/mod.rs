@@ -20,7 +20,7 @@
 //! let hooks: CallHooks = [Arc::new(hook) as Arc<dyn CallHook>].into_iter().collect();
 //!
 //! let tools = HookedTools::new(Arc::new(host), hooks);
-//! let call = Call::new("text__search", r#"{"text": "ada@example.com", "pattern": ".+"}"#);
+//! let call = Call::new("text__regex_search", r#"{"text": "ada@example.com", "pattern": ".+"}"#);
 //! let result = tools.dispatch(call).await;
 //! assert!(result.is_ok() && !format!("{:?}", result.text()).contains("ada@"));
 //! # Ok(())
@@ -30,6 +30,7 @@
 mod component_hook;
 mod hooked_tools;
 mod protocol;
+#[cfg(feature = "rate-limit")]
 mod rate_limit;
 mod redaction;
 mod tool_patterns;
@@ -39,6 +40,7 @@ pub use fumehood_core::hook::{
     AfterDecision, Authorization, BeforeDecision, CallHook, CallHooks, ClearedCall, HookQuestion,
 };
 pub use hooked_tools::{HookApprover, HookedTools};
+#[cfg(feature = "rate-limit")]
 pub use rate_limit::RateLimit;
 pub use redaction::{Redaction, RedactionError};
 pub use tool_patterns::{ToolPatternError, ToolPatterns};

@@ -213,7 +213,7 @@ mod tests {
         let redaction = redaction(r"\b\d{3}-\d{4}\b|4711").unwrap();
         let parts = [
             Content::text("call 555-1234"),
-            Content::json(r#"{"555-1234": ["\u0035\u0035\u0035-1234", 4711, 1.50, 1e400, true]}"#.to_owned()).unwrap(),
+            Content::json(r#"{"555-1234": ["\u0035\u0035\u0035-1234", 4711, 1.50, true]}"#.to_owned()).unwrap(),
             Content::Blob { mime_type: "text/plain".to_owned().into(), data: b"555-1234".to_vec() },
             Content::Link { uri: "tel:555-1234".to_owned().into(), title: None, mime_type: None },
             Content::text("nothing"),
@@ -224,7 +224,7 @@ mod tests {
         assert!(!found.contains("1234") && !found.contains("4711") && found.contains("call $0[…]"), "{found}");
         assert!(
             found.contains(r#""$0[…]":["$0[…]","$0[…]","#)
-                || found.contains(r#""$0[…]": ["$0[…]", "$0[…]", 1.50, 1e400, true]"#),
+                || found.contains(r#""$0[…]": ["$0[…]", "$0[…]", 1.50, true]"#),
             "{found}"
         );
         assert!(found.contains("1.50") && found.contains("nothing") && found.contains("tel:$0[…]"), "{found}");

@@ -43,7 +43,7 @@ fn check_redacted(text: &str) {
 #[test]
 fn results_of_call_are_redacted_and_recorded_as_the_hooks_left_them() {
     let bench = bench(CONFIG);
-    let ran = bench.run(&["call", "text__search", SEARCH, "--json"]);
+    let ran = bench.run(&["call", "text__regex_search", SEARCH, "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     check_redacted(&ran.stdout);
     let export = bench.run(&["log", "export"]);
@@ -56,14 +56,14 @@ fn results_of_call_are_redacted_and_recorded_as_the_hooks_left_them() {
 #[test]
 fn results_for_models_and_for_mcp_clients_are_redacted() {
     let bench = bench(&format!("{CONFIG}\n[agent]\ncode = true\n[serve]\ncode = true\n"));
-    let program = format!("return await tools.text.search({SEARCH})");
+    let program = format!("return await tools.text.regex_search({SEARCH})");
     for call in [
-        json!({"name": "text__search", "arguments": serde_json::from_str::<Value>(SEARCH).unwrap()}),
+        json!({"name": "text__regex_search", "arguments": serde_json::from_str::<Value>(SEARCH).unwrap()}),
         json!({"name": "run_code", "arguments": {"code": program}}),
     ] {
         let script = format!("{}\n{}\n", json!({"calls": [call]}), json!({"text": "done"}));
         bench.put("script.jsonl", script);
-        let ran = bench.run(&["run", "Search.", "--script", "script.jsonl", "--allow", "text__search", "--json"]);
+        let ran = bench.run(&["run", "Search.", "--script", "script.jsonl", "--allow", "text__regex_search", "--json"]);
         assert_eq!(ran.code, 0, "{ran:?}");
         let results = ran.stdout.lines().filter(|line| line.contains("\"tool_result\"")).collect::<String>();
         check_redacted(&results);
@@ -80,7 +80,8 @@ fn calls_beyond_a_rate_are_refused_with_the_time_to_wait() {
     let bench = bench(config);
     let mut session = Session::start(&bench, &["--no-log"]);
     let arguments: Value = serde_json::from_str(SEARCH).unwrap();
-    let mut call = |id| session.request(id, "tools/call", json!({"name": "text__search", "arguments": arguments}));
+    let mut call =
+        |id| session.request(id, "tools/call", json!({"name": "text__regex_search", "arguments": arguments}));
     let answers = [call(1), call(2), call(3)];
     let is_error = |answer: &Value| answer["result"]["isError"] == true;
     assert_eq!(answers.each_ref().map(is_error), [false, false, true], "{answers:?}");
@@ -96,7 +97,7 @@ fn a_hook_with_powers_keeps_its_count_from_call_to_call() {
                   env = { PER_MINUTE = \"1\" }\n\
                   [[hooks.component]]\nname = \"rate-limit\"\non = [\"before\"]\n";
     let bench = bench(config);
-    let call = || bench.run(&["call", "text__search", SEARCH, "--no-log", "--actor", "ada"]);
+    let call = || bench.run(&["call", "text__regex_search", SEARCH, "--no-log", "--actor", "ada"]);
     let codes: Vec<i32> = (0..4).map(|_| call().code).collect();
     // A new minute may begin in between.
     assert!(codes[0] == 0 && codes.iter().filter(|code| **code != 0).count() >= 2, "{codes:?}");
@@ -113,16 +114,16 @@ fn nothing_runs_before_the_hook_is_approved() {
         let part = "`redact-email` was never approved";
         assert!(ran.code != 0 && ran.stdout.is_empty() && ran.stderr.contains(part), "{ran:?}");
     };
-    check(bench.run(&["call", "text__search", SEARCH]));
+    check(bench.run(&["call", "text__regex_search", SEARCH]));
     check(bench.run(&["serve", "mcp"]));
     bench.put("script.jsonl", json!({"text": "done"}).to_string());
     check(bench.run(&["run", "Search.", "--script", "script.jsonl"]));
     let approved = bench.run(&["approve", "redact-email", "--yes"]);
     assert_eq!(approved.code, 0, "{approved:?}");
-    assert_eq!(bench.run(&["call", "text__search", SEARCH]).code, 0);
+    assert_eq!(bench.run(&["call", "text__regex_search", SEARCH]).code, 0);
     // Other bytes are another hook.
     bench.put("redact-email.wasm", fumehood_tests::hook("ask").unwrap());
-    let changed = bench.run(&["call", "text__search", SEARCH]);
+    let changed = bench.run(&["call", "text__regex_search", SEARCH]);
     assert!(changed.code != 0 && changed.stderr.contains("changed since it was approved"), "{changed:?}");
 }
 
@@ -133,7 +134,7 @@ fn a_hook_that_fails_refuses_the_call_and_names_itself() {
                   [[hooks.component]]\nname = \"judge\"\n";
     let bench = bench(config);
     bench.put("judge.wasm", fumehood_tests::hook("spin").unwrap());
-    let ran = bench.run(&["call", "text__search", SEARCH, "--no-log"]);
+    let ran = bench.run(&["call", "text__regex_search", SEARCH, "--no-log"]);
     let part = "the hook `judge` failed, so the call was refused: deadline: it did not decide within 100ms";
     assert!(ran.code != 0 && ran.shown().contains(part), "{ran:?}");
     let itself = bench.run(&["call", "judge", "hook_before", "{}"]);
@@ -143,8 +144,9 @@ fn a_hook_that_fails_refuses_the_call_and_names_itself() {
 #[test]
 fn wrong_hooks_are_reported_with_their_place() {
     let check = |hooks: &str, part: &str| {
-        let config = format!("[tools.text]\ncomponent = \"text.wasm\"\napproval = \"off\"\n{hooks}\n");
-        let ran = bench(&config).run(&["call", "text__search", SEARCH, "--no-log"]);
+        let tool = |name: &str| format!("[tools.{name}]\ncomponent = \"text.wasm\"\napproval = \"off\"\n");
+        let config = format!("{}{}{hooks}\n", tool("text"), tool("other"));
+        let ran = bench(&config).run(&["call", "text__regex_search", SEARCH, "--no-log"]);
         assert!(
             ran.code == 2 && ran.stderr.contains(part) && ran.stderr.contains("fumehood.toml:"),
             "{hooks}: {ran:?}"
@@ -158,7 +160,7 @@ fn wrong_hooks_are_reported_with_their_place() {
     check("[[hooks.rate_limit]]\nper_minute = 5000000000", "per_minute");
     check("[[hooks.rate_limit]]\ntools = [\"text__*\"]", "per_minute");
     check("[[hooks.component]]\nname = \"gone\"", "the hook `gone` is not in [tools]");
-    check("[[hooks.component]]\nname = \"text\"", "is no hook");
+    check("[[hooks.component]]\nname = \"other\"", "is no hook");
     check("[[hooks.component]]\nname = \"text\"\non = []", "empty `on`");
     check("[[hooks.component]]\nname = \"text\"\non = [\"during\"]", "during");
 }
