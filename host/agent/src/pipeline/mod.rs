@@ -12,6 +12,7 @@ mod checks;
 mod config;
 mod dispatch;
 mod executor;
+mod finalize;
 mod flows;
 pub mod guardrail;
 pub mod hook;

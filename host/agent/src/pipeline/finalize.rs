@@ -1,0 +1,118 @@
+//! The last stage of a dispatch: the result as the model sees it, its record, and those who are told of it.
+
+use std::borrow::Cow;
+
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::CallResult;
+use fumehood_core::record::RecordKind;
+use serde_json::{Value, json};
+
+use super::checks::AuthorizedCall;
+use super::dispatch::{Dispatch, MAX_RAW_BYTES, status_of};
+use crate::catch_panic::catch_panic_sync;
+use crate::execution::Status;
+use crate::memory::{Episode, READ_RESULT};
+use crate::registry::Purpose;
+use crate::truncate::{MARKER, Room, describe_blob, image_type, truncate_result, truncate_result_with};
+
+impl Dispatch<'_> {
+    /// Truncates the result to what the model sees, records it as far as allowed, and notifies observers.
+    pub(super) async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
+        let arguments = authorized.call.arguments();
+        let max_bytes = authorized.policy.result_bytes.unwrap_or(usize::MAX);
+        let seen = self.truncate(authorized.found.tool.full_name(), &result, max_bytes);
+        let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
+        let kind = status_of(&result);
+        // If the redaction panics, nothing is recorded.
+        let recorded = describe_images(&seen);
+        let redacted = || catch_panic_sync(|| self.persist.result(arguments, &result, &recorded)).unwrap_or_default();
+        let recorded = if self.config.recorder.is_enabled() { redacted() } else { None };
+        if let Some(recorded) = recorded {
+            let body = || json!({"result": recorded, "truncated": seen.metadata.truncated});
+            let _recorded = self.journal.record(RecordKind::ToolResult, Some(kind), body).await;
+        }
+        if result.is_ok() && authorized.found.purpose() == Purpose::Knowledge {
+            let _recorded = self.journal.record(RecordKind::KnowledgeUsed, None, || Value::Null).await;
+        }
+        self.notify_observers(authorized, &result);
+        self.record_episode(authorized.found.tool.full_name(), arguments, kind, &seen);
+        // A program gets all of it: what a model sees is the value that the program returns.
+        (status, if self.batch.is_program() { result } else { seen })
+    }
+
+    /// Returns the result as the model sees it, and keeps the rest of it to be read on.
+    fn truncate(&self, tool: &str, result: &CallResult, max_bytes: usize) -> CallResult {
+        // A program gets all of it, and a part of a result is no result of its own.
+        let store = self.config.results.as_ref().filter(|_| !self.batch.is_program() && tool != READ_RESULT);
+        let room = Room { bytes: max_bytes, image_bytes: self.config.image_bytes };
+        let Some(store) = store else { return truncate_result_with(result, room, MARKER) };
+        let whole = truncate_result(result, usize::MAX);
+        store.add(&self.batch.scope.session, self.execution(), &whole.text().unwrap_or_default());
+        truncate_result_with(
+            result,
+            room,
+            &format!("[truncated; {READ_RESULT} with the id \"{}\" reads all of it]", self.execution()),
+        )
+    }
+
+    /// Notifies the observers of a successful call.
+    fn notify_observers(&self, authorized: &AuthorizedCall, result: &CallResult) {
+        if !result.is_ok() {
+            return;
+        }
+        let observers = &self.config.observers;
+        let name = authorized.found.tool.full_name();
+        // A panic of an observer must not affect the call.
+        let _notified = catch_panic_sync(|| match authorized.found.purpose() {
+            Purpose::Action => {
+                observers.on_tool_use.iter().for_each(|observe| observe(name, authorized.call.arguments(), result));
+            }
+            Purpose::Knowledge => {
+                observers
+                    .on_knowledge_used
+                    .iter()
+                    .for_each(|observe| observe(name, &result.text().unwrap_or_default()));
+            }
+        });
+    }
+
+    /// Adds a summary of the call to the episodes, without arguments and result unless both may be recorded in full.
+    pub(super) fn record_episode(&self, tool: &str, arguments: &Value, status: &str, seen: &CallResult) {
+        let Some(episodes) = &self.config.episodes else { return };
+        let is_full = self.persist.is_full();
+        let result = match &seen.outcome {
+            Ok(_) => seen.text().unwrap_or_default(),
+            Err(error) => error.message.as_str().into(),
+        };
+        let scope = self.batch.scope;
+        let episode = Episode {
+            execution: scope.execution.clone(),
+            step: scope.step,
+            tool: tool.to_owned(),
+            arguments: if is_full { arguments.to_string() } else { String::new() },
+            status: status.to_owned(),
+            result: if is_full { result.into_owned() } else { String::new() },
+        };
+        episodes.add(&scope.session, episode);
+    }
+}
+
+/// Returns a result with descriptions in place of images, which the log does not hold.
+fn describe_images(seen: &CallResult) -> Cow<'_, CallResult> {
+    let is_image = |part: &Content| match part {
+        Content::Blob { mime_type, data } => {
+            data.len() > MAX_RAW_BYTES && image_type(&mime_type.to_sanitized()).is_some()
+        }
+        _ => false,
+    };
+    if !seen.content().iter().any(is_image) {
+        return Cow::Borrowed(seen);
+    }
+    let mut described = seen.clone();
+    if let Ok(parts) = &mut described.outcome {
+        for part in parts.iter_mut().filter(|part| is_image(part)) {
+            *part = Content::text(describe_blob(part).unwrap_or_default());
+        }
+    }
+    Cow::Owned(described)
+}
