@@ -16,10 +16,7 @@ use crate::render;
 /// # Errors
 /// If a label is of a tool that is not there. One of a server that could not be used is a warning.
 pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<FlowPolicy>> {
-    let of_components = config.tools.iter().map(|(name, tool)| (name, FlowLabelsSection::new(tool.source, tool.sink)));
-    let of_servers =
-        config.mcp.servers.iter().map(|(name, server)| (name, FlowLabelsSection::new(server.source, server.sink)));
-    let labelled: Vec<_> = of_components.chain(of_servers).filter(|(_, labels)| labels.has_any()).collect();
+    let labelled = labels(config);
     if labelled.is_empty() && config.flows.is_none() {
         return Ok(None);
     }
@@ -34,7 +31,7 @@ pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<Flow
             FlowActionName::Deny => FlowAction::Deny,
         });
     for (name, labels) in labelled {
-        policy = policy.label_component(name, labels.labels());
+        policy = policy.label_component(&name, labels.labels());
     }
     for (name, labels) in &section.tools {
         if is_there(config, tools, name)? {
@@ -42,6 +39,15 @@ pub(crate) fn policy(config: &Config, tools: &[Arc<Tool>]) -> Result<Option<Flow
         }
     }
     Ok(Some(policy))
+}
+
+/// Returns the labels of components and of servers.
+pub(crate) fn labels(config: &Config) -> Vec<(String, FlowLabelsSection)> {
+    let of_components = config.tools.iter().map(|(name, tool)| (name, FlowLabelsSection::new(tool.source, tool.sink)));
+    let of_servers =
+        config.mcp.servers.iter().map(|(name, server)| (name, FlowLabelsSection::new(server.source, server.sink)));
+    let labelled = of_components.chain(of_servers).filter(|(_, labels)| labels.has_any());
+    labelled.map(|(name, labels)| (name.clone(), labels)).collect()
 }
 
 /// Returns whether there is a tool of this name.

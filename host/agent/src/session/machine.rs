@@ -33,7 +33,7 @@ pub struct Session {
     pub(super) trace: Vec<Message>,
     /// True if the limit on calls was reached, so that the model may only write prose.
     pub(super) prose_only: bool,
-    /// How often an answer of this run was sent back to be corrected.
+    /// Number of answers of this run that were sent back to be corrected.
     pub(super) repairs: u32,
     /// True if the provider does not support tools. That does not change within a session.
     pub(super) toolless: bool,

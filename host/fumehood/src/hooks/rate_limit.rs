@@ -30,12 +30,18 @@ pub struct RateLimit {
     counter: Counter<DefaultClock>,
 }
 
+/// A limiter with a budget for each actor.
+type ActorLimiter<C> = RateLimiter<Actor, HashMapStateStore<Actor>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+
+/// `None` for guests.
+type Actor = Option<Arc<str>>;
+
 /// The calls of each actor.
 struct Counter<C: Clock> {
     /// The only actor whose calls are counted; `None` counts those of all.
     actor: Option<Arc<str>>,
     per_minute: NonZeroU32,
-    limiter: RateLimiter<Option<Arc<str>>, HashMapStateStore<Option<Arc<str>>>, C, NoOpMiddleware<C::Instant>>,
+    limiter: ActorLimiter<C>,
     clock: C,
 }
 

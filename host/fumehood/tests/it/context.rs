@@ -1,4 +1,4 @@
-//! What requests repeat: results that are cut or left out and read on by the model, and images.
+//! Results that requests repeat, cut or left out and read on by the model, and images.
 
 use std::sync::{Arc, Mutex};
 

@@ -17,6 +17,7 @@ const RAW: &[&str] = &[
     "host/agent/src/code/value.rs",
     "host/agent/src/drivers/native/inline.rs",
     "host/agent/src/drivers/react/decision.rs",
+    "host/agent/src/session/output.rs",
     "host/cli/src/commands/mcp/client.rs",
     "host/core/src/policy/approval.rs",
     "host/core/src/call/content.rs",

@@ -13,7 +13,7 @@ use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::UsageError;
 use crate::recording::PersistRules;
 use crate::trust::ConfigSource;
-use crate::{host, render};
+use crate::{flows, host, render};
 
 /// A request to serve components.
 pub(crate) struct ServeRequest {
@@ -155,12 +155,13 @@ impl ServedComponents {
         let wanted = self.wanted_components(&config, &lock).await?;
         let at_start = |config: &Config| {
             let Config { serve, hooks, key_value_store, knowledge, prompts, .. } = config;
-            (serve.clone(), hooks.clone(), key_value_store.clone(), knowledge.clone(), prompts.clone())
+            let flows = (config.flows.clone(), flows::labels(config));
+            (serve.clone(), hooks.clone(), flows, key_value_store.clone(), knowledge.clone(), prompts.clone())
         };
         if at_start(&config) != at_start(&self.config) {
             render::warning(
-                "[serve], [hooks], [knowledge], [prompts] and `key_value_store` are read at the start; serve again for what \
-                 changed there",
+                "[serve], [hooks], [flows] and labels, [knowledge], [prompts] and `key_value_store` are read at the start; \
+                 serve again for what changed there",
             );
         }
         self.persist.update(&config);

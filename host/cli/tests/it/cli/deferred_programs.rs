@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -94,6 +95,11 @@ fn killed_program_goes_on_behind_its_last_result() {
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map(Result::unwrap);
     let is_start = |line: &String| line.contains("tool_started") && line.contains("\"tool\":\"sleep__run\"");
     assert!(lines.any(|line| is_start(&line)), "the call starts");
+    // The line is printed while the record is on its way to the disk.
+    let until = Instant::now() + Duration::from_secs(20);
+    while !started(&bench).iter().any(|tool| tool == "sleep__run") {
+        assert!(Instant::now() < until, "{:?}", started(&bench));
+    }
     running.kill().unwrap();
     running.wait().unwrap();
 
