@@ -39,7 +39,7 @@ type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 /// - the native driver
 /// - the pipeline over the host's tools, of which **none may be called** until they are allowed
 /// - one rule: arguments have at most 1 MiB
-/// - the budget of [`Budget::default`]
+/// - the budget of [`Budget::default`](fumehood_agent::budget::Budget::default)
 /// - no records
 /// - no approver
 #[must_use = "nothing happens before `build`"]

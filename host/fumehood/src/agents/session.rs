@@ -153,7 +153,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Records the texts of requests and replies: see [`LoopBuilder::keep_texts`].
+    /// Records the texts of requests and replies: see [`LoopBuilder::keep_texts`](fumehood_agent::agent::LoopBuilder::keep_texts).
     pub fn keep_texts(mut self) -> Self {
         self.agent = self.agent.keep_texts();
         self
