@@ -16,6 +16,8 @@ mod agent_tool;
 #[cfg(feature = "agent")]
 mod code_mode;
 #[cfg(feature = "agent")]
+mod code_savings;
+#[cfg(feature = "agent")]
 mod context;
 #[cfg(feature = "agent")]
 mod flows;
