@@ -16,17 +16,11 @@ use serde_json::{Value, json};
 use crate::deferred::GivenAnswer;
 use crate::drivers::batch::BatchSummary;
 use crate::execution::ToolExecution;
-use crate::session::PendingCall;
 use crate::session::transcript::{Ending, Run, Step, StepKind};
+use crate::session::{PendingCall, message_bytes};
 
 /// Status of the record of calls that wait.
 const WAITING: &str = "waiting_for_approval";
-
-/// Returns the size of a message in bytes: its text, and the names and arguments of its calls.
-fn message_bytes(message: &Message) -> usize {
-    let calls = message.tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len()));
-    calls.fold(message.content.len(), usize::saturating_add)
-}
 
 /// Converts a duration to milliseconds, with fractions.
 fn to_millis(took: Duration) -> f64 {

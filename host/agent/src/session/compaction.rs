@@ -75,7 +75,8 @@ fn is_result(message: &Message) -> bool {
     message.role == Role::Tool || (message.role == Role::User && message.tool_execution_id.is_some())
 }
 
-fn message_bytes(message: &Message) -> usize {
+/// Returns the size of a message in bytes: its text, and the names and arguments of its calls.
+pub(crate) fn message_bytes(message: &Message) -> usize {
     let calls = message.tool_calls.iter().map(|call| call.name.len().saturating_add(call.arguments.len()));
     calls.fold(message.content.len(), usize::saturating_add)
 }
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!((&conversation, &trace), (&before.0, &before.1), "3,400 bytes are within the limit");
 
         LIMIT.compact(&mut conversation, &mut trace);
-        assert!(conversation[0].content.ends_with("1,200") || conversation[0].content.contains("\"a\" returns it]"));
+        assert!(conversation[0].content.contains("\"a\" returns it]"), "{:?}", conversation[0]);
         assert_eq!(conversation[1], long);
         assert!(trace[0].content.starts_with("ää") && trace[0].content.contains("these 900 bytes"), "{:?}", trace[0]);
         assert_eq!(trace[1], before.1[1]);

@@ -22,6 +22,7 @@ mod synthetic;
 pub mod transcript;
 
 pub use approval::{AnswerError, PendingCall};
+pub(crate) use compaction::message_bytes;
 pub use compaction::{Compaction, OldestResultsFirst};
 pub use config::{OnRepetition, Prompt, Repetition, SessionConfig};
 pub use input::{Action, BudgetQuestion, Input, RecordedInput, StepError};
