@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use fumehood_core::call::CallContext;
+use fumehood_core::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -151,6 +152,32 @@ async fn calls_wait_and_go_on_with_the_answers() {
     let records = saved.records.lock().unwrap();
     let verdict = records.iter().find(|record| record.body["question"] == "s1:1").unwrap();
     assert_eq!((verdict.status.as_deref(), &verdict.body["name"]), (Some("allow"), &"ada".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_rule_is_none_about_flows() {
+    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let labels = |source, sink| FlowLabels { source, sink };
+    let policy = FlowPolicy::new()
+        .label_tool("look", labels(Some(FlowLabel::Private), None))
+        .label_tool("pay", labels(None, Some(FlowLabel::Public)));
+    let agent = || {
+        let pipeline = shop.pipeline().flows(policy.clone()).approver(Arc::new(DeferringApprover)).build().unwrap();
+        shop.agent(&saved).executor(Arc::new(pipeline))
+    };
+    let resume = async || {
+        let mut agent = agent().resume(saved.session().unwrap()).build().unwrap();
+        agent.resume().unwrap().finish().await.unwrap()
+    };
+    agent().build().unwrap().run("task").await.unwrap();
+    answer(&saved, "s1:1", yes()).await.unwrap();
+    let Ending::WaitingForApproval { waiting: calls } = resume().await.ending else { panic!() };
+    let asked = calls.iter().find(|call| call.from == "flows").unwrap();
+    assert!(asked.question.contains("private data may become public"), "{}", asked.question);
+    assert_eq!(shop.paid(), 0);
+    answer(&saved, &asked.id, yes()).await.unwrap();
+    resume().await;
+    assert_eq!(shop.paid(), 1, "both answers hold, each for its question");
 }
 
 #[tokio::test(start_paused = true)]
