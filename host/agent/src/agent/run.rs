@@ -330,7 +330,8 @@ impl Agent {
         }
     }
 
-    /// Cancels a run whose future was dropped, unless it waits for a person. Its records are handed to the recorder without waiting for them.
+    /// Cancels a run whose future was dropped, unless it waits for a person. Its records are handed to the recorder
+    /// without waiting for them.
     pub(super) fn abandon(&mut self, seen: usize) {
         if self.session.current_run().is_none() || !self.session.waiting_calls().is_empty() {
             return;
