@@ -4,6 +4,7 @@ pub mod content;
 mod context;
 pub mod error_kind;
 pub mod event;
+mod fuel_account;
 pub mod history;
 pub mod limits;
 mod observer;
@@ -11,6 +12,7 @@ mod refusal;
 pub mod result;
 
 pub use context::{CallContext, CancellationToken, SessionStep};
+pub use fuel_account::FuelAccount;
 pub use observer::Observer;
 pub(crate) use refusal::quote;
 pub use refusal::{Power, Refusal};

@@ -1,12 +1,9 @@
 //! The strict JSON parser. This is the fast path; [`super::trace`] explains what it rejects.
 
-use std::cell::Cell;
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::number;
+use crate::schema::json_reader::Cursor;
 
 /// Limits of any document, independent of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -49,194 +46,86 @@ pub(super) fn read(text: &str, caps: Caps) -> Option<Document> {
     if text.len() > caps.text {
         return None;
     }
-    let tally = Tally::default();
-    let mut deserializer = serde_json::Deserializer::from_str(text);
     // As many members as there are commas: arguments are an object of plain values, and growing its table takes longer.
     let members = memchr::memchr_iter(b',', text.as_bytes()).take(MAX_EXPECTED_MEMBERS).count() + 1;
-    let value = StrictVisitor { caps, tally: &tally, depth: 0, members }.deserialize(&mut deserializer).ok()?;
-    deserializer.end().ok()?;
-    // Integers are always exact; most documents have no other numbers and are not scanned a second time.
-    if caps.exact && tally.floats.get() && !has_exact_numbers(text.as_bytes()) {
-        return None;
-    }
-    let extent = Extent { values: tally.values.get(), depth: tally.deepest.get(), text: tally.text.get() };
-    // Without escapes, white space and decimals there is one way to write a value.
-    let bytes = tally.text.get() + tally.punctuation.get();
-    let is_compact =
-        !tally.floats.get() && bytes == text.len() as u64 && memchr::memchr(b'\\', text.as_bytes()).is_none();
-    Some(Document { value, extent, is_compact })
+    let mut reader = Reader { cursor: Cursor::new(text), caps, extent: Extent::default(), members };
+    let value = reader.value(0)?;
+    reader.cursor.end()?;
+    Some(Document { value, extent: reader.extent, is_compact: reader.cursor.is_compact() })
 }
 
-/// Returns whether all number tokens of a text are exact. The parser rejects malformed numbers.
-fn has_exact_numbers(text: &[u8]) -> bool {
-    let mut rest = text;
-    while let Some((first, tail)) = rest.split_first() {
-        rest = match first {
-            b'"' => skip_string(tail),
-            b'-' | b'0'..=b'9' => {
-                let end = rest.iter().position(|byte| !is_number_byte(*byte)).unwrap_or(rest.len());
-                let (token, tail) = rest.split_at(end);
-                if number::can_be_inexact(token) {
-                    let literal = std::str::from_utf8(token).unwrap_or_default();
-                    if number::check_exact(literal).is_err() {
-                        return false;
-                    }
-                }
-                tail
-            }
-            _ => tail,
-        };
-    }
-    true
-}
-
-/// Returns whether the byte can be part of a number.
-pub(super) fn is_number_byte(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
-}
-
-/// Returns the text after the string whose opening quote was just read.
-fn skip_string(text: &[u8]) -> &[u8] {
-    let mut rest = text;
-    loop {
-        let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else {
-            return &[];
-        };
-        let (at, skip) = (rest.get(stop), if rest.get(stop) == Some(&b'\\') { 2 } else { 1 });
-        let quote = at == Some(&b'"');
-        rest = rest.get(stop + skip..).unwrap_or_default();
-        if quote {
-            return rest;
-        }
-    }
-}
-
-/// The size of what was parsed so far.
-#[derive(Debug, Default)]
-struct Tally {
-    values: Cell<u64>,
-    /// True if a number was not a 64-bit integer, so that it may have been rounded.
-    floats: Cell<bool>,
-    deepest: Cell<usize>,
-    /// Bytes of strings and names, unescaped.
-    text: Cell<u64>,
-    /// Bytes of everything else in compact text, apart from decimals.
-    punctuation: Cell<u64>,
-}
-
-impl Tally {
-    fn add_punctuation(&self, bytes: u64) {
-        self.punctuation.set(self.punctuation.get() + bytes);
-    }
-}
-
-/// Returns the length of an integer as text, in bytes.
-fn digits(integer: u64) -> u64 {
-    integer.checked_ilog10().map_or(1, |log| u64::from(log) + 1)
-}
-
-#[derive(Clone, Copy)]
-struct StrictVisitor<'c> {
+/// A recursive-descent parser. Every method returns `None` where a rule is violated.
+struct Reader<'t> {
+    cursor: Cursor<'t>,
     caps: Caps,
-    tally: &'c Tally,
-    depth: usize,
+    extent: Extent,
     /// Initial capacity of the next object, in members.
     members: usize,
 }
 
-impl StrictVisitor<'_> {
-    fn descend<E: Error>(self) -> Result<Self, E> {
-        let depth = self.depth + 1;
-        if depth > self.caps.depth {
-            return Err(E::custom("too deep"));
+impl Reader<'_> {
+    /// Reads a value that is inside `depth` arrays and objects.
+    fn value(&mut self, depth: usize) -> Option<Value> {
+        self.extent.values += 1;
+        match self.cursor.peek()? {
+            b'"' => self.string().map(Value::String),
+            b'{' => self.object(depth + 1),
+            b'[' => self.array(depth + 1),
+            b't' => self.cursor.literal("true").map(|()| Value::Bool(true)),
+            b'f' => self.cursor.literal("false").map(|()| Value::Bool(false)),
+            b'n' => self.cursor.literal("null").map(|()| Value::Null),
+            _ => self.number().map(Value::Number),
         }
-        self.tally.deepest.set(self.tally.deepest.get().max(depth));
+    }
+
+    fn string(&mut self) -> Option<String> {
+        let text = self.cursor.string()?;
+        self.extent.text += text.len() as u64;
+        (text.len() <= self.caps.string).then_some(text)
+    }
+
+    fn number(&mut self) -> Option<Number> {
+        let (number, literal) = self.cursor.number()?;
+        let is_inexact =
+            self.caps.exact && number::can_be_inexact(literal.as_bytes()) && number::check_exact(literal).is_err();
+        (!is_inexact).then_some(number)
+    }
+
+    fn array(&mut self, depth: usize) -> Option<Value> {
+        self.enter(depth)?;
+        self.cursor.punctuation(b'[')?;
+        let mut items = Vec::new();
+        let mut more = !self.cursor.is_empty(b']')?;
+        while more {
+            items.push(self.value(depth)?);
+            more = self.cursor.separator(b']')?;
+        }
+        Some(Value::Array(items))
+    }
+
+    fn object(&mut self, depth: usize) -> Option<Value> {
+        self.enter(depth)?;
+        self.cursor.punctuation(b'{')?;
         // Only the outermost object gets capacity in advance: a document of many small objects would take several times
         // its size in memory.
-        Ok(Self { depth, members: 0, ..self })
-    }
-
-    fn check_string<E: Error>(self, text: String) -> Result<String, E> {
-        self.tally.text.set(self.tally.text.get() + text.len() as u64);
-        self.tally.add_punctuation(2);
-        if text.len() > self.caps.string { Err(E::custom("string too long")) } else { Ok(text) }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for StrictVisitor<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.tally.values.set(self.tally.values.get() + 1);
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for StrictVisitor<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        self.tally.add_punctuation(4);
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        self.tally.add_punctuation(if value { 4 } else { 5 });
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        self.tally.add_punctuation(digits(value.unsigned_abs()) + u64::from(value < 0));
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        self.tally.add_punctuation(digits(value));
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        self.tally.floats.set(true);
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not finite"))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        self.check_string(text.to_owned()).map(Value::String)
-    }
-
-    fn visit_string<E: Error>(self, text: String) -> Result<Value, E> {
-        self.check_string(text).map(Value::String)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let inside = self.descend()?;
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(inside)? {
-            items.push(item);
-        }
-        // Two brackets, and a comma before each item but the first.
-        self.tally.add_punctuation(2 + (items.len() as u64).saturating_sub(1));
-        Ok(Value::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let inside = self.descend()?;
-        let mut members = Map::with_capacity(self.members);
-        while let Some(name) = access.next_key::<String>()? {
-            let name = self.check_string(name)?;
-            let value = access.next_value_seed(inside)?;
+        let mut members = Map::with_capacity(std::mem::take(&mut self.members));
+        let mut more = !self.cursor.is_empty(b'}')?;
+        while more {
+            self.cursor.peek()?;
+            let name = self.string()?;
+            self.cursor.punctuation(b':')?;
+            let value = self.value(depth)?;
             if members.insert(name, value).is_some() {
-                return Err(A::Error::custom("the same name twice"));
+                return None;
             }
+            more = self.cursor.separator(b'}')?;
         }
-        // Two braces, a colon in each member, and a comma before each but the first.
-        let count = members.len() as u64;
-        self.tally.add_punctuation(2 + count + count.saturating_sub(1));
-        Ok(Value::Object(members))
+        Some(Value::Object(members))
+    }
+
+    fn enter(&mut self, depth: usize) -> Option<()> {
+        self.extent.depth = self.extent.depth.max(depth);
+        (depth <= self.caps.depth).then_some(())
     }
 }
 

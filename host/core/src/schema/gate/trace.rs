@@ -10,8 +10,9 @@ use super::json_hints;
 use super::keywords::escape;
 use super::locator::{Locator, NodeSet, Step};
 use super::number::{self, InexactError};
-use super::strict::{Caps, is_number_byte};
+use super::strict::Caps;
 use super::violation::{Violation, Violations};
+use crate::schema::json_reader::is_number_byte;
 
 /// Finds the reasons why [`super::strict::read`] rejected a text, and returns those that the schema does not allow.
 ///
