@@ -1,13 +1,13 @@
 //! The execution of one program: its jobs, its calls and its timers, until it ends.
 
-use rquickjs::context::EvalOptions;
-use rquickjs::{Ctx, Function, Object};
+use rquickjs::{Function, Object};
 
 use crate::bindings::exports::fumehood::code::interpreter::{Exception, Limits, Program};
 use crate::bindings::fumehood::code::calls::{self, CallError};
+use crate::compile::compile;
 use crate::engine::{self, End, Engine};
 use crate::exception::{self, catch};
-use crate::{clock, console, source};
+use crate::{clock, console};
 
 /// Memory of the component that is not the program's, in bytes: its data, its stack, and copies of results.
 const OVERHEAD_BYTES: u64 = 4 << 20;
@@ -27,7 +27,9 @@ fn run_in(engine: &Engine, program: &Program) -> Result<Option<String>, Exceptio
     engine.context.with(|ctx| {
         let prelude = engine.prelude.clone().restore(&ctx);
         let prelude = prelude.map_err(|error| exception::new("InternalError", &error.to_string()))?;
-        let started = start(&ctx, &prelude, code, tools);
+        catch(&ctx, &prelude, begin(&prelude, tools), code)?;
+        let main = compile(&ctx, &prelude, code)?;
+        let started = prelude.get::<_, Function<'_>>("run").and_then(|run| run.call::<_, ()>((main,)));
         catch(&ctx, &prelude, started, code)?;
         loop {
             while ctx.execute_pending_job() {}
@@ -50,13 +52,8 @@ fn program_memory(limits: &Limits) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX).max(1)
 }
 
-fn start<'js>(ctx: &Ctx<'js>, prelude: &Object<'js>, code: &str, tools: &[String]) -> rquickjs::Result<()> {
-    prelude.get::<_, Function<'js>>("begin")?.call::<_, ()>((tools,))?;
-    let mut options = EvalOptions::default();
-    options.strict = false;
-    options.filename = Some(source::FILE_NAME.to_owned());
-    let main: Function<'js> = ctx.eval_with_options(source::wrap(code), options)?;
-    prelude.get::<_, Function<'js>>("run")?.call((main,))
+fn begin<'js>(prelude: &Object<'js>, tools: &[String]) -> rquickjs::Result<()> {
+    prelude.get::<_, Function<'js>>("begin")?.call((tools,))
 }
 
 /// Waits for calls, or fires a timer. Returns false if there is neither.

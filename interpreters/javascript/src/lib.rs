@@ -8,11 +8,15 @@
 
 mod bindings;
 mod clock;
+mod compile;
 mod console;
 mod engine;
+mod eraser;
+mod erasure;
 mod exception;
 mod execution;
 mod source;
+mod types;
 
 use bindings::exports::fumehood::code::interpreter::{Exception, Guest, Program};
 

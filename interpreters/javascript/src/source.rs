@@ -1,5 +1,7 @@
 //! The source text of a program: what surrounds it before it is compiled, and positions in it.
 
+use std::borrow::Cow;
+
 /// The name of the program in backtraces.
 pub(crate) const FILE_NAME: &str = "program.js";
 /// Text before the program, on its first line: `await` and `return` work in the body of an asynchronous function.
@@ -8,16 +10,28 @@ const PREFIX: &str = "(async () => {";
 const SUFFIX: &str = "\n})";
 
 /// Returns the expression that is compiled: a function with the program as its body.
-///
-/// A code fence around the program, as models write it, is left out. Its lines stay, so that positions are those of the
+pub(crate) fn wrap(program: &str) -> String {
+    format!("{PREFIX}{program}{SUFFIX}")
+}
+
+/// Leaves out a code fence around the program, as models write it. Its lines stay, so that positions are those of the
 /// text that the model wrote.
-pub(crate) fn wrap(code: &str) -> String {
+pub(crate) fn unfence(code: &str) -> Cow<'_, str> {
     let lead = code.len() - code.trim_start().len();
     let (space, text) = code.split_at(lead);
-    let Some(rest) = text.strip_prefix("```") else { return format!("{PREFIX}{code}{SUFFIX}") };
+    let Some(rest) = text.strip_prefix("```") else { return Cow::Borrowed(code) };
     let body = rest.split_once('\n').map_or("", |(_language, body)| body);
     let body = body.trim_end().strip_suffix("```").unwrap_or(body);
-    format!("{PREFIX}{space}\n{body}{SUFFIX}")
+    Cow::Owned(format!("{space}\n{body}"))
+}
+
+/// Returns the line and the column of a byte of the program, both starting at 1.
+pub(crate) fn position_of(program: &str, at: usize) -> (u32, u32) {
+    let before = program.get(..at).unwrap_or(program);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+    let capped = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    (capped(line), capped(column))
 }
 
 /// Finds the innermost position of the program in a backtrace, as line and column, both starting at 1.

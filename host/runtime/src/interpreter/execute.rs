@@ -30,7 +30,7 @@ pub(super) async fn execute(
     let parts = &*interpreter.0;
     let (limits, started) = (program.limits, Instant::now());
     let _ticking = parts.shared.ticker.run();
-    let state = ProgramState::new(&limits, mailbox, deadline, program.cancelled.clone());
+    let state = ProgramState::new(&limits, mailbox, deadline, program.cancelled.clone(), program.account.clone());
     let mut store = Store::new(&parts.shared.engine, state);
     let outcome = match arm(&mut store, &limits) {
         Ok(()) => run(&interpreter, &mut store, program).await,
@@ -42,6 +42,7 @@ pub(super) async fn execute(
         _ => outcome,
     };
     let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
+    store.data_mut().charge(fuel_used);
     let ProgramState { console, dropped, memory, .. } = store.into_data();
     drop(place);
     let value = outcome.as_ref().ok().and_then(Option::as_ref);
@@ -67,7 +68,12 @@ fn arm(store: &mut Store<ProgramState>, limits: &Limits) -> wasmtime::Result<()>
     store.set_fuel(limits.fuel)?;
     store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
     store.set_epoch_deadline(FIRST_SLICE);
-    store.epoch_deadline_callback(|mut cx| {
+    let fuel = limits.fuel;
+    store.epoch_deadline_callback(move |mut cx| {
+        let used = fuel.saturating_sub(cx.get_fuel().unwrap_or(fuel));
+        if !cx.data_mut().charge(used) {
+            return Err(Stop::Account.into());
+        }
         if let Some(stop) = cx.data().stop() {
             return Err(stop.into());
         }
@@ -128,6 +134,10 @@ fn stopped(error: &wasmtime::Error, phase: Phase, limits: &Limits, store: &Store
         Some(Stop::Cancelled) => {
             let message = "the caller stopped waiting, so the program was stopped";
             return CallError::new(ErrorKind::Cancelled, message).into();
+        }
+        Some(Stop::Account) => {
+            let message = "the program used up the fuel that was left for it, and was stopped";
+            return CallError::new(ErrorKind::Fuel, message).with_hint("look for a loop that does not end").into();
         }
         _ => {}
     }

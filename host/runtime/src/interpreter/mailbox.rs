@@ -28,6 +28,8 @@ pub(crate) enum Stop {
     Deadline,
     #[error("the program was cancelled")]
     Cancelled,
+    #[error("the account of its fuel is empty")]
+    Account,
     #[error("the request of the program got an answer of another kind")]
     Protocol,
 }

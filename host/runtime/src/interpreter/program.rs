@@ -1,10 +1,12 @@
 //! A program, and the outcome of running it.
 
+use std::sync::Arc;
+
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::call::{CancellationToken, FuelAccount};
 use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 
 use super::deadline::ProgramDeadline;
@@ -25,6 +27,9 @@ pub struct Program {
     pub limits: Limits,
     /// A token that ends the program with the kind `cancelled`, and with the metadata of its cost until then.
     pub cancelled: Option<CancellationToken>,
+    /// An account that its fuel is taken from while it runs, about once a millisecond. The program ends with the kind `fuel`
+    /// once it is empty.
+    pub account: Option<Arc<dyn FuelAccount>>,
 }
 
 /// The outcome of a program, with what it printed and its cost.

@@ -1,8 +1,10 @@
 //! The data of a running program's store, and the functions that its interpreter imports.
 
-use fumehood_core::call::CancellationToken;
+use std::sync::Arc;
+
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::{CancellationToken, FuelAccount};
 use fumehood_core::text::untrusted::Untrusted;
 
 use super::bindings::fumehood::code::{calls, console};
@@ -26,6 +28,9 @@ pub(crate) struct ProgramState {
     mailbox: Mailbox,
     deadline: ProgramDeadline,
     cancelled: Option<CancellationToken>,
+    account: Option<Arc<dyn FuelAccount>>,
+    /// The fuel that was taken from the account.
+    charged: u64,
 }
 
 impl ProgramState {
@@ -34,6 +39,7 @@ impl ProgramState {
         mailbox: Mailbox,
         deadline: ProgramDeadline,
         cancelled: Option<CancellationToken>,
+        account: Option<Arc<dyn FuelAccount>>,
     ) -> Self {
         Self {
             memory: MemoryLimiter::new(limits.memory),
@@ -44,6 +50,8 @@ impl ProgramState {
             mailbox,
             deadline,
             cancelled,
+            account,
+            charged: 0,
         }
     }
 
@@ -53,6 +61,14 @@ impl ProgramState {
             return Some(Stop::Cancelled);
         }
         self.deadline.has_passed().then_some(Stop::Deadline)
+    }
+
+    /// Takes the fuel that the guest has used so far from its account. Returns whether there is more.
+    pub(crate) fn charge(&mut self, used: u64) -> bool {
+        let Some(account) = &self.account else { return true };
+        let since = used.saturating_sub(self.charged);
+        self.charged = used.max(self.charged);
+        account.spend(since)
     }
 
     /// Returns whether the guest was waiting for a call since this was last asked.
