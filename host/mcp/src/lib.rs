@@ -11,8 +11,8 @@ pub use client::{
     AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, LaunchWrapper, Remote, RemoteOptions,
     RemoteTool, ToolNotice, check_address, end_with_parent,
 };
+pub use fumehood_listener::{Access, HttpError, HttpOptions, Principal, Token, TokenError};
 pub use server::{
-    Access, Entry, HttpError, HttpListener, HttpOptions, Library, LibraryError, Naming, Parameter, Principal, Prompt,
-    Server, ServerOptions, Source, StdioError,
+    Entry, HttpListener, Library, LibraryError, McpService, Naming, Parameter, Prompt, Server, ServerOptions, Source,
+    StdioError,
 };
-pub use transport::{Token, TokenError};

@@ -27,8 +27,8 @@ use super::process::Process;
 use super::program::check_program;
 use super::progress::ProgressListener;
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
-use crate::transport::Token;
 use crate::transport::line_transport::LineTransport;
+use fumehood_listener::Token;
 
 /// Timeout for the answer of a program to `server/discover`. It may have to start first.
 const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);

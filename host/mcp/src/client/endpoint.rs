@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use reqwest::Url;
 
-use crate::transport::Token;
+use fumehood_listener::Token;
 
 /// The endpoint of a server.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_listener::bounds::{self, BoundsError};
 use futures_util::stream::{BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -19,7 +20,6 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use super::event_limit::EventLimit;
-use crate::transport::bounds::{self, BoundsError};
 use crate::transport::line_transport::parse_id;
 
 /// Maximum size of the body of an error response, in bytes.

@@ -14,7 +14,7 @@ mod stdio;
 mod template;
 mod tools;
 
-pub use self::http::{Access, HttpError, HttpListener, HttpOptions, Principal};
+pub use self::http::{HttpListener, McpService};
 pub use library::{Entry, Library, LibraryError, Prompt, Source};
 pub use mcp_server::{Server, ServerOptions};
 pub use stdio::StdioError;

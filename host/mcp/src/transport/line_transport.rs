@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::text::sanitize::{printable, printable_json};
+use fumehood_listener::bounds::{self, BoundsError};
 use rmcp::model::{ErrorData, GetExtensions as _, JsonRpcMessage, JsonRpcRequest, RequestId};
 use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -21,7 +22,6 @@ use tokio::task::JoinHandle;
 use tokio_util::bytes::BytesMut;
 use tokio_util::sync::CancellationToken;
 
-use super::bounds::{self, BoundsError};
 use super::line_splitter::{Line, LineSplitter};
 use super::raw_arguments;
 

@@ -1,10 +1,5 @@
-//! Messages on their way, for clients and servers: lines, bounds on what a message takes to parse, and tokens.
+//! Messages on their way, for clients and servers: lines, and arguments as they were written.
 
-pub(crate) mod bounds;
 mod line_splitter;
 pub(crate) mod line_transport;
-pub(crate) mod parse_queue;
 pub(crate) mod raw_arguments;
-mod token;
-
-pub use token::{Token, TokenError};

@@ -1,11 +1,7 @@
-//! Serving over streamable HTTP: the listener, the guard and the limits of each principal.
+//! Serving over streamable HTTP, behind the listener that all protocols share.
 
-mod connections;
-mod guard;
 mod listener;
-mod principal_limits;
-mod request_handler;
-mod write_deadline;
+mod mcp_service;
 
-pub use guard::{Access, Principal};
-pub use listener::{HttpError, HttpListener, HttpOptions};
+pub use listener::HttpListener;
+pub use mcp_service::McpService;

@@ -15,12 +15,21 @@ type Started<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
 /// A queue of work that runs on other threads, a little at a time.
 ///
 /// Each principal has one permit and waits for the next one in a common queue, so principals take turns.
-pub(crate) struct ParseQueue {
+#[derive(Debug)]
+pub struct ParseQueue {
     places: Arc<Semaphore>,
 }
 
+impl Default for ParseQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl ParseQueue {
-    pub(crate) fn new() -> Self {
+    /// Creates a queue.
+    #[must_use]
+    pub fn new() -> Self {
         Self { places: Arc::new(Semaphore::new(MAX_PARSERS)) }
     }
 
@@ -28,7 +37,7 @@ impl ParseQueue {
     /// end, and keeps its permits, even if the returned future is dropped.
     ///
     /// Returns `None` if the work panicked or the runtime is shutting down.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         &self,
         turn: Arc<Semaphore>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -45,7 +54,7 @@ impl ParseQueue {
 
     /// Completes `future`. Its first poll, up to the first time that it waits, runs in the queue; the rest runs on the
     /// caller's task.
-    pub(crate) async fn start<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
+    pub async fn start<F>(&self, turn: Arc<Semaphore>, future: F) -> Option<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::connections::Connection;
+use crate::connections::Connection;
 
 /// A stream with a deadline on the progress of writes. Any progress restarts it; it does not run while nothing is
 /// written.
@@ -89,7 +89,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::server::http::connections::{Capacity, Connections};
+    use crate::connections::{Capacity, Connections};
 
     const TIMEOUT: Duration = Duration::from_millis(400);
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::connections::Connection;
-use crate::transport::bounds::Size;
+use crate::bounds::Size;
+use crate::connections::Connection;
 
 /// Size of a message up to which it is not counted, in bytes.
 const FREE_BYTES: usize = 64 << 10;
@@ -27,7 +27,7 @@ pub(crate) struct PrincipalLimits {
 
 /// Memory that a request holds. Clones share it; it is free again when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MemoryPermit {
+pub struct MemoryPermit {
     _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -95,6 +95,7 @@ impl PrincipalLimits {
 }
 
 /// Returns the memory that a message takes while it is handled, in bytes.
-pub(crate) fn message_memory_bytes(size: Size) -> usize {
+#[must_use]
+pub fn message_memory_bytes(size: Size) -> usize {
     size.bytes.saturating_add(size.values.saturating_mul(VALUE_BYTES))
 }

@@ -21,7 +21,7 @@ pub(crate) struct Capacity {
 
 /// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// Waiting for the head of a request: the first one, or another one.
     Head,
     /// Waiting for the rest of a request's body.

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use http::{HeaderMap, StatusCode};
 
-use crate::transport::Token;
+use crate::rejection::Rejection;
+use crate::token::Token;
 
 /// A client that may call.
 #[derive(Debug, Clone)]
@@ -34,26 +35,12 @@ pub(crate) struct Guard {
     hosts: Vec<String>,
     /// Accepted `Origin` headers, in lower case: `scheme://host:port`.
     origins: Vec<String>,
-    path: &'static str,
-}
-
-/// A rejected request.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rejection {
-    pub(crate) status: StatusCode,
-    pub(crate) why: &'static str,
 }
 
 impl Guard {
     /// Creates the guard of a listener at `address`. Without further names, it accepts its own address, and `localhost`
     /// if that is a loopback address.
-    pub(crate) fn new(
-        access: Access,
-        address: SocketAddr,
-        more_hosts: &[String],
-        more_origins: &[String],
-        path: &'static str,
-    ) -> Self {
+    pub(crate) fn new(access: Access, address: SocketAddr, more_hosts: &[String], more_origins: &[String]) -> Self {
         let port = address.port();
         let mut hosts: Vec<String> = more_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         if address.ip().is_loopback() {
@@ -63,7 +50,7 @@ impl Guard {
         }
         let mut origins: Vec<String> = more_origins.iter().map(|origin| origin.to_ascii_lowercase()).collect();
         origins.extend(hosts.iter().map(|host| format!("http://{host}")));
-        Self { access, hosts, origins, path }
+        Self { access, hosts, origins }
     }
 
     /// Returns the accepted `Host` headers.
@@ -76,11 +63,11 @@ impl Guard {
         &self.origins
     }
 
-    /// Returns the index of the principal that sent the request; 0 with [`Access::Anyone`].
+    /// Checks where the request was sent, and from which page.
     ///
     /// # Errors
-    /// If the host, the origin, the path, the token or the content type is not accepted.
-    pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<usize, Rejection> {
+    /// If the host or the origin is not accepted.
+    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
         let reject = |status, why| Err(Rejection { status, why });
         match single_value(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
@@ -92,19 +79,16 @@ impl Guard {
                 _ => return reject(StatusCode::FORBIDDEN, "pages of that Origin may not call; allow it by name"),
             }
         }
-        if uri.path() != self.path {
-            return reject(
-                StatusCode::NOT_FOUND,
-                "there is nothing here; MCP is at /mcp, and /health says whether the server is up",
-            );
-        }
-        let Some(principal) = self.find_principal(headers) else {
-            return reject(StatusCode::UNAUTHORIZED, "show the server's token: `Authorization: Bearer TOKEN`");
-        };
-        if *method == Method::POST && !is_json(headers) {
-            return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a message has the Content-Type application/json");
-        }
-        Ok(principal)
+        Ok(())
+    }
+
+    /// Returns the index of the principal that sent the request; 0 with [`Access::Anyone`].
+    ///
+    /// # Errors
+    /// If the token is not accepted.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<usize, Rejection> {
+        let why = "show the server's token: `Authorization: Bearer TOKEN`";
+        self.find_principal(headers).ok_or(Rejection { status: StatusCode::UNAUTHORIZED, why })
     }
 
     fn find_principal(&self, headers: &HeaderMap) -> Option<usize> {
@@ -123,15 +107,10 @@ impl Guard {
 }
 
 /// Returns the value of a header that is present exactly once.
-fn single_value<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+pub(crate) fn single_value<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     value.to_str().ok()
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let essence = single_value(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 #[cfg(test)]
@@ -142,17 +121,18 @@ mod tests {
 
     const RIGHT: &str = "Bearer 0123456789abcdef";
 
-    fn check(access: Access, method: &Method, path: &str, headers: &[(&'static str, &str)], expected: u16) {
-        let guard =
-            Guard::new(access, "127.0.0.1:8080".parse().unwrap(), &[], &["https://app.example".to_owned()], "/mcp");
+    fn check(access: Access, headers: &[(&'static str, &str)], expected: u16) {
+        let origins = ["https://app.example".to_owned()];
+        let guard = Guard::new(access, "127.0.0.1:8080".parse().unwrap(), &[], &origins);
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_str(value).unwrap());
         }
         let found = guard
-            .admit(method, &path.parse().unwrap(), &map)
+            .check_origin(&map)
+            .and_then(|()| guard.authenticate(&map))
             .map_or_else(|rejection| rejection.status.as_u16(), |_| 200);
-        assert_eq!(found, expected, "{method} {path} {headers:?}");
+        assert_eq!(found, expected, "{headers:?}");
     }
 
     fn tokens() -> Access {
@@ -161,18 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn checks_host_origin_token_and_content_type() {
-        let (host, json) = (("host", "127.0.0.1:8080"), ("content-type", "application/json"));
-        let post =
-            |headers: &[(&'static str, &str)], expected| check(tokens(), &Method::POST, "/mcp", headers, expected);
-        post(&[host, json, ("authorization", RIGHT)], 200);
-        post(&[("host", "LOCALHOST:8080"), json, ("authorization", RIGHT)], 200);
-        post(&[host, ("content-type", "Application/JSON; charset=utf-8"), ("authorization", RIGHT)], 200);
+    fn checks_host_origin_and_token() {
+        let host = ("host", "127.0.0.1:8080");
+        let post = |headers: &[(&'static str, &str)], expected| check(tokens(), headers, expected);
+        post(&[host, ("authorization", RIGHT)], 200);
+        post(&[("host", "LOCALHOST:8080"), ("authorization", RIGHT)], 200);
         for wrong in ["evil.example:8080", "127.0.0.1", "127.0.0.1:81", "127.0.0.1:8080.evil.example", ""] {
-            post(&[("host", wrong), json, ("authorization", RIGHT)], 403);
+            post(&[("host", wrong), ("authorization", RIGHT)], 403);
         }
-        post(&[json, ("authorization", RIGHT)], 403);
-        post(&[host, host, json, ("authorization", RIGHT)], 403);
+        post(&[("authorization", RIGHT)], 403);
+        post(&[host, host, ("authorization", RIGHT)], 403);
         for (origin, expected) in [
             ("http://localhost:8080", 200),
             ("https://app.example", 200),
@@ -180,18 +158,14 @@ mod tests {
             ("https://app.example.evil.example", 403),
             ("null", 403),
         ] {
-            post(&[host, json, ("authorization", RIGHT), ("origin", origin)], expected);
+            post(&[host, ("authorization", RIGHT), ("origin", origin)], expected);
         }
         for wrong in ["Bearer 0123456789abcdee", "Basic 0123456789abcdef", "0123456789abcdef", "Bearer", "Bearer "] {
-            post(&[host, json, ("authorization", wrong)], 401);
+            post(&[host, ("authorization", wrong)], 401);
         }
-        post(&[host, json], 401);
-        post(&[host, json, ("authorization", RIGHT), ("authorization", RIGHT)], 401);
-        post(&[host, ("content-type", "text/plain"), ("authorization", RIGHT)], 415);
-        post(&[host, ("authorization", RIGHT)], 415);
-        check(tokens(), &Method::GET, "/mcp", &[host, ("authorization", RIGHT)], 200);
-        check(tokens(), &Method::GET, "/", &[host, ("authorization", RIGHT)], 404);
-        check(Access::Anyone, &Method::POST, "/mcp", &[host, json], 200);
-        check(Access::Anyone, &Method::POST, "/mcp", &[("host", "evil.example"), json], 403);
+        post(&[host], 401);
+        post(&[host, ("authorization", RIGHT), ("authorization", RIGHT)], 401);
+        check(Access::Anyone, &[host], 200);
+        check(Access::Anyone, &[("host", "evil.example")], 403);
     }
 }

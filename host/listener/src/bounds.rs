@@ -6,35 +6,35 @@
 //! message. Every message passes it: HTTP bodies, lines, and what the servers of other parties send.
 
 /// Maximum nesting of arrays and objects. `serde_json` refuses more than this, too.
-pub(crate) const MAX_DEPTH: usize = 127;
+pub const MAX_DEPTH: usize = 127;
 /// Maximum number of values and member names in a message. The largest legitimate messages, lists of a thousand tools
 /// with their schemas and tables as arguments, have some ten thousand.
-pub(crate) const MAX_VALUES: usize = 100_000;
-/// A message with at most this many bytes and [`CHEAP_VALUES`] is parsed where it is read, which takes about a
-/// millisecond.
-pub(crate) const CHEAP_BYTES: usize = 64 << 10;
+pub const MAX_VALUES: usize = 100_000;
+/// A message with at most this many bytes and 512 values is parsed where it is read, which takes about a millisecond.
+pub const CHEAP_BYTES: usize = 64 << 10;
 /// See [`CHEAP_BYTES`].
-pub(crate) const CHEAP_VALUES: usize = 512;
+const CHEAP_VALUES: usize = 512;
 
 /// An upper bound for what parsing a message takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size {
+pub struct Size {
     /// Bytes of the message.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Values and member names, empty arrays and objects counted twice.
-    pub(crate) values: usize,
+    pub values: usize,
 }
 
 impl Size {
     /// Returns whether the message may be parsed on a thread that serves others.
-    pub(crate) fn is_cheap(self) -> bool {
+    #[must_use]
+    pub fn is_cheap(self) -> bool {
         self.bytes <= CHEAP_BYTES && self.values <= CHEAP_VALUES
     }
 }
 
 /// Errors returned by [`measure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BoundsError {
+pub enum BoundsError {
     /// Nesting over [`MAX_DEPTH`].
     #[error("the message is nested deeper than {MAX_DEPTH} levels; send a flatter one")]
     Depth,
@@ -53,7 +53,7 @@ pub(crate) enum BoundsError {
 ///
 /// # Errors
 /// If the message is over [`MAX_DEPTH`] or [`MAX_VALUES`], or is an array.
-pub(crate) fn measure(message: &[u8]) -> Result<Size, BoundsError> {
+pub fn measure(message: &[u8]) -> Result<Size, BoundsError> {
     let (mut values, mut depth) = (1_usize, 0_usize);
     let mut bytes = message.iter();
     while let Some(byte) = bytes.next() {

@@ -1,0 +1,120 @@
+//! The HTTP API as a service of the listener.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::tool::ToolProvider;
+use fumehood_listener::body::{GuardedBody, ResponseBody};
+use fumehood_listener::bounds::{self, BoundsError};
+use fumehood_listener::{
+    AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, message_memory_bytes,
+};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt as _;
+
+use crate::idempotency::Answers;
+use crate::negotiation::{Form, is_json, negotiate};
+use crate::problem::{MEDIA_TYPE, Problem};
+use crate::routes;
+use crate::running::RunningCalls;
+use crate::state::{ApiOptions, Shared};
+use crate::trace_context::{TRACEPARENT, traceparent};
+
+/// The API at `/v1`, and its document at `/openapi.json`.
+pub struct Api {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Creates the API of these tools, for the principals of this listener.
+    ///
+    /// # Errors
+    /// If the system has no random bytes for the ids of calls.
+    pub fn new(
+        tools: Arc<dyn ToolProvider>,
+        options: ApiOptions,
+        listener: &Listener,
+    ) -> Result<Self, getrandom::Error> {
+        let shared = Shared {
+            tools,
+            actors: listener.actors(options.actor.clone()),
+            options,
+            running: RunningCalls::new(getrandom::u64()?),
+            answers: Answers::default(),
+            document: Mutex::default(),
+            stopped: listener.stopped(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    async fn answer(&self, mut request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
+        let context = request.context();
+        // From here on the connection waits for this server, not for its client.
+        context.enter(Phase::Response);
+        let size = bounds::measure(&request.body).map_err(|error| out_of_bounds(&error))?;
+        request.reserve(message_memory_bytes(size)).await?;
+        let guard = context.acquire_slot().await?;
+        let held = Held { _guard: guard, _memory: request.take_memory() };
+        let trace = traceparent(&request.head.headers).cloned();
+        let mut response = routes::respond(&self.shared, request.principal, (&request.head, request.body)).await;
+        if let Some(trace) = trace {
+            response.headers_mut().insert(TRACEPARENT, trace);
+        }
+        Ok(response.map(|body| GuardedBody::new(body, held).boxed_unsync()))
+    }
+}
+
+impl HttpService for Api {
+    fn has_path(&self, path: &str) -> bool {
+        path == "/v1" || path.starts_with("/v1/") || path == "/openapi.json"
+    }
+
+    fn check(&self, head: &Parts) -> Result<(), Rejection> {
+        let is_call = head.method == Method::POST && head.uri.path().ends_with("/calls");
+        if is_call && !is_json(&head.headers) {
+            let why = "arguments have the Content-Type application/json";
+            return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+        }
+        let has_json = matches!(head.method, Method::GET | Method::HEAD);
+        if has_json && negotiate(&head.headers, &[Form::Json]).is_none() {
+            return Err(Rejection::new(StatusCode::NOT_ACCEPTABLE, "all of this is application/json; accept that"));
+        }
+        Ok(())
+    }
+
+    fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
+        Box::pin(self.answer(request))
+    }
+
+    fn rejection_response(&self, rejection: &Rejection) -> Response<ResponseBody> {
+        let problem = Problem::new(rejection.status, rejection.why);
+        fumehood_listener::body::response(rejection.status, MEDIA_TYPE, problem.to_json())
+    }
+}
+
+fn out_of_bounds(error: &BoundsError) -> Rejection {
+    let (status, why) = match error {
+        BoundsError::Values => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "the arguments have more than 100000 values and names; send less at once")
+        }
+        BoundsError::Depth => {
+            (StatusCode::BAD_REQUEST, "the arguments are nested deeper than 127 levels; send flatter ones")
+        }
+        BoundsError::Batch => (StatusCode::UNPROCESSABLE_ENTITY, "arguments are an object; send `{…}`"),
+    };
+    Rejection::new(status, why)
+}
+
+/// The place and the memory of a request.
+struct Held {
+    _guard: ResponseGuard,
+    _memory: MemoryPermit,
+}

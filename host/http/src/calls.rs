@@ -1,0 +1,341 @@
+//! Calls: making, listing and cancelling them.
+
+#![allow(unused_qualifications, reason = "the macro of a path writes the whole name of its parameters")]
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Call, CallContext, Observer};
+use fumehood_core::digest::Digest;
+use fumehood_core::text::sanitize::{printable, truncate_str};
+use fumehood_core::time::Timestamp;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, StatusCode};
+use http_body_util::BodyExt as _;
+use serde::Serialize;
+use serde_json::json;
+use tokio_util::bytes::Bytes;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::history::{CallDetail, CallQuery, CallStoreError, CallSummary};
+use crate::idempotency::{self, Answer, Claim, Claimed};
+use crate::negotiation::{Form, negotiate};
+use crate::problem::{Problem, problem};
+use crate::response::{self, Response};
+use crate::result::ResultRecord;
+use crate::running::RunningCall;
+use crate::state::Shared;
+use crate::stream::{EventBody, EventQueue, event};
+use crate::tools::unknown;
+
+/// Header of a response with the answer to an earlier request of the same `Idempotency-Key`.
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// Maximum length of a client's name in records, in bytes.
+const MAX_CLIENT_NAME_BYTES: usize = 128;
+/// Number of calls in a page, unless the client says another.
+const DEFAULT_PAGE: usize = 50;
+/// Maximum number of calls in a page.
+const MAX_PAGE: usize = 500;
+/// Prefix of a cursor; other texts are rejected.
+const CURSOR_PREFIX: &str = "before:";
+
+/// Calls a tool with the body as its arguments.
+#[utoipa::path(
+    post, path = "/v1/tools/{name}/calls", operation_id = "callTool", tag = "calls",
+    params(
+        ("name" = String, Path, description = "The full name of the tool"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key under which the call is run once"),
+        ("traceparent" = Option<String>, Header, description = "W3C trace context, which the response repeats"),
+    ),
+    request_body = serde_json::Value,
+    responses(
+        (status = 200, description = "The result, or with `Accept: text/event-stream` the events of the call",
+            content((ResultRecord<'static> = "application/json"), (String = "text/event-stream"))),
+    )
+)]
+pub(crate) async fn create(
+    shared: Arc<Shared>,
+    principal: usize,
+    name: String,
+    (headers, body): (&HeaderMap, Bytes),
+) -> Response {
+    let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
+        let detail = "the result is application/json or text/event-stream; accept one of them";
+        return problem(StatusCode::NOT_ACCEPTABLE, detail);
+    };
+    let Ok(arguments) = String::from_utf8(body.to_vec()) else {
+        return problem(StatusCode::BAD_REQUEST, "the arguments are not UTF-8; send JSON in UTF-8");
+    };
+    if shared.tools.find(&name).is_none() {
+        return unknown(&shared, &name).into_response();
+    }
+    let claimed = match claim(&shared, principal, headers, (&name, &arguments)) {
+        Ok(claimed) => claimed,
+        Err(response) => return *response,
+    };
+    let running = shared.running.start(principal, &name);
+    let (id, client) = (running.id(), client_name(headers));
+    let context = CallContext { id: id.clone(), actor: shared.actor(principal), client, ..CallContext::default() };
+    let call = Call { tool: name, arguments: arguments.into(), context };
+    match form {
+        Form::Json => {
+            let result = run(&shared, call, running, claimed).await;
+            answer_of(&result).into_response()
+        }
+        Form::Events => {
+            let queue = Arc::new(EventQueue::default());
+            let observer = Some(Arc::clone(&queue) as Arc<dyn Observer>);
+            let first = event("started", &json!({ "id": id, "tool": call.tool }));
+            let call = Call { context: CallContext { observer, ..call.context }, ..call };
+            let ended = Box::pin(async move {
+                let result = run(&shared, call, running, claimed).await;
+                event("result", &ResultRecord::new(&result))
+            });
+            let body = EventBody::new(first, queue, ended).boxed_unsync();
+            let mut response = Response::new(body);
+            *response.headers_mut() = response::content_type("text/event-stream");
+            response
+        }
+    }
+}
+
+/// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
+async fn run(shared: &Shared, call: Call, running: RunningCall, mut claimed: Option<Claimed>) -> CallResult {
+    let (id, tool, cancelled) = (running.id(), call.tool.clone(), running.cancelled.clone());
+    if let Some(claimed) = &mut claimed {
+        let outcome = Err(CallError::cancelled());
+        let stopped = CallResult { id: id.clone(), tool: tool.clone(), outcome, metadata: Metadata::default() };
+        claimed.started(answer_of(&stopped));
+    }
+    let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
+    let mut call = pin!(shared.tools.dispatch(call));
+    let result = tokio::select! {
+        biased;
+        result = &mut call => result,
+        () = shared.stopped.cancelled() => {
+            cancelled.cancel();
+            call.await
+        }
+    };
+    // A layer may have named the call itself; the client knows it by this id.
+    let result = CallResult { id, ..result };
+    match claimed {
+        Some(claimed) if !may_run_again(&result) => claimed.answer(answer_of(&result)),
+        Some(claimed) => claimed.release(),
+        None => {}
+    }
+    result
+}
+
+/// Returns whether the call was refused for want of a place, so that nothing of it ran.
+fn may_run_again(result: &CallResult) -> bool {
+    let is_unavailable = result.error().is_some_and(|error| error.kind == ErrorKind::Unavailable);
+    is_unavailable && result.metadata.fuel_used == 0 && result.metadata.duration.is_zero()
+}
+
+/// Claims the key of a request, if it has one.
+///
+/// # Errors
+/// The response to a request that is not to be run.
+fn claim(
+    shared: &Shared,
+    principal: usize,
+    headers: &HeaderMap,
+    (tool, arguments): (&str, &str),
+) -> Result<Option<Claimed>, Box<Response>> {
+    let refuse = |status, detail| Err(Box::new(problem(status, detail)));
+    let key = match idempotency::key_of(headers) {
+        Ok(Some(key)) => key,
+        Ok(None) => return Ok(None),
+        Err(detail) => return refuse(StatusCode::BAD_REQUEST, detail),
+    };
+    let request = Digest::of(format!("{tool}\n{arguments}").as_bytes());
+    match shared.answers.claim(principal, key, request) {
+        Claim::Run(claimed) => Ok(Some(claimed)),
+        Claim::Answered(answer) => {
+            let mut response = answer.into_response();
+            response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+            Err(Box::new(response))
+        }
+        Claim::Running => {
+            let detail = "the call of this Idempotency-Key is still running; ask again in a second";
+            let mut response = problem(StatusCode::CONFLICT, detail);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            Err(Box::new(response))
+        }
+        Claim::Different => {
+            let detail = "this Idempotency-Key was used for another tool or other arguments; send a new key";
+            refuse(StatusCode::UNPROCESSABLE_ENTITY, detail)
+        }
+    }
+}
+
+/// Creates the answer to a call: its record, or problem details with its record if it failed.
+fn answer_of(result: &CallResult) -> Answer {
+    let record = ResultRecord::new(result);
+    match result.error() {
+        None => {
+            let headers = response::content_type("application/json");
+            let body = serde_json::to_vec(&record).unwrap_or_default().into();
+            Answer { status: StatusCode::OK, headers, body }
+        }
+        Some(error) => {
+            let problem = Problem::of_error(error).with_call(record);
+            Answer { status: problem.status(), headers: problem.headers(), body: problem.to_json().into() }
+        }
+    }
+}
+
+impl Answer {
+    fn into_response(self) -> Response {
+        response::with_headers(self.status, self.headers, self.body)
+    }
+}
+
+/// Returns the name that a client gives itself.
+fn client_name(headers: &HeaderMap) -> Option<String> {
+    let name = headers.get(USER_AGENT)?.to_str().ok()?;
+    Some(truncate_str(&printable(name), MAX_CLIENT_NAME_BYTES).to_owned())
+}
+
+/// Filters and page of a list of calls.
+#[derive(Debug, Default, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListParameters {
+    /// Only calls of this tool, by its full name.
+    tool: Option<String>,
+    /// Only calls of this outcome: `running`, `ok`, or the kind of a failure.
+    outcome: Option<String>,
+    /// Only calls since this time, in milliseconds since 1970.
+    since: Option<u64>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Maximum number of calls, 1 to 500.
+    limit: Option<usize>,
+}
+
+/// A page of calls.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CallPage {
+    /// The calls, the newest first.
+    calls: Vec<CallSummary>,
+    /// The cursor of the next page, if there may be one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Lists calls, the newest first: those of the event log where there is one, and otherwise the running ones.
+#[utoipa::path(
+    get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters),
+    responses((status = 200, description = "A page of calls", body = CallPage))
+)]
+pub(crate) async fn list(shared: &Shared, principal: usize, query: Option<&str>) -> Response {
+    let query = match ListParameters::parse(query.unwrap_or_default()).and_then(to_query) {
+        Ok(query) => CallQuery { actor: shared.actor(principal).as_deref().map(str::to_owned), ..query },
+        Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
+    };
+    let limit = query.limit;
+    let calls = match &shared.options.calls {
+        Some(calls) => calls.list(query).await,
+        None => {
+            Ok(shared.running.list(principal).into_iter().filter(|call| matches(call, &query)).take(limit).collect())
+        }
+    };
+    let calls = match calls {
+        Ok(calls) => calls,
+        Err(error) => return unreadable(error),
+    };
+    let last = calls.last().filter(|_| calls.len() == limit);
+    let next = last.map(|last| format!("{CURSOR_PREFIX}{}", last.position));
+    response::json(&CallPage { calls, next })
+}
+
+impl ListParameters {
+    /// Parses the query of a URL.
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut parameters = Self::default();
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            let invalid = || format!("`{name}` is `{value}`; give a whole number");
+            match &*name {
+                "tool" => parameters.tool = Some(value.into_owned()),
+                "outcome" => parameters.outcome = Some(value.into_owned()),
+                "since" => parameters.since = Some(value.parse().map_err(|_| invalid())?),
+                "cursor" => parameters.cursor = Some(value.into_owned()),
+                "limit" => parameters.limit = Some(value.parse().map_err(|_| invalid())?),
+                _ => {
+                    return Err(format!(
+                        "there is no filter `{name}`; there are tool, outcome, since, cursor and limit"
+                    ));
+                }
+            }
+        }
+        Ok(parameters)
+    }
+}
+
+fn to_query(parameters: ListParameters) -> Result<CallQuery, String> {
+    let ListParameters { tool, outcome, since, cursor, limit } = parameters;
+    let limit = limit.unwrap_or(DEFAULT_PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(format!("`limit` is {limit}; give 1 to {MAX_PAGE}"));
+    }
+    let before = match cursor.as_deref().map(|cursor| cursor.strip_prefix(CURSOR_PREFIX)) {
+        None => None,
+        Some(position) => match position.and_then(|position| position.parse().ok()) {
+            Some(position) => Some(position),
+            None => return Err("`cursor` is not one of this server; give the `next` of the page before".to_owned()),
+        },
+    };
+    Ok(CallQuery { actor: None, tool, status: outcome, since: since.map(Timestamp), before, limit })
+}
+
+fn matches(call: &CallSummary, query: &CallQuery) -> bool {
+    query.tool.as_ref().is_none_or(|tool| *tool == call.tool)
+        && query.status.as_ref().is_none_or(|status| *status == call.status)
+        && query.since.is_none_or(|since| call.started_at_ms >= since.0)
+        && query.before.is_none_or(|before| call.position < before)
+}
+
+fn unreadable(CallStoreError(why): CallStoreError) -> Response {
+    problem(StatusCode::INTERNAL_SERVER_ERROR, format!("the event log cannot be read: {why}"))
+}
+
+/// Returns one call: from the event log where there is one, and otherwise if it is running.
+#[utoipa::path(
+    get, path = "/v1/calls/{id}", operation_id = "getCall", tag = "calls",
+    params(("id" = String, Path, description = "The id of the call")),
+    responses((status = 200, description = "The call", body = CallDetail))
+)]
+pub(crate) async fn get(shared: &Shared, principal: usize, id: &str) -> Response {
+    let running = shared.running.find(principal, id);
+    let recorded = match &shared.options.calls {
+        Some(calls) => calls.find(id.to_owned(), shared.actor(principal).as_deref().map(str::to_owned)).await,
+        None => Ok(None),
+    };
+    match (recorded, running) {
+        (Err(error), _) => unreadable(error),
+        (Ok(Some(detail)), _) => response::json(&detail),
+        (Ok(None), Some(call)) => response::json(&call),
+        (Ok(None), None) => no_call(),
+    }
+}
+
+/// Cancels a running call. Its own response has the kind `cancelled`.
+#[utoipa::path(
+    delete, path = "/v1/calls/{id}", operation_id = "cancelCall", tag = "calls",
+    params(("id" = String, Path, description = "The id of the call")),
+    responses((status = 202, description = "The call is being stopped"))
+)]
+pub(crate) fn cancel(shared: &Shared, principal: usize, id: &str) -> Response {
+    match shared.running.cancel(principal, id) {
+        true => response::empty(StatusCode::ACCEPTED),
+        false => no_call(),
+    }
+}
+
+fn no_call() -> Response {
+    let detail = "there is no such call; without an event log, only running calls are known";
+    problem(StatusCode::NOT_FOUND, detail)
+}

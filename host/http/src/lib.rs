@@ -1,0 +1,24 @@
+//! The HTTP API: tools as resources, calls as requests, and a document that describes both.
+//!
+//! [`Api`] is a service of the listener, which admits requests, and limits connections and clients, in the same way for
+//! every protocol. It serves any [`ToolProvider`](fumehood_core::tool::ToolProvider).
+
+mod api;
+mod calls;
+mod history;
+mod idempotency;
+mod negotiation;
+mod openapi;
+mod problem;
+mod response;
+mod result;
+mod routes;
+mod running;
+mod state;
+mod stream;
+mod tools;
+mod trace_context;
+
+pub use api::Api;
+pub use history::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+pub use state::ApiOptions;

@@ -1,0 +1,184 @@
+//! The OpenAPI 3.1 document: the API from its routes, and each tool as an operation of its own.
+
+use std::sync::PoisonError;
+
+use fumehood_core::text::sanitize::printable;
+use fumehood_core::tool::{Tool, ToolProvider};
+use serde_json::{Map, Value, json};
+use tokio_util::bytes::Bytes;
+use utoipa::OpenApi;
+
+use crate::history::{CallDetail, CallSummary};
+use crate::problem::Problem;
+use crate::response::{self, Response};
+use crate::result::ResultRecord;
+use crate::state::{ApiOptions, Shared};
+use crate::tools::{ToolDescription, ToolList};
+use crate::{calls, tools};
+
+/// The routes that do not depend on the tools.
+#[derive(OpenApi)]
+#[openapi(
+    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel),
+    components(schemas(
+        ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
+        calls::CallPage, Problem<'static>
+    ))
+)]
+struct Routes;
+
+/// Returns the document. It is made once for each change of the tools.
+pub(crate) fn get(shared: &Shared) -> Response {
+    // The revision is read first: a change in between costs one more document, and never leaves an old one in place.
+    let revision = shared.tools.changes().revision();
+    let mut cached = shared.document.lock().unwrap_or_else(PoisonError::into_inner);
+    let document = match cached.as_ref() {
+        Some((of, document)) if *of == revision => document.clone(),
+        _ => {
+            let document = Bytes::from(document(shared.tools.as_ref(), &shared.options).to_string());
+            *cached = Some((revision, document.clone()));
+            document
+        }
+    };
+    response::json_text(document)
+}
+
+/// Creates the document of these tools.
+fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
+    let mut document = serde_json::to_value(Routes::openapi()).unwrap_or_default();
+    let head = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": printable(&options.name),
+            "version": printable(&options.version),
+            "description": "Tools in a sandbox. Every call runs in a fresh instance with limits and no power that was not granted.",
+        },
+        "security": [{ "bearer": [] }, {}],
+    });
+    extend(&mut document, "", head);
+    let schemes = json!({ "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } } });
+    extend(&mut document, "/components", schemes);
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    for tool in tools.tools().iter().filter(|tool| tool.is_approved()) {
+        add_tool(tool, &mut paths, &mut schemas);
+    }
+    extend(&mut document, "/paths", paths.into());
+    extend(&mut document, "/components/schemas", schemas.into());
+    add_problems(&mut document);
+    document
+}
+
+/// Adds members to the object at a JSON pointer (RFC 6901) of the document.
+fn extend(document: &mut Value, pointer: &str, members: Value) {
+    if let (Some(Value::Object(object)), Value::Object(members)) = (document.pointer_mut(pointer), members) {
+        object.extend(members);
+    }
+}
+
+/// Adds the operation of a tool, and the schemas that it refers to.
+fn add_tool(tool: &Tool, paths: &mut Map<String, Value>, schemas: &mut Map<String, Value>) {
+    let (name, definition) = (tool.full_name(), tool.definition());
+    let mut add_schema = |part: &str, schema: &Value| {
+        let key = format!("{name}.{part}");
+        schemas.insert(key.clone(), embed(schema, &key));
+        reference(&key)
+    };
+    let arguments = add_schema("arguments", &definition.input_schema.to_sanitized());
+    let value = definition.output_schema.as_ref().map(|schema| add_schema("value", &schema.to_sanitized()));
+    let record = match value {
+        Some(value) => json!({ "allOf": [reference("ResultRecord"), { "properties": { "value": value } }] }),
+        None => reference("ResultRecord"),
+    };
+    let title = definition.title.as_ref().map_or_else(|| name.into(), |title| title.to_sanitized());
+    let operation = json!({
+        "operationId": format!("call_{}", name.replace('-', "_")),
+        "tags": [tool.namespace().map_or("tools", |namespace| namespace.as_str())],
+        "summary": title,
+        "description": definition.description.to_sanitized(),
+        "parameters": [{
+            "name": "Idempotency-Key", "in": "header", "required": false, "schema": { "type": "string" },
+            "description": "A key under which the call is run once",
+        }],
+        "requestBody": { "required": true, "content": { "application/json": { "schema": arguments } } },
+        "responses": { "200": {
+            "description": "The result of the tool",
+            "content": { "application/json": { "schema": record }, "text/event-stream": { "schema": { "type": "string" } } },
+        } },
+    });
+    paths.insert(format!("/v1/tools/{name}/calls"), json!({ "post": operation }));
+}
+
+fn reference(key: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{key}") })
+}
+
+/// Adds the problem details to every operation: any of them may be rejected.
+fn add_problems(document: &mut Value) {
+    let problem = json!({
+        "description": "Problem details (RFC 9457)",
+        "content": { "application/problem+json": { "schema": reference("Problem") } },
+    });
+    let paths = document.pointer_mut("/paths").and_then(Value::as_object_mut);
+    let operations = paths.into_iter().flat_map(|paths| paths.values_mut());
+    for operation in operations.filter_map(Value::as_object_mut).flat_map(|path| path.values_mut()) {
+        extend(operation, "/responses", json!({ "default": problem }));
+    }
+}
+
+/// Keywords whose value is data, not a schema: what looks like a reference in there is none.
+const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+/// Keywords whose value has a schema for each name, so that its own members are no keywords.
+const BY_NAME: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+
+/// Returns a schema as a part of the document: its references, which begin at its own root, begin at `key`.
+fn embed(schema: &Value, key: &str) -> Value {
+    let Value::Object(members) = schema else { return schema.clone() };
+    let embedded = members.iter().filter(|(name, _)| !matches!(name.as_str(), "$id" | "$schema"));
+    let embedded = embedded.map(|(name, value)| {
+        let value = match (name.as_str(), value) {
+            ("$ref" | "$dynamicRef", Value::String(target)) => match target.strip_prefix('#') {
+                Some(pointer) => json!(format!("#/components/schemas/{key}{pointer}")),
+                None => value.clone(),
+            },
+            (name, _) if DATA.contains(&name) => value.clone(),
+            (name, Value::Object(named)) if BY_NAME.contains(&name) => {
+                named.iter().map(|(name, schema)| (name.clone(), embed(schema, key))).collect::<Map<_, _>>().into()
+            }
+            (_, Value::Array(items)) => items.iter().map(|item| embed(item, key)).collect::<Vec<_>>().into(),
+            _ => embed(value, key),
+        };
+        (name.clone(), value)
+    });
+    Value::Object(embedded.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_begin_at_the_embedded_schema() {
+        let schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": { "$ref": { "$ref": "#/$defs/a" }, "enum": { "anyOf": [{ "$ref": "#" }, { "type": "null" }] } },
+            "required": ["$ref"],
+            "default": { "$ref": "#/$defs/a" },
+            "$defs": { "a": { "const": { "$ref": "#" } }, "$id": { "items": { "$ref": "#/$defs/a" } } },
+        });
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "$ref": { "$ref": "#/components/schemas/x__y.arguments/$defs/a" },
+                "enum": { "anyOf": [{ "$ref": "#/components/schemas/x__y.arguments" }, { "type": "null" }] },
+            },
+            "required": ["$ref"],
+            "default": { "$ref": "#/$defs/a" },
+            "$defs": {
+                "a": { "const": { "$ref": "#" } },
+                "$id": { "items": { "$ref": "#/components/schemas/x__y.arguments/$defs/a" } },
+            },
+        });
+        assert_eq!(embed(&schema, "x__y.arguments"), expected);
+    }
+}

@@ -1,0 +1,109 @@
+//! The routes of the API: six paths, each with its methods.
+
+use std::sync::Arc;
+
+use http::header::{ALLOW, HeaderValue};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+use tokio_util::bytes::Bytes;
+
+use crate::problem::problem;
+use crate::response::{self, Response};
+use crate::state::Shared;
+use crate::{calls, openapi, tools};
+
+/// A path of the API, with the name or id in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Route {
+    Tools,
+    Tool(String),
+    CallsOf(String),
+    Calls,
+    Call(String),
+    Document,
+}
+
+impl Route {
+    fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix('/')?.split('/');
+        let found = match (parts.next()?, parts.next(), parts.next(), parts.next()) {
+            ("openapi.json", None, None, None) => Self::Document,
+            ("v1", Some("tools"), None, None) => Self::Tools,
+            ("v1", Some("tools"), Some(name), None) => Self::Tool(decode(name)?),
+            ("v1", Some("tools"), Some(name), Some("calls")) => Self::CallsOf(decode(name)?),
+            ("v1", Some("calls"), None, None) => Self::Calls,
+            ("v1", Some("calls"), Some(id), None) => Self::Call(decode(id)?),
+            _ => return None,
+        };
+        parts.next().is_none().then_some(found)
+    }
+
+    /// Returns the methods of the path (RFC 9110, section 10.2.1).
+    fn allow(&self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::CallsOf(_) => "POST",
+            Self::Call(_) => "GET,HEAD,DELETE",
+            Self::Tools | Self::Tool(_) | Self::Calls | Self::Document => "GET,HEAD",
+        })
+    }
+}
+
+/// Decodes a part of a path; `None` if it is empty or not UTF-8.
+fn decode(part: &str) -> Option<String> {
+    let decoded = percent_decode_str(part).decode_utf8().ok()?;
+    (!decoded.is_empty()).then(|| decoded.into_owned())
+}
+
+/// Answers a request of a principal. The body of the response to `HEAD` is left out by whoever sends it.
+pub(crate) async fn respond(shared: &Arc<Shared>, principal: usize, (head, body): (&Parts, Bytes)) -> Response {
+    let Some(route) = Route::parse(head.uri.path()) else {
+        let detail =
+            "there is nothing here; tools are at /v1/tools, calls at /v1/calls, and all of it in /openapi.json";
+        return problem(StatusCode::NOT_FOUND, detail);
+    };
+    let allow = route.allow();
+    let is_read = matches!(head.method, Method::GET | Method::HEAD);
+    match route {
+        Route::Tools if is_read => tools::list(shared),
+        Route::Tool(name) if is_read => tools::get(shared, &name),
+        Route::CallsOf(name) if head.method == Method::POST => {
+            calls::create(Arc::clone(shared), principal, name, (&head.headers, body)).await
+        }
+        Route::Calls if is_read => calls::list(shared, principal, head.uri.query()).await,
+        Route::Call(id) if is_read => calls::get(shared, principal, &id).await,
+        Route::Call(id) if head.method == Method::DELETE => calls::cancel(shared, principal, &id),
+        Route::Document if is_read => openapi::get(shared),
+        _ => {
+            let detail = "this path does not have that method; `Allow` lists those that it has";
+            let mut response = match head.method == Method::OPTIONS {
+                true => response::empty(StatusCode::NO_CONTENT),
+                false => problem(StatusCode::METHOD_NOT_ALLOWED, detail),
+            };
+            response.headers_mut().insert(ALLOW, allow);
+            response
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_matched_as_a_whole() {
+        let check = |path: &str, expected: Option<Route>| assert_eq!(Route::parse(path), expected, "{path}");
+        check("/v1/tools", Some(Route::Tools));
+        check("/v1/tools/a__b", Some(Route::Tool("a__b".to_owned())));
+        check("/v1/tools/a%5F_b/calls", Some(Route::CallsOf("a__b".to_owned())));
+        check("/v1/calls/h-1", Some(Route::Call("h-1".to_owned())));
+        check("/openapi.json", Some(Route::Document));
+        for path in
+            ["/", "", "v1/tools", "/v1", "/v1/tools/", "/v1/tools//calls", "/v1/tools/a/calls/", "/v1/tools/a/b"]
+        {
+            check(path, None);
+        }
+        check("/v1/tools/a/calls/b", None);
+        check("/v1/tools/%ff", None);
+    }
+}

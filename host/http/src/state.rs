@@ -1,0 +1,67 @@
+//! The state that all routes share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use fumehood_core::tool::ToolProvider;
+use tokio_util::bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use crate::history::CallStore;
+use crate::idempotency::Answers;
+use crate::running::RunningCalls;
+
+/// The identity of an API, and the source of calls that have ended.
+#[derive(Clone)]
+pub struct ApiOptions {
+    /// The name of the server in its document.
+    pub name: String,
+    /// The version of the server in its document.
+    pub version: String,
+    /// The actor of calls of clients without a token. Tools may be given it.
+    pub actor: Option<Arc<str>>,
+    /// The recorded calls; without them, only running ones can be listed.
+    pub calls: Option<Arc<dyn CallStore>>,
+}
+
+impl fmt::Debug for ApiOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, version, actor, calls } = self;
+        let mut shown = f.debug_struct("ApiOptions");
+        shown.field("name", name).field("version", version).field("actor", actor);
+        shown.field("calls", &calls.is_some()).finish()
+    }
+}
+
+impl Default for ApiOptions {
+    /// Returns the defaults:
+    ///
+    /// - the name `fumehood` and the version of this crate
+    /// - no actor
+    /// - no recorded calls
+    fn default() -> Self {
+        let (name, version) = ("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        Self { name, version, actor: None, calls: None }
+    }
+}
+
+/// The state of the API.
+pub(crate) struct Shared {
+    pub(crate) tools: Arc<dyn ToolProvider>,
+    pub(crate) options: ApiOptions,
+    /// The actor of each principal.
+    pub(crate) actors: Vec<Option<Arc<str>>>,
+    pub(crate) running: RunningCalls,
+    pub(crate) answers: Answers,
+    /// The document, with the revision of the set of tools that it describes.
+    pub(crate) document: Mutex<Option<(u64, Bytes)>>,
+    /// Cancelled when running calls have to end.
+    pub(crate) stopped: CancellationToken,
+}
+
+impl Shared {
+    /// Returns the actor of a principal.
+    pub(crate) fn actor(&self, principal: usize) -> Option<Arc<str>> {
+        self.actors.get(principal).cloned().flatten()
+    }
+}

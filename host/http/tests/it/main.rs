@@ -1,0 +1,15 @@
+//! The HTTP API at its boundary: a real listener and a real client, with tools of the test.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod calls;
+mod document;
+mod limits;
+mod served;
+mod streams;

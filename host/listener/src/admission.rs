@@ -1,0 +1,142 @@
+//! The stages of a request: health checks, the guard, its body, and the service that answers it.
+
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use tokio_util::bytes::{Bytes, BytesMut};
+use tokio_util::task::TaskTracker;
+
+use crate::body::{ResponseBody, add_required_headers, response, text_rejection};
+use crate::connections::{Connection, Phase};
+use crate::guard::Guard;
+use crate::limits::{MemoryReservation, PrincipalLimits};
+use crate::rejection::Rejection;
+use crate::service::{AdmittedRequest, BODY_TIMEOUT, HttpService, RequestContext, Services};
+
+/// Maximum size of the head of a request, in bytes.
+pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;
+
+/// Admission of all requests of a listener: the guard, the limits of each principal, and the services.
+pub(crate) struct Admission {
+    pub(crate) guard: Guard,
+    pub(crate) principals: Vec<PrincipalLimits>,
+    pub(crate) body_bytes: usize,
+    pub(crate) services: Services,
+    /// The requests that are being answered; closed once no more are taken.
+    pub(crate) running: TaskTracker,
+}
+
+impl Admission {
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        connection: Arc<Connection>,
+    ) -> Response<ResponseBody> {
+        let service = self.services.find(request.uri().path());
+        let mut response = match self.admit(request, service, &connection).await {
+            Ok(response) => response,
+            Err(rejection) => {
+                connection.enter(Phase::Head);
+                let service = service.or_else(|| self.services.fallback());
+                service.map_or_else(|| text_rejection(&rejection), |service| service.rejection_response(&rejection))
+            }
+        };
+        add_required_headers(&mut response);
+        let headers = response.headers_mut();
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        response
+    }
+
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+        service: Option<&Arc<dyn HttpService>>,
+        connection: &Arc<Connection>,
+    ) -> Result<Response<ResponseBody>, Rejection> {
+        // The connection reads in large pieces, and may have accepted up to twice as much.
+        if head_bytes(&request) > MAX_HEAD_BYTES {
+            let why = "the head of the request is too large; send fewer or shorter headers";
+            return Err(Rejection { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
+        }
+        if let Some(response) = self.health_response(&request) {
+            connection.enter(Phase::Head);
+            return Ok(response);
+        }
+        self.guard.check_origin(request.headers())?;
+        if !self.services.is_open() {
+            return Err(Rejection::loading());
+        }
+        let why =
+            "there is nothing here; MCP is at /mcp, the HTTP API at /v1, and /health says whether the server is up";
+        let service = service.ok_or(Rejection { status: StatusCode::NOT_FOUND, why })?;
+        let number = self.guard.authenticate(request.headers())?;
+        let unknown = Rejection { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
+        let limits = self.principals.get(number).ok_or(unknown)?;
+        let (head, body) = request.into_parts();
+        service.check(&head)?;
+        if self.running.is_closed() {
+            return Err(Rejection::draining());
+        }
+        if !connection.authenticate(number) {
+            return Err(Rejection::overloaded());
+        }
+        let mut reservation = MemoryReservation::default();
+        let reading = self.read_body(body, limits, &mut reservation, connection);
+        let timed_out = Rejection { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" };
+        let body = tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or(Err(timed_out))?;
+        let context = RequestContext { limits, connection, running: &self.running };
+        service.handle(AdmittedRequest { principal: number, head, body, reservation, context }).await
+    }
+
+    async fn read_body(
+        &self,
+        body: Incoming,
+        limits: &PrincipalLimits,
+        reserved: &mut MemoryReservation,
+        connection: &Connection,
+    ) -> Result<Bytes, Rejection> {
+        let mut body = Limited::new(body, self.body_bytes);
+        let mut read = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+                true => {
+                    let why = "the message is too large; send less at once";
+                    Rejection { status: StatusCode::PAYLOAD_TOO_LARGE, why }
+                }
+                false => Rejection { status: StatusCode::BAD_REQUEST, why: "the message broke off" },
+            })?;
+            if let Ok(data) = frame.into_data() {
+                limits.reserve(reserved, read.len().saturating_add(data.len()), connection).await;
+                read.extend_from_slice(&data);
+            }
+        }
+        Ok(read.freeze())
+    }
+
+    /// Returns the response to a health check of a load balancer or supervisor, which has neither the host name nor a
+    /// token; `None` for other requests. It states only whether connections and requests are accepted.
+    fn health_response<T>(&self, request: &Request<T>) -> Option<Response<ResponseBody>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
+        }
+        let (status, body) = match request.uri().path() {
+            "/health" | "/healthz" => (StatusCode::OK, r#"{"status":"ok"}"#),
+            "/readyz" if self.running.is_closed() => (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"draining"}"#),
+            "/readyz" if !self.services.is_open() => (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"loading"}"#),
+            "/readyz" => (StatusCode::OK, r#"{"status":"ready"}"#),
+            _ => return None,
+        };
+        Some(response(status, "application/json", body))
+    }
+}
+
+/// Returns the size of the head in the usual form of HTTP/1.1, with the empty line at its end, in bytes.
+fn head_bytes<T>(request: &Request<T>) -> usize {
+    let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    request.method().as_str().len() + uri + " HTTP/1.1 \r\n\r\n".len() + headers.sum::<usize>()
+}

@@ -1,0 +1,84 @@
+//! Bodies of responses.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use tokio_util::bytes::Bytes;
+
+use crate::rejection::Rejection;
+
+/// `Retry-After` of a response of an overloaded server, in seconds.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// The body of a response.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A body that holds a value until it has been sent or dropped.
+#[derive(Debug)]
+pub struct GuardedBody<B, T> {
+    body: B,
+    _held: T,
+}
+
+impl<B, T> GuardedBody<B, T> {
+    /// Wraps a body.
+    pub fn new(body: B, held: T) -> Self {
+        Self { body, _held: held }
+    }
+}
+
+impl<B: Body + Unpin, T: Unpin> Body for GuardedBody<B, T> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Creates a response with this status, content type and body.
+#[must_use]
+pub fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Creates the response of a rejection as plain text.
+#[must_use]
+pub fn text_rejection(rejection: &Rejection) -> Response<ResponseBody> {
+    response(rejection.status, "text/plain; charset=utf-8", Bytes::from_static(rejection.why.as_bytes()))
+}
+
+/// Adds the headers that a status requires: `WWW-Authenticate` (RFC 9110, section 15.5.2), `Retry-After`, and
+/// `Connection: close` of a server that is full or ends.
+pub(crate) fn add_required_headers(response: &mut Response<ResponseBody>) {
+    let status = response.status();
+    let headers = response.headers_mut();
+    match status {
+        StatusCode::UNAUTHORIZED => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            headers.entry(RETRY_AFTER).or_insert(RETRY_AFTER_SECONDS);
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        _ => {}
+    }
+}

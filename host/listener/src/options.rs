@@ -1,0 +1,80 @@
+//! The options of a listener, and the errors of creating one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::guard::Access;
+
+/// The address, access rules and limits of a listener.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// The address to listen at. Port 0 selects any free one.
+    pub address: SocketAddr,
+    /// The clients that may call.
+    pub access: Access,
+    /// Accepted `Host` headers besides the address: `name:port`, or `name` for the default port.
+    pub hosts: Vec<String>,
+    /// Accepted `Origin` headers besides the address: `https://app.example`.
+    pub origins: Vec<String>,
+    /// Maximum number of connections with an admitted request. For one more, the one that has stalled the longest is
+    /// dropped: idle, in the middle of a body, or not taking a response. If none has stalled, the new request is
+    /// rejected.
+    pub connections: usize,
+    /// Maximum number of connections without an admitted request. For one more, the oldest is dropped. None ever waits
+    /// to be accepted.
+    pub unauthenticated_connections: usize,
+    /// Maximum number of concurrent requests of one principal; more are rejected.
+    pub requests: usize,
+    /// Maximum memory of the messages of one principal while they are handled, with what they are parsed into, in
+    /// bytes. More wait, for ten seconds at most. Messages of up to 64 KiB are not counted. At least two of the largest
+    /// messages fit.
+    pub in_flight_bytes: usize,
+    /// Maximum size of the body of a request, in bytes.
+    pub body_bytes: usize,
+    /// Maximum time in which running requests may end after a stop. Until then new ones are rejected.
+    pub drain: Duration,
+}
+
+impl HttpOptions {
+    /// Returns options for this address and these clients:
+    ///
+    /// - 256 connections with an admitted request, and 128 without
+    /// - 256 requests of one principal
+    /// - 64 MiB of messages of one principal, each of at most 4 MiB
+    /// - no time for running requests after a stop
+    #[must_use]
+    pub fn new(address: SocketAddr, access: Access) -> Self {
+        Self {
+            address,
+            access,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            connections: 256,
+            unauthenticated_connections: 128,
+            requests: 256,
+            in_flight_bytes: 64 << 20,
+            body_bytes: 4 << 20,
+            drain: Duration::ZERO,
+        }
+    }
+}
+
+/// Errors returned by [`Listener::bind`](crate::Listener::bind).
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// An address that other machines can reach, without tokens.
+    #[error("{0} can be reached from other machines, so calls need a token; give one, or listen on 127.0.0.1")]
+    OpenToAll(SocketAddr),
+    /// An empty list of principals.
+    #[error("nobody may call: there is no token")]
+    Nobody,
+    /// The address is in use, or not this machine's.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
+}

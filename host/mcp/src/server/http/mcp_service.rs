@@ -1,0 +1,224 @@
+//! MCP as a service of the listener: messages, the limits of their principal, and the session that answers them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_listener::body::{GuardedBody, ResponseBody};
+use fumehood_listener::bounds::{self, BoundsError, CHEAP_BYTES, Size};
+use fumehood_listener::parse_queue::ParseQueue;
+use fumehood_listener::{AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, message_memory_bytes};
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use tokio_util::bytes::Bytes;
+
+use crate::server::mcp_server::Server;
+use crate::server::session::Session;
+use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
+
+/// The path of the MCP endpoint.
+pub(crate) const PATH: &str = "/mcp";
+/// Maximum number of sessions of one principal.
+const MAX_SESSIONS: usize = 256;
+const DUPLICATE_MEMBER: &str = "the message can be read in two ways; send each member once";
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
+type SessionService = StreamableHttpService<Session, LocalSessionManager>;
+
+/// The sessions of one principal.
+struct PrincipalService {
+    service: SessionService,
+    sessions: Arc<LocalSessionManager>,
+}
+
+/// MCP at `/mcp`, with sessions for each principal.
+pub struct McpService {
+    principals: Vec<PrincipalService>,
+    parsers: ParseQueue,
+}
+
+impl fmt::Debug for McpService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpService").finish_non_exhaustive()
+    }
+}
+
+/// A body, and the properties that are read before it is parsed as a whole.
+struct Message {
+    body: Bytes,
+    size: Size,
+    raw_arguments: Option<RawArguments>,
+    method: String,
+}
+
+impl McpService {
+    /// Creates the service of a server, for the principals of this listener.
+    #[must_use]
+    pub fn new(server: &Server, listener: &Listener) -> Self {
+        let actors = listener.actors(server.actor());
+        let principals = actors.into_iter().map(|actor| principal_service(server, actor, listener)).collect();
+        Self { principals, parsers: ParseQueue::new() }
+    }
+
+    async fn answer(&self, request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
+        let unknown = Rejection::new(StatusCode::UNAUTHORIZED, "there is nobody of that token");
+        let principal = self.principals.get(request.principal).ok_or(unknown)?;
+        match request.head.method {
+            Method::POST => self.handle_message(principal, request).await,
+            // Open for hours, and limited as connections.
+            _ => {
+                let guard = request.context().stream_guard();
+                let request = Request::from_parts(request.head, Full::new(request.body));
+                let response = principal.service.handle(request).await;
+                Ok(response.map(|body| GuardedBody::new(body, guard).boxed_unsync()))
+            }
+        }
+    }
+
+    /// Passes a message to the session that it is for.
+    async fn handle_message(
+        &self,
+        principal: &PrincipalService,
+        mut request: AdmittedRequest<'_>,
+    ) -> Result<Response<ResponseBody>, Rejection> {
+        let context = request.context();
+        // From here on the connection waits for this server, not for its client.
+        context.enter(Phase::Response);
+        let body = std::mem::take(&mut request.body);
+        let message = match body.len() <= CHEAP_BYTES {
+            true => inspect(body)?,
+            false => {
+                self.parsers.run(context.parse_turn(), move || inspect(body)).await.ok_or(Rejection::overloaded())??
+            }
+        };
+        request.reserve(message_memory_bytes(message.size)).await?;
+        let guard = match message.method == "subscriptions/listen" {
+            true => context.stream_guard(),
+            false => context.acquire_slot().await?,
+        };
+        let memory = request.take_memory();
+        let mut head = request.head;
+        let opens_session = message.method == "initialize" && !head.headers.contains_key(SESSION_ID);
+        if opens_session && principal.sessions.sessions.read().await.len() >= MAX_SESSIONS {
+            return Err(Rejection::overloaded());
+        }
+        // Stays with the request until its call has ended, which may be after its connection.
+        head.extensions.insert::<MemoryPermit>(memory);
+        if let Some(raw_arguments) = message.raw_arguments {
+            head.extensions.insert(raw_arguments);
+        }
+        let request = Request::from_parts(head, Full::new(message.body));
+        let response = match message.size.is_cheap() {
+            true => principal.service.handle(request).await,
+            false => {
+                let service = principal.service.clone();
+                let handling = async move { service.handle(request).await };
+                self.parsers.start(context.parse_turn(), handling).await.ok_or(Rejection::overloaded())?
+            }
+        };
+        Ok(response.map(|body| GuardedBody::new(body, guard).boxed_unsync()))
+    }
+}
+
+impl HttpService for McpService {
+    fn has_path(&self, path: &str) -> bool {
+        path == PATH
+    }
+
+    fn check(&self, head: &Parts) -> Result<(), Rejection> {
+        if head.method == Method::POST && !is_json(&head.headers) {
+            let why = "a message has the Content-Type application/json";
+            return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+        }
+        Ok(())
+    }
+
+    fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
+        Box::pin(self.answer(request))
+    }
+}
+
+fn principal_service(server: &Server, actor: Option<Arc<str>>, listener: &Listener) -> PrincipalService {
+    let stop = listener.stopped();
+    let config = StreamableHttpServerConfig::default()
+        .with_allowed_hosts(listener.hosts())
+        .with_allowed_origins(listener.origins())
+        .enforce_origin_validation()
+        .with_cancellation_token(stop.child_token())
+        .with_max_request_body_bytes(listener.body_bytes());
+    let sessions = Arc::new(LocalSessionManager::default());
+    let server = server.clone();
+    let make = move || Ok(Session::new(server.clone(), actor.clone(), stop.child_token()));
+    PrincipalService { service: SessionService::new(make, Arc::clone(&sessions), config), sessions }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let essence = value.to_str().ok().and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Measures a message and reads what has to be known before it is parsed.
+fn inspect(body: Bytes) -> Result<Message, Rejection> {
+    let size = bounds::measure(&body).map_err(|error| out_of_bounds(&error))?;
+    let raw_arguments = raw_arguments::extract(&body)
+        .map_err(|DuplicateMember(_)| Rejection { status: StatusCode::BAD_REQUEST, why: DUPLICATE_MEMBER })?;
+    let method = parse_method(&body).unwrap_or_default();
+    Ok(Message { body, size, raw_arguments, method })
+}
+
+fn out_of_bounds(error: &BoundsError) -> Rejection {
+    match error {
+        BoundsError::Values => Rejection {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            why: "the message has more than 100000 values and names; send less at once",
+        },
+        BoundsError::Depth => Rejection {
+            status: StatusCode::BAD_REQUEST,
+            why: "the message is nested deeper than 127 levels; send a flatter one",
+        },
+        BoundsError::Batch => Rejection {
+            status: StatusCode::BAD_REQUEST,
+            why: "batches are not supported; send one message at a time, as an object",
+        },
+    }
+}
+
+/// Returns the `method` of a message.
+fn parse_method(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct WithMethod<'a> {
+        #[serde(borrow)]
+        method: std::borrow::Cow<'a, str>,
+    }
+    serde_json::from_slice::<WithMethod<'_>>(body).ok().map(|message| message.method.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_message_has_one_content_type_and_it_is_json() {
+        let check = |values: &[&'static str], expected: bool| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(CONTENT_TYPE, HeaderValue::from_static(value));
+            }
+            assert_eq!(is_json(&headers), expected, "{values:?}");
+        };
+        check(&["application/json"], true);
+        check(&["Application/JSON; charset=utf-8"], true);
+        check(&["text/plain"], false);
+        check(&[], false);
+        check(&["application/json", "application/json"], false);
+    }
+}
