@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use fumehood_core::call::FuelAccount;
+
 /// The calls, the fuel and the tokens that the calls, programs and agents of one batch may use, and what they used.
 ///
 /// It counts while the batch runs, so that what was used is known even if the batch is stopped.
@@ -95,9 +97,14 @@ impl CallAllowance {
         self.tenant.as_ref().is_none_or(|tenant| tenant.remaining() > 0)
     }
 
+    /// Returns whether there is fuel left, in the session and in the account that it shares.
+    fn has_fuel(&self) -> bool {
+        self.fuel.load(Ordering::Acquire) > 0 && self.has_tenant_fuel()
+    }
+
     /// Takes one call of a program, and returns whether there was one left, and fuel for it.
     pub(crate) fn take_call(&self) -> bool {
-        if self.fuel.load(Ordering::Acquire) == 0 || !self.has_tenant_fuel() {
+        if !self.has_fuel() {
             return false;
         }
         let take = |calls: u64| if calls == u64::MAX { Some(calls) } else { calls.checked_sub(1) };
@@ -108,7 +115,7 @@ impl CallAllowance {
         is_taken
     }
 
-    /// Subtracts the fuel of a call that has ended, which may be more than what is left.
+    /// Subtracts the fuel of a call that has ended or of a program that runs, which may be more than what is left.
     pub(crate) fn spend_fuel(&self, used: u64) {
         let spend = |fuel: u64| Some(if fuel == u64::MAX { fuel } else { fuel.saturating_sub(used) });
         // The closure never returns `None`, so this cannot fail.
@@ -125,9 +132,16 @@ impl CallAllowance {
         self.used_calls.load(Ordering::Acquire)
     }
 
-    /// Returns the fuel of the calls that have ended.
+    /// Returns the fuel of the calls that have ended, and of programs so far.
     pub(crate) fn used_fuel(&self) -> u64 {
         self.used_fuel.load(Ordering::Acquire)
+    }
+}
+
+impl FuelAccount for CallAllowance {
+    fn spend(&self, used: u64) -> bool {
+        self.spend_fuel(used);
+        self.has_fuel()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::allowance::CallAllowance;
 use crate::deferred::{CallAnswer, DeferredCall};
 use crate::execution::ToolExecution;
 use crate::program_record::ProgramRecords;
+use crate::run_settings::RunSettings;
 
 /// The context of a batch of calls: the session, the actor, the skill and the allowlist. It is set by the program that
 /// runs the loop, never by a model.
@@ -90,6 +91,10 @@ pub struct BatchOutcome {
     /// The tools that a search of this batch showed to the model, and that it may call from the next step on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
+    /// The result of the call of a skill that no model runs, as text: all of it, where its execution has what a model may
+    /// see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// The agent's state as JSON text, if a hook changed it. Later batches of the session get it. It is not replayed,
     /// because no decision of a session depends on it.
     #[serde(skip)]
@@ -97,11 +102,11 @@ pub struct BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// Creates an outcome without used tokens, calls of programs, deferred calls, shown tools and a changed state.
+    /// Creates an outcome of these executions alone.
     #[must_use]
     pub fn new(executions: Vec<ToolExecution>, ended: Option<BatchEnd>) -> Self {
         let (usage, deferred, first_calls, tools) = (Usage::default(), Vec::new(), Vec::new(), Vec::new());
-        Self { executions, ended, usage, program_calls: 0, deferred, first_calls, tools, state: None }
+        Self { executions, ended, usage, program_calls: 0, deferred, first_calls, tools, answer: None, state: None }
     }
 }
 
@@ -123,6 +128,13 @@ pub struct StoppedBatch {
 pub trait ToolExecutor: Send + Sync {
     /// Returns the tools that a model sees within this scope: exactly those that it may call.
     fn specs(&self, scope: &Scope) -> Vec<ToolSpec>;
+
+    /// Returns the settings of a run of this message within this scope: those of its skill and of its channel. There are
+    /// none by default.
+    fn run_settings(&self, message: &str, scope: &Scope) -> RunSettings {
+        let _ = (message, scope);
+        RunSettings::default()
+    }
 
     /// Returns whether a person can be asked now about calls that need approval.
     fn can_ask(&self) -> bool {

@@ -41,6 +41,7 @@ pub struct LoopBuilder {
     keep_texts: bool,
     store: Option<Arc<dyn SessionStore>>,
     resumed: Option<SavedSession>,
+    saved_settings: Option<Arc<str>>,
     repeat: Option<RepeatCall>,
     compaction: Option<Arc<dyn Compaction>>,
 }
@@ -109,6 +110,7 @@ impl LoopBuilder {
             keep_texts: false,
             store: None,
             resumed: None,
+            saved_settings: None,
             repeat: None,
             compaction: None,
         }
@@ -231,6 +233,14 @@ impl LoopBuilder {
         self
     }
 
+    /// Saves settings of the program with a session that begins, in a format of its own, for
+    /// [`SavedSession::settings`]. Secrets do not belong there.
+    #[must_use]
+    pub fn saved_settings(mut self, settings: impl Into<Arc<str>>) -> Self {
+        self.saved_settings = Some(settings.into());
+        self
+    }
+
     /// Goes on with a session that was saved, with its own configuration. The agent has the same driver and actor.
     /// [`Agent::resume`] ends the run that was under way, if there was one.
     #[must_use]
@@ -281,7 +291,8 @@ impl LoopBuilder {
                 let state = SavingState::new(entries, last, programs);
                 let (session, writer) = (Arc::from(id.as_str()), new_writer()?.into());
                 let (clock, repeat) = (Arc::clone(&self.clock), self.repeat.clone());
-                Some(Arc::new(Saving::new(store, session, writer, clock, repeat, state)))
+                let saving = Saving::new(store, session, writer, clock, repeat, state);
+                Some(Arc::new(saving.settings(self.saved_settings)))
             }
             None => None,
         };

@@ -10,6 +10,8 @@ use fumehood_core::chat::Delta;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use tokio::sync::mpsc;
 
+use super::partial_results::{PartialResults, PartialSender};
+
 /// An event of a loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
@@ -51,6 +53,7 @@ type Callback = Box<dyn Fn(&AgentEvent) + Send + Sync>;
 enum Subscriber {
     Callback(Callback),
     Channel { sender: mpsc::Sender<Arc<AgentEvent>>, lost: Arc<AtomicU64> },
+    Partials(PartialSender),
 }
 
 /// A recorder that forwards every record to another one, and then to its subscribers.
@@ -100,6 +103,14 @@ impl Tap {
         Subscription { receiver, lost }
     }
 
+    /// Subscribes to the parts of results of running calls alone, through a channel with room for `capacity` (at least 1)
+    /// of them. Other events never take their room; a part that does not fit is dropped and counted.
+    pub fn partial_results(&self, capacity: usize) -> PartialResults {
+        let (sender, receiver) = PartialResults::new(capacity);
+        self.add(Subscriber::Partials(sender));
+        receiver
+    }
+
     fn add(&self, subscriber: Subscriber) {
         self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(subscriber);
         self.has_any.store(true, Ordering::Release);
@@ -124,6 +135,12 @@ impl Tap {
         for subscriber in self.subscribers.read().unwrap_or_else(PoisonError::into_inner).iter() {
             match subscriber {
                 Subscriber::Callback(callback) => callback(&event),
+                Subscriber::Partials(sender) => {
+                    if let AgentEvent::Record(record) = event.as_ref() {
+                        sender.send(record);
+                    }
+                    has_closed |= sender.is_closed();
+                }
                 Subscriber::Channel { sender, lost } => match sender.try_send(Arc::clone(&event)) {
                     Ok(()) => {}
                     Err(mpsc::error::TrySendError::Full(_)) => {
@@ -140,8 +157,11 @@ impl Tap {
 
     fn remove_closed(&self) {
         let mut subscribers = self.subscribers.write().unwrap_or_else(PoisonError::into_inner);
-        subscribers
-            .retain(|subscriber| !matches!(subscriber, Subscriber::Channel { sender, .. } if sender.is_closed()));
+        subscribers.retain(|subscriber| match subscriber {
+            Subscriber::Callback(_) => true,
+            Subscriber::Channel { sender, .. } => !sender.is_closed(),
+            Subscriber::Partials(sender) => !sender.is_closed(),
+        });
         self.has_any.store(!subscribers.is_empty(), Ordering::Release);
     }
 }

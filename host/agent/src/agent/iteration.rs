@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::outcome::{Outcome, RunError};
 use super::run::Agent;
+use crate::output_schema::OutputSchema;
 use crate::session::transcript::{Ending, Step};
 use crate::session::{Action, PendingCall, StepError};
 
 /// The start of an iteration.
 enum Start {
-    /// A message begins a run.
-    Message(String),
+    /// A message begins a run, whose answer has this schema unless there is another.
+    Message(String, Option<OutputSchema>),
     /// A run goes on.
     Resumed,
 }
@@ -23,6 +24,7 @@ pub struct Iteration<'a> {
     action: Option<Action>,
     seen: usize,
     outcome: Option<Outcome>,
+    is_suspended: bool,
 }
 
 impl fmt::Debug for Iteration<'_> {
@@ -32,14 +34,15 @@ impl fmt::Debug for Iteration<'_> {
 }
 
 impl<'a> Iteration<'a> {
-    /// Creates an iteration that begins a run with this message.
-    pub(super) fn begin(agent: &'a mut Agent, message: String) -> Self {
-        Self { agent, start: Some(Start::Message(message)), action: None, seen: 0, outcome: None }
+    /// Creates an iteration that begins a run with this message, and with this schema of its answer if no other has one.
+    pub(super) fn begin(agent: &'a mut Agent, message: String, output: Option<OutputSchema>) -> Self {
+        let start = Some(Start::Message(message, output));
+        Self { agent, start, action: None, seen: 0, outcome: None, is_suspended: false }
     }
 
     /// Creates an iteration that goes on with the current run, which has this number of steps.
     pub(super) fn resume(agent: &'a mut Agent, seen: usize) -> Self {
-        Self { agent, start: Some(Start::Resumed), action: None, seen, outcome: None }
+        Self { agent, start: Some(Start::Resumed), action: None, seen, outcome: None, is_suspended: false }
     }
 
     /// Returns the id of the session.
@@ -65,10 +68,13 @@ impl<'a> Iteration<'a> {
         loop {
             let seen = self.seen;
             let action = match (self.start.take(), self.action.take()) {
-                (Some(Start::Message(message)), _) => self.agent.begin_run(message).await?,
-                (Some(Start::Resumed), _) => self.agent.step_into_resumed(seen).await?,
+                (Some(Start::Message(message, output)), _) => self.agent.begin_run(message, output).await?,
+                (Some(Start::Resumed), _) => {
+                    let Some(action) = self.agent.step_into_resumed(seen).await? else { return Ok(self.suspend()) };
+                    action
+                }
                 (None, Some(action)) => {
-                    let input = self.agent.perform(action).await?;
+                    let Some(input) = self.agent.perform(action).await? else { return Ok(self.suspend()) };
                     self.agent.step(input, seen).await?
                 }
                 (None, None) => return Ok(None),
@@ -98,6 +104,14 @@ impl<'a> Iteration<'a> {
         }
     }
 
+    /// Ends the iteration, and leaves the run under way.
+    fn suspend(&mut self) -> Option<Arc<Step>> {
+        let run = self.agent.session.current_run().cloned().map(Arc::new);
+        self.outcome = run.map(|run| Outcome { ending: Ending::Suspended, run });
+        self.is_suspended = true;
+        None
+    }
+
     /// Returns the outcome of the run once it has ended.
     #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
@@ -117,7 +131,7 @@ impl<'a> Iteration<'a> {
 
 impl Drop for Iteration<'_> {
     fn drop(&mut self) {
-        if self.outcome.is_none() {
+        if self.outcome.is_none() && !self.is_suspended {
             self.agent.abandon(self.seen);
         }
     }

@@ -62,6 +62,7 @@ impl Agent {
         self.is_closed = true;
         let runs = &self.session.transcript().runs;
         let status = match self.session.waiting_calls() {
+            [] if self.session.current_run().is_some() => Some("suspended"),
             [] => runs.last().and_then(|run| run.ending.as_ref()).map(Ending::as_str),
             [_, ..] => Some("waiting_for_approval"),
         };

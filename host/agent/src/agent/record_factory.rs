@@ -146,7 +146,7 @@ impl RecordFactory {
         if fresh.is_empty()
             && let Some(ending) = &run.ending
         {
-            let body = json!({ "run": run.id, "ending": ending });
+            let body = json!({ "run": run.id, "ending": describe_ending(run, ending) });
             records.push(self.create(RecordKind::StepFinished, Some(ending.as_str()), at, body));
         }
         records
@@ -189,7 +189,7 @@ impl RecordFactory {
             StepKind::Error(message) => ("error", Some(message)),
         };
         // The text of an error may be a raw reply, and the answer is part of the ending.
-        let text = (step.kind == StepKind::ToolCalls).then_some(&step.text);
+        let text = (step.kind == StepKind::ToolCalls && !run.is_skill_call()).then_some(&step.text);
         let mut body = json!({
             "run": run.id,
             "step": step.number,
@@ -201,8 +201,9 @@ impl RecordFactory {
         if let Value::Object(body) = &mut body {
             let batch = (step.kind == StepKind::ToolCalls).then(|| BatchSummary::from_executions(&step.executions));
             body.extend(batch.map(|batch| ("batch".to_owned(), json!(batch))));
+            let message = message.filter(|_| !run.is_skill_call());
             body.extend(message.map(|message| ("message".to_owned(), json!(message))));
-            body.extend(ending.map(|ending| ("ending".to_owned(), json!(ending))));
+            body.extend(ending.map(|ending| ("ending".to_owned(), describe_ending(run, ending))));
         }
         self.create(RecordKind::StepFinished, Some(status), at, body)
     }
@@ -246,6 +247,12 @@ impl RequestTexts {
         let fresh = request.messages.iter().skip(repeated).map(|message| describe(message, is_traced(message)));
         json!({ "repeated": repeated, "messages": fresh.collect::<Vec<_>>() })
     }
+}
+
+/// Describes the ending of a run. The result of the call of a skill is in the executor's record alone, as far as its tool
+/// allows.
+fn describe_ending(run: &Run, ending: &Ending) -> Value {
+    if run.is_skill_call() { json!({ "ending": ending.as_str() }) } else { json!(ending) }
 }
 
 fn describe(message: &Message, is_traced: bool) -> Value {

@@ -22,12 +22,15 @@ use super::iteration::Iteration;
 use super::outcome::{Outcome, RunError};
 use super::record_factory::{RecordFactory, RequestTexts};
 use super::saving::{RepeatCall, Saving};
-use super::wait::{AnswerSink, CancelHandle, WaitOutcome, wait_for_wall_time, wait_for_writing_time, wait_until};
+use super::wait::{
+    AnswerSink, CancelHandle, Interruption, WaitOutcome, wait_for_wall_time, wait_for_writing_time, wait_until,
+};
 use super::writing_time::{TimedSink, WritingTime};
 use crate::allowance::CallAllowance;
 use crate::catch_panic::catch_panic;
 use crate::clock::Clock;
 use crate::executor::{Scope, StoppedBatch, ToolExecutor};
+use crate::output_schema::OutputSchema;
 use crate::pipeline::approver::{Answer, Approver, Question};
 use crate::session::budget::{BudgetKind, TenantFuel};
 use crate::session::{Action, BudgetQuestion, Input, RecordedInput, Session, StepError};
@@ -81,7 +84,7 @@ impl Agent {
 
     /// Runs one user message step by step. Nothing happens before the first [`Iteration::next`].
     pub fn iterate(&mut self, message: impl Into<String>) -> Iteration<'_> {
-        Iteration::begin(self, message.into())
+        Iteration::begin(self, message.into(), None)
     }
 
     /// Returns the session: its transcript, budget and current run.
@@ -117,7 +120,8 @@ impl Agent {
         self.tap.record(record, self.durability).await
     }
 
-    pub(super) async fn begin_run(&mut self, text: String) -> Result<Action, RunError> {
+    /// Begins a run. Its answer has to match `output` unless the skill or the session has a schema.
+    pub(super) async fn begin_run(&mut self, text: String, output: Option<OutputSchema>) -> Result<Action, RunError> {
         if !self.session.waiting_calls().is_empty() {
             return Err(RunError::Waiting);
         }
@@ -127,8 +131,12 @@ impl Agent {
         let body = json!({ "run": run, "text": text });
         opening.push(self.records.create(RecordKind::UserMessage, None, now, body));
         let scope = self.scope_for(run, 1);
-        let tools = self.executor.specs(&scope);
-        self.step_with(opening, Input::UserMessage { text, tools }, 0).await
+        let mut settings = self.executor.run_settings(&text, &scope);
+        if settings.output.is_none() && self.session.config().output.is_none() {
+            settings.output = output;
+        }
+        let tools = if settings.call.is_some() { Vec::new() } else { self.executor.specs(&scope) };
+        self.step_with(opening, Input::UserMessage { text, tools, settings }, 0).await
     }
 
     pub(super) fn scope_for(&self, run: String, step: usize) -> Scope {
@@ -195,14 +203,20 @@ impl Agent {
         Ok((action, self.records.for_steps(run, seen, now)))
     }
 
-    pub(super) async fn perform(&mut self, action: Action) -> Result<Input, RunError> {
+    /// Carries out an action. Returns `None` if the run is suspended in the meantime.
+    pub(super) async fn perform(&mut self, action: Action) -> Result<Option<Input>, RunError> {
         match action {
             Action::AskModel(request) => self.ask_model(request).await,
             Action::RunTools(calls) => Ok(self.run_tools(calls).await),
             Action::AskApprover(question) => Ok(self.ask_approver(&question).await),
             // Both end an iteration before they get here.
-            Action::AwaitAnswers(_) | Action::Finish(_) => Ok(Input::Cancelled),
+            Action::AwaitAnswers(_) | Action::Finish(_) => Ok(Some(Input::Cancelled)),
         }
+    }
+
+    /// Returns whether an interruption leaves the run under way.
+    fn suspends(&self, interruption: Interruption) -> bool {
+        interruption == Interruption::Suspend && self.saving.is_some()
     }
 
     /// Creates the record of a request, with its new messages if texts are recorded.
@@ -216,17 +230,14 @@ impl Agent {
         record
     }
 
-    async fn ask_model(&mut self, request: Arc<Request>) -> Result<Input, RunError> {
+    async fn ask_model(&mut self, request: Arc<Request>) -> Result<Option<Input>, RunError> {
         let now = self.clock.now();
         let record = self.request_record(&request, now);
         self.record(record).await?;
         let (budget, spent) = (&self.session.config().budget, self.session.budget_usage());
         let writing = WritingTime::new();
-        let time_up = wait_for_writing_time(
-            &writing,
-            budget.remaining_stream_time(spent),
-            budget.remaining_wall_time(spent, now),
-        );
+        let (stream, wall) = (budget.remaining_stream_time(spent), budget.remaining_wall_time(spent, now));
+        let time_up = wait_for_writing_time(&writing, stream, wall);
         let mut answer = AnswerSink { tap: &self.tap, session: &self.session_id, text: String::new() };
         let started = Instant::now();
         let ended = {
@@ -242,22 +253,28 @@ impl Agent {
         let (took, streamed, now) = (started.elapsed(), writing.total(), self.clock.now());
         let recorded_text = self.texts.is_some().then(|| Value::from(text.as_str()));
         let (mut record, input) = match ended {
-            WaitOutcome::Done(Ok(response)) => {
-                (self.records.for_response(&response, took, now), Input::ModelAnswered { response, streamed })
+            WaitOutcome::Done(Ok(mut response)) => {
+                self.session.settle_reply(&mut response);
+                (self.records.for_response(&response, took, now), Some(Input::ModelAnswered { response, streamed }))
             }
             WaitOutcome::Done(Err(error)) => {
                 let body = json!({ "failure": error.failure, "message": error.message, "status": error.status });
-                (self.records.for_failure("error", took, body, now), Input::ModelFailed { error, streamed })
+                (self.records.for_failure("error", took, body, now), Some(Input::ModelFailed { error, streamed }))
             }
             WaitOutcome::TimeUp(budget) => {
                 let body = json!({ "budget": budget, "bytes": text.len() });
                 let record = self.records.for_failure("budget_exhausted", took, body, now);
-                (record, Input::RanOut { budget, text, after: streamed })
+                (record, Some(Input::RanOut { budget, text, after: streamed }))
             }
-            WaitOutcome::Cancelled => {
+            // It is sent again when the run goes on.
+            WaitOutcome::Interrupted(interruption) if self.suspends(interruption) => {
+                let body = json!({ "bytes": text.len() });
+                (self.records.for_failure("suspended", took, body, now), None)
+            }
+            WaitOutcome::Interrupted(_) => {
                 let body = json!({ "bytes": text.len() });
                 let record = self.records.for_failure("cancelled", took, body, now);
-                (record, Input::Interrupted { text, after: streamed })
+                (record, Some(Input::Interrupted { text, after: streamed }))
             }
         };
         if let (Some(text), Value::Object(body)) = (recorded_text, &mut record.body) {
@@ -267,9 +284,10 @@ impl Agent {
         Ok(input)
     }
 
-    pub(super) async fn run_tools(&mut self, calls: Vec<ToolIntent>) -> Input {
+    /// Runs the calls of a batch. Returns `None` if the run is suspended in the meantime.
+    pub(super) async fn run_tools(&mut self, calls: Vec<ToolIntent>) -> Option<Input> {
         if self.tenant.as_ref().is_some_and(|fuel| fuel.remaining() == 0) {
-            return Input::RanOut { budget: BudgetKind::TenantFuel, text: String::new(), after: Duration::ZERO };
+            return Some(Input::RanOut { budget: BudgetKind::TenantFuel, text: String::new(), after: Duration::ZERO });
         }
         let (run, steps) = self.session.current_run().map(|run| (run.id.clone(), run.steps.len())).unwrap_or_default();
         let mut scope = self.scope_for(run, steps.saturating_add(1));
@@ -291,10 +309,14 @@ impl Agent {
                     tenant.spend(fuel.fold(0, u64::saturating_add).saturating_sub(allowance.used_fuel()));
                 }
                 self.running = None;
-                Input::ToolsFinished { outcome, blocked: started.elapsed() }
+                Some(Input::ToolsFinished { outcome, blocked: started.elapsed() })
             }
-            WaitOutcome::TimeUp(budget) => self.stop_batch(Some(budget)),
-            WaitOutcome::Cancelled => self.stop_batch(None),
+            WaitOutcome::TimeUp(budget) => Some(self.stop_batch(Some(budget))),
+            WaitOutcome::Interrupted(interruption) if self.suspends(interruption) => {
+                self.running = None;
+                None
+            }
+            WaitOutcome::Interrupted(_) => Some(self.stop_batch(None)),
         }
     }
 
@@ -314,9 +336,9 @@ impl Agent {
             .tenant(self.tenant.clone())
     }
 
-    async fn ask_approver(&mut self, question: &BudgetQuestion) -> Input {
+    async fn ask_approver(&mut self, question: &BudgetQuestion) -> Option<Input> {
         let Some(approver) = &self.approver else {
-            return Input::ApproverAnswered { yes: false };
+            return Some(Input::ApproverAnswered { yes: false });
         };
         let answer = catch_panic(approver.ask(Question::Budget(question)));
         match wait_until(&self.cancel, wait_for_wall_time(None), answer).await {
@@ -324,9 +346,10 @@ impl Agent {
             WaitOutcome::Done(answer) => {
                 let yes = answer == Ok(Answer::Allow);
                 telemetry::emit_session_approval(&self.session_id, yes);
-                Input::ApproverAnswered { yes }
+                Some(Input::ApproverAnswered { yes })
             }
-            WaitOutcome::TimeUp(_) | WaitOutcome::Cancelled => Input::Cancelled,
+            WaitOutcome::Interrupted(interruption) if self.suspends(interruption) => None,
+            WaitOutcome::TimeUp(_) | WaitOutcome::Interrupted(_) => Some(Input::Cancelled),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::chat::ToolIntent;
+use fumehood_core::chat::{Reply, ToolIntent};
 use fumehood_core::record::{Record, RecordError, RecordKind};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use fumehood_core::time::Timestamp;
@@ -16,6 +16,7 @@ use super::iteration::Iteration;
 use super::outcome::RunError;
 use super::run::Agent;
 use crate::clock::Clock;
+use crate::drivers::reply_part::ReplyPart;
 use crate::executor::BatchOutcome;
 use crate::program_record::{ProgramEvent, ProgramRecord, ProgramRecords};
 use crate::session::{
@@ -33,6 +34,8 @@ pub(super) struct Saving {
     writer: Arc<str>,
     clock: Arc<dyn Clock>,
     repeat: Option<RepeatCall>,
+    /// The settings of the program, for the first entry.
+    settings: Option<Arc<str>>,
     state: Mutex<SavingState>,
 }
 
@@ -71,13 +74,19 @@ impl Saving {
         repeat: Option<RepeatCall>,
         state: SavingState,
     ) -> Self {
-        Self { store, session, writer, clock, repeat, state: Mutex::new(state) }
+        Self { store, session, writer, clock, repeat, settings: None, state: Mutex::new(state) }
+    }
+
+    /// Sets the settings of the program that are saved with the session.
+    pub(super) fn settings(self, settings: Option<Arc<str>>) -> Self {
+        Self { settings, ..self }
     }
 
     /// Creates the saving of the session that follows, of this id.
     pub(super) fn of_next_session(&self, session: Arc<str>) -> Self {
         let (store, writer, clock) = (Arc::clone(&self.store), Arc::clone(&self.writer), Arc::clone(&self.clock));
-        Self::new(store, session, writer, clock, self.repeat.clone(), SavingState::default())
+        let next = Self::new(store, session, writer, clock, self.repeat.clone(), SavingState::default());
+        next.settings(self.settings.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, SavingState> {
@@ -190,6 +199,7 @@ impl Agent {
                     driver: self.session.driver_name().to_owned(),
                     actor: self.scope.actor.as_deref().map(str::to_owned),
                     state: self.initial_state.as_deref().map(str::to_owned),
+                    settings: saving.settings.as_deref().map(str::to_owned),
                 };
                 // The one behind it is waited for.
                 drop(saving.append(&mut state, now, &head, Vec::new())?);
@@ -206,30 +216,38 @@ impl Agent {
             Input::ToolsFinished { outcome, .. } | Input::ToolsInterrupted { outcome, .. } => outcome.state.as_deref(),
             _ => None,
         };
-        self.saving.as_ref().map(|saving| SavedInput {
-            input: Some(input.clone()),
-            program: None,
-            state: state.map(str::to_owned),
-            writer: saving.writer.to_string(),
-        })
+        let saving = self.saving.as_ref()?;
+        let (input, reply) = self.split_reply(input.clone());
+        let (state, writer) = (state.map(str::to_owned), saving.writer.to_string());
+        Some(SavedInput { input: Some(input), reply, program: None, state, writer })
     }
 
-    /// Steps into a run that was under way, and returns its next action.
-    pub(super) async fn step_into_resumed(&mut self, seen: usize) -> Result<Action, RunError> {
+    /// Takes the text out of an answer whose parts are kept instead.
+    fn split_reply(&self, mut input: Input) -> (Input, Option<Vec<ReplyPart>>) {
+        let Input::ModelAnswered { response, .. } = &mut input else { return (input, None) };
+        let parts = self.session.split_reply(response);
+        if parts.is_some() {
+            response.reply = Reply::Text(String::new());
+        }
+        (input, parts)
+    }
+
+    /// Steps into a run that was under way, and returns its next action; `None` if it is suspended again.
+    pub(super) async fn step_into_resumed(&mut self, seen: usize) -> Result<Option<Action>, RunError> {
         let now = self.clock.now();
         if let waiting @ [_, ..] = self.session.waiting_calls() {
             let waiting = waiting.to_vec();
-            return self.resume_calls(waiting, seen).await;
+            return self.resume_calls(waiting, seen).await.map(Some);
         }
         let before = self.saving.as_ref().and_then(|saving| saving.resumed()).unwrap_or(now);
         let opening = self.opening_records(now);
         let action = self.step_with(opening, Input::Resumed { away: now.since(before) }, seen).await?;
         match action {
             Action::RunTools(calls) => {
-                let input = self.repeat_calls(calls).await;
-                self.step(input, seen).await
+                let Some(input) = self.repeat_calls(calls).await else { return Ok(None) };
+                self.step(input, seen).await.map(Some)
             }
-            action => Ok(action),
+            action => Ok(Some(action)),
         }
     }
 
@@ -251,7 +269,7 @@ impl Agent {
 
     /// Makes those calls again that may be repeated, those that are only made to be refused, and those of programs, which
     /// go on from their records. Gives up the others.
-    async fn repeat_calls(&mut self, calls: Vec<ToolIntent>) -> Input {
+    async fn repeat_calls(&mut self, calls: Vec<ToolIntent>) -> Option<Input> {
         let may_repeat = |call: &ToolIntent| {
             let saving = self.saving.as_ref();
             let is_program = saving.is_some_and(|saving| saving.has_program(&call.id));
@@ -259,13 +277,14 @@ impl Agent {
         };
         let repeated: Vec<ToolIntent> = calls.into_iter().filter(may_repeat).collect();
         if repeated.is_empty() {
-            return Input::ToolsInterrupted { outcome: BatchOutcome::new(Vec::new(), None), blocked: Duration::ZERO };
+            let outcome = BatchOutcome::new(Vec::new(), None);
+            return Some(Input::ToolsInterrupted { outcome, blocked: Duration::ZERO });
         }
         // An approval holds for one attempt: a call that may have run is asked about again.
         self.session.drop_approvals();
-        match self.run_tools(repeated).await {
+        Some(match self.run_tools(repeated).await? {
             Input::ToolsFinished { outcome, blocked } => Input::ToolsInterrupted { outcome, blocked },
             stopped => stopped,
-        }
+        })
     }
 }

@@ -11,30 +11,45 @@ use super::events::{AgentEvent, Tap};
 use super::writing_time::WritingTime;
 use crate::session::budget::BudgetKind;
 
-/// A handle that cancels the current run or, if there is none, the next one. Clones share their state.
+/// A request from outside to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interruption {
+    /// Ends the run as cancelled.
+    Cancel,
+    /// Leaves the run under way, so that it can be resumed.
+    Suspend,
+}
+
+/// A handle that cancels or suspends the current run or, if there is none, the next one. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct CancelHandle {
-    requested: Arc<watch::Sender<bool>>,
+    requested: Arc<watch::Sender<Option<Interruption>>>,
 }
 
 impl CancelHandle {
     pub(super) fn new() -> Self {
-        Self { requested: Arc::new(watch::Sender::new(false)) }
+        Self { requested: Arc::new(watch::Sender::new(None)) }
     }
 
     /// Requests the cancellation and returns at once. The run ends as cancelled as soon as the work that it waits for
     /// has been dropped.
     pub fn cancel(&self) {
-        self.requested.send_replace(true);
+        self.requested.send_replace(Some(Interruption::Cancel));
     }
 
-    /// Waits for a cancellation and consumes it, so that it does not cancel the next run as well.
-    pub(super) async fn cancelled(&self) {
+    /// Requests that the run of a saved session stops where it is, and returns at once. The run stays under way: it goes on
+    /// with [`Agent::resume`](super::Agent::resume), also in another process. A run that is not saved is cancelled.
+    pub fn suspend(&self) {
+        self.requested.send_replace(Some(Interruption::Suspend));
+    }
+
+    /// Waits for a request and consumes it, so that it does not reach the next run as well.
+    pub(super) async fn interrupted(&self) -> Interruption {
         let mut requests = self.requested.subscribe();
         // The sender lives as long as `self`, so that waiting does not fail.
-        if requests.wait_for(|requested| *requested).await.is_ok() {
-            self.requested.send_replace(false);
-        }
+        let requested = requests.wait_for(Option::is_some).await.ok().and_then(|requested| *requested);
+        self.requested.send_replace(None);
+        requested.unwrap_or(Interruption::Cancel)
     }
 }
 
@@ -61,10 +76,10 @@ pub(super) enum WaitOutcome<T> {
     Done(T),
     /// This limit was reached.
     TimeUp(BudgetKind),
-    Cancelled,
+    Interrupted(Interruption),
 }
 
-/// Waits for `work` until `time_up` returns the limit that was reached, or the run is cancelled. Drops unfinished work.
+/// Waits for `work` until `time_up` returns the limit that was reached, or the run is interrupted. Drops unfinished work.
 pub(super) async fn wait_until<T>(
     cancel: &CancelHandle,
     time_up: impl Future<Output = BudgetKind>,
@@ -72,7 +87,7 @@ pub(super) async fn wait_until<T>(
 ) -> WaitOutcome<T> {
     tokio::select! {
         biased;
-        () = cancel.cancelled() => WaitOutcome::Cancelled,
+        interruption = cancel.interrupted() => WaitOutcome::Interrupted(interruption),
         value = work => WaitOutcome::Done(value),
         budget = time_up => WaitOutcome::TimeUp(budget),
     }

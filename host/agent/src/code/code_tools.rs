@@ -47,7 +47,7 @@ pub(crate) struct CodeTools {
     pub(crate) run: Arc<Tool>,
     pub(crate) search: Arc<Tool>,
     /// An index of the tools that were searched last.
-    index: Mutex<ToolIndex>,
+    index: Arc<Mutex<ToolIndex>>,
 }
 
 impl CodeTools {
@@ -72,7 +72,7 @@ impl CodeTools {
         Ok(Self {
             run: Arc::new(tool(RUN_CODE, "Runs a program that calls tools.", run, unknown)?),
             search: Arc::new(tool(SEARCH_TOOLS, SEARCH_DESCRIPTION, search, harmless)?),
-            index: Mutex::default(),
+            index: Arc::default(),
         })
     }
 
@@ -87,16 +87,21 @@ impl CodeTools {
         [Arc::new(run), Arc::clone(&self.search)]
     }
 
-    /// Answers a call of `search_tools` among these tools.
-    pub(crate) fn search(&self, tools: &ProgramTools, arguments: &Value) -> Vec<Content> {
-        let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
-        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = tools.search(&mut index, query, MAX_FOUND, MAX_FOUND_BYTES);
-        drop(index);
+    /// Answers a call of `search_tools` among these tools. The search runs on a thread for blocking work: the first index of
+    /// thousands of tools takes a second.
+    pub(crate) async fn search(&self, tools: ProgramTools, arguments: &Value) -> Vec<Content> {
+        let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (index, all) = (Arc::clone(&self.index), tools.len());
+        let searching = tokio::task::spawn_blocking(move || {
+            let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+            tools.search(&mut index, &query, MAX_FOUND, MAX_FOUND_BYTES)
+        });
+        // It fails only when the runtime shuts down.
+        let found = searching.await.unwrap_or_default();
         if found.tools == 0 {
-            return vec![Content::text(format!("No tool fits; there are {}. Search for other words.", tools.len()))];
+            return vec![Content::text(format!("No tool fits; there are {all}. Search for other words."))];
         }
-        let rest = tools.len().saturating_sub(found.tools);
+        let rest = all.saturating_sub(found.tools);
         let more = if rest > 0 { format!("\n// {rest} other tools: search for other words") } else { String::new() };
         vec![Content::text(format!("{}{more}", found.text))]
     }

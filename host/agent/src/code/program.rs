@@ -1,13 +1,14 @@
 //! Programs, and the port to the interpreter that runs them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::call::{CancellationToken, FuelAccount};
 use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 
 /// A program that a model wrote, and everything that it may depend on, apart from the results of its calls.
@@ -25,6 +26,9 @@ pub struct Program {
     pub limits: Limits,
     /// A token that ends the program, with the metadata of its cost until then.
     pub cancelled: CancellationToken,
+    /// An account that an interpreter may take its fuel from while it runs. It ends the program with the kind `fuel` once the
+    /// account is empty.
+    pub account: Option<Arc<dyn FuelAccount>>,
 }
 
 /// The outcome of a program, with what it printed and its cost.

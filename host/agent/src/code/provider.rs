@@ -61,7 +61,7 @@ impl CodeProvider {
     async fn call_own(&self, call: &ValidatedCall, context: &CallContext) -> Option<CallResult> {
         let (outcome, metadata) = match call.tool().full_name() {
             RUN_CODE => self.run(call, context).await,
-            SEARCH_TOOLS => (Ok(self.tools.search(&self.program_tools(), call.arguments())), Metadata::default()),
+            SEARCH_TOOLS => (Ok(self.tools.search(self.program_tools(), call.arguments()).await), Metadata::default()),
             _ => return None,
         };
         let metadata = metadata.with_outcome(&outcome);
@@ -84,6 +84,7 @@ impl CodeProvider {
             execution: &format!("{id} {}", now.0),
             now,
             records: None,
+            account: None,
         };
         let calls = ProviderCalls {
             provider: self.provider.as_ref(),

@@ -1,14 +1,16 @@
 //! Running one program, and the answer that a model gets.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fumehood_core::call::CancellationToken;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::display_bytes;
 use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::call::{CancellationToken, FuelAccount};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::Stop;
 use serde::Serialize;
@@ -39,6 +41,8 @@ pub(crate) struct ProgramRequest<'a> {
     pub(crate) now: Timestamp,
     /// The records of programs, if they are kept.
     pub(crate) records: Option<&'a dyn ProgramRecords>,
+    /// The account that the fuel of the program itself is taken from.
+    pub(crate) account: Option<Arc<dyn FuelAccount>>,
 }
 
 /// The end of a run of a program.
@@ -59,14 +63,12 @@ impl From<CallError> for ProgramEnd {
 pub(crate) struct ProgramReport {
     pub(crate) outcome: Result<Vec<Content>, CallError>,
     pub(crate) metadata: Metadata,
-    /// The fuel of the program itself, without that of its calls.
-    pub(crate) own_fuel: u64,
 }
 
 impl ProgramReport {
     /// Creates the answer of a program that did not run.
     fn not_run(error: CallError) -> Self {
-        Self { outcome: Err(error), metadata: Metadata::default(), own_fuel: 0 }
+        Self { outcome: Err(error), metadata: Metadata::default() }
     }
 }
 
@@ -79,7 +81,7 @@ pub(crate) async fn run(
     request: ProgramRequest<'_>,
     maker: &dyn CallMaker,
 ) -> Result<ProgramEnd, Stop> {
-    let ProgramRequest { code, names, limits, id, execution, now, records } = request;
+    let ProgramRequest { code, names, limits, id, execution, now, records, account } = request;
     if code.len() > limits.code {
         let (found, limit) = (display_bytes(code.len() as u64), display_bytes(limits.code as u64));
         let message = format!("the program has {found}, where at most {limit} are accepted");
@@ -91,6 +93,7 @@ pub(crate) async fn run(
     };
     let mut tools: Vec<String> = names.keys().cloned().collect();
     tools.sort_unstable();
+    let meter = Arc::new(ProgramMeter::new(account));
     let program = Program {
         code: code.to_owned(),
         tools,
@@ -98,6 +101,7 @@ pub(crate) async fn run(
         start_time_ms: start.now.0,
         limits: limits.of_interpreter(),
         cancelled: CancellationToken::new(),
+        account: Some(Arc::clone(&meter) as _),
     };
     let cancelled = program.cancelled.clone();
     let (mut calls, mut ended) = InnerCalls::new(maker, names, limits, id, replay);
@@ -112,6 +116,7 @@ pub(crate) async fn run(
         execution = &mut running => (None, Some(execution)),
     };
     drop(running);
+    meter.settle(execution.as_ref().map_or(0, |execution| execution.metadata.fuel_used));
     let (spent, unfinished) = (calls.spent(), calls.unfinished());
     Ok(match (ended, execution) {
         (None, Some(mut execution)) => {
@@ -124,12 +129,36 @@ pub(crate) async fn run(
         (Some(Ended::Suspended(deferred)), _) => ProgramEnd::Suspended(deferred),
         (Some(Ended::Program(error)), execution) => {
             let mut metadata = execution.map(|execution| execution.metadata).unwrap_or_default();
-            let own_fuel = metadata.fuel_used;
-            metadata.fuel_used = own_fuel.saturating_add(spent.fuel);
-            ProgramEnd::Report(Box::new(ProgramReport { outcome: Err(error), metadata, own_fuel }))
+            metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
+            ProgramEnd::Report(Box::new(ProgramReport { outcome: Err(error), metadata }))
         }
         (None, None) => CallError::cancelled().into(),
     })
+}
+
+/// The fuel of a running program, taken from its account as the interpreter reports it.
+#[derive(Debug)]
+struct ProgramMeter {
+    account: Option<Arc<dyn FuelAccount>>,
+    taken: AtomicU64,
+}
+
+impl ProgramMeter {
+    fn new(account: Option<Arc<dyn FuelAccount>>) -> Self {
+        Self { account, taken: AtomicU64::new(0) }
+    }
+
+    /// Takes what is left of all that the program used: an interpreter need not report while it runs.
+    fn settle(&self, used: u64) {
+        let _has_more = self.spend(used.saturating_sub(self.taken.load(Ordering::Acquire)));
+    }
+}
+
+impl FuelAccount for ProgramMeter {
+    fn spend(&self, used: u64) -> bool {
+        self.taken.fetch_add(used, Ordering::AcqRel);
+        self.account.as_ref().is_none_or(|account| account.spend(used))
+    }
 }
 
 /// Returns the seed of a program: it can be made again from the record of the call.
@@ -150,8 +179,7 @@ struct Returned {
 
 fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> ProgramReport {
     let ProgramExecution { outcome, console, mut metadata } = execution;
-    let own_fuel = metadata.fuel_used;
-    metadata.fuel_used = own_fuel.saturating_add(spent.fuel);
+    metadata.fuel_used = metadata.fuel_used.saturating_add(spent.fuel);
     let console: Vec<String> = console.iter().map(console_line).collect();
     let mut notes = Vec::new();
     if unfinished > 0 {
@@ -169,7 +197,7 @@ fn report(execution: ProgramExecution, spent: Spent, unfinished: usize) -> Progr
         }
         Err(error) => Err(with_console(to_error(error), console, &notes)),
     };
-    ProgramReport { outcome, metadata, own_fuel }
+    ProgramReport { outcome, metadata }
 }
 
 fn to_content(returned: &Returned) -> Result<Vec<Content>, CallError> {

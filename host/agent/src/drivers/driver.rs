@@ -4,6 +4,7 @@
 
 use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolIntent, ToolSpec};
 
+use super::reply_part::ReplyPart;
 use crate::execution::ToolExecution;
 
 /// The tools of one execution. Bound once, before its first step; see also [`Driver::add_tools`].
@@ -102,6 +103,19 @@ pub trait Driver: Send + Sync {
 
     /// Reads the decision of a reply.
     fn decide(&mut self, response: &Response) -> Decision;
+
+    /// Splits a reply into the parts that a saved session keeps, where the protocol has calls in the text. Such a reply is
+    /// replaced by [`Driver::join_reply`] of its parts before it is decided on. `None`, the default, keeps it as it is.
+    fn split_reply(&self, reply: &str) -> Option<Vec<ReplyPart>> {
+        let _ = reply;
+        None
+    }
+
+    /// Joins the parts of a reply. Splitting the text gives the same parts. The default is for drivers that split none.
+    fn join_reply(&self, parts: &[ReplyPart]) -> String {
+        let _ = parts;
+        String::new()
+    }
 
     /// Returns the messages that report a decision and the results of its calls to the model, in the order of the
     /// calls.

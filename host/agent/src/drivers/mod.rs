@@ -10,4 +10,5 @@ pub mod native;
 pub mod react;
 pub mod recover;
 pub mod render;
+pub mod reply_part;
 pub mod scripted;

@@ -45,14 +45,16 @@ struct State {
     changed: bool,
     usage: Usage,
     program_calls: u32,
+    answer: Option<String>,
 }
 
 impl<'a> Batch<'a> {
     /// Starts a batch and resolves its allowlist: the envelope is checked once for each batch and never earlier.
     pub(super) fn new(config: &PipelineConfig, scope: &'a Scope) -> Self {
-        let (skill, envelope) = (scope.skill.as_ref(), scope.envelope.as_deref());
-        let allowed = config.allowlists.resolve(skill, envelope, config.clock.now());
-        let state = State { text: scope.state.clone(), changed: false, usage: Usage::default(), program_calls: 0 };
+        let (skill, actor, envelope) = (scope.skill.as_ref(), scope.actor.as_deref(), scope.envelope.as_deref());
+        let allowed = config.allowlists.resolve(skill, actor, envelope, config.clock.now());
+        let (usage, text) = (Usage::default(), scope.state.clone());
+        let state = State { text, changed: false, usage, program_calls: 0, answer: None };
         let (past, state) = (scope.history.past(), Arc::new(Mutex::new(state)));
         Self { scope, allowed: Arc::new(allowed), program: None, past, state }
     }
@@ -156,6 +158,16 @@ impl<'a> Batch<'a> {
         let mut state = self.lock();
         state.usage += usage;
         state.program_calls = state.program_calls.saturating_add(calls);
+    }
+
+    /// Sets the answer of the skill that no model runs.
+    pub(super) fn set_answer(&self, answer: String) {
+        self.lock().answer = Some(answer);
+    }
+
+    /// Returns the answer of the skill that no model runs.
+    pub(super) fn take_answer(&self) -> Option<String> {
+        self.lock().answer.take()
     }
 
     /// Returns the tokens that were used so far.

@@ -9,71 +9,19 @@ use fumehood_core::hook::CallHooks;
 use fumehood_core::record::{NullRecorder, Recorder};
 use fumehood_core::tool::ToolProvider;
 
-use super::allowlist::{Allowlists, DefaultAllowlist};
+use super::allowlist::{Allowlists, DefaultAllowlist, Implementation};
 use super::approver::Approver;
 use super::config::{CodeConfig, IdGenerator, Modes, Observers, PipelineConfig, StateSink, default_policy};
+use super::error::PipelineError;
 use super::executor::Pipeline;
 use super::flows::unknown_labelled_tool;
 use super::guardrail::{Judge, JudgePolicy, Rule, Rules};
 use super::hook::{AfterHook, AfterHooks, BeforeHook, BeforeHooks};
 use crate::clock::{Clock, SystemClock};
-use crate::code::{CodeMode, CodeTools, CodeToolsError, Interpreter, RUN_CODE};
+use crate::code::{CodeMode, CodeTools, Interpreter, ProgramLimits, RUN_CODE};
 use crate::memory::{self, Episodes, READ_RESULT, ResultStore};
-use crate::registry::{BuiltIns, Policy, ToolError, ToolRegistry};
+use crate::registry::{BuiltIns, Policy, ToolRegistry};
 use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, ToolSearch};
-
-/// Errors returned by [`PipelineBuilder::build`].
-#[derive(Debug, thiserror::Error)]
-pub enum PipelineError {
-    /// A skill lists a tool that is not registered.
-    #[error("the skill '{skill}' names the tool '{tool}', which is not registered; register it or correct the name")]
-    UnknownTool {
-        /// The skill.
-        skill: String,
-        /// The name.
-        tool: String,
-    },
-    /// A channel lists a tool that is not registered.
-    #[error(
-        "the channel '{channel}' names the tool '{tool}', which is not registered; register it or correct the name"
-    )]
-    UnknownInChannel {
-        /// The channel.
-        channel: String,
-        /// The name.
-        tool: String,
-    },
-    /// The list of the agent's own tools has one that is not registered.
-    #[error("the agent's own tools name '{0}', which is not registered; register it or correct the name")]
-    UnknownAutoTool(String),
-    /// The default allowlist has a tool that is not registered.
-    #[error("the tool '{0}' is to be allowed, and is not registered; register it or correct the name")]
-    UnknownAllowed(String),
-    /// A tool has a name that code mode needs.
-    #[error("a tool is named '{0}', which is a tool of code mode; give it another name")]
-    CodeToolName(&'static str),
-    /// The tools of code mode cannot be set up.
-    #[error("code mode cannot be set up")]
-    Code(#[from] CodeToolsError),
-    /// The list of pinned tools has one that is not registered.
-    #[error("the tool '{0}' is pinned, and is not registered; register it or correct the name")]
-    UnknownPinned(String),
-    /// A tool has the name of the search.
-    #[error("tool search needs the name '{SEARCH_TOOLS}', which a registered tool has; give that another name")]
-    SearchNameTaken,
-    /// A label for flows of data is of a tool that is not registered.
-    #[error("the tool '{0}' is labelled for flows, and is not registered; register it or correct the name")]
-    UnknownLabelled(String),
-    /// Code mode and tool search are both on.
-    #[error("code mode has a search for tools of its own; choose either it or tool search")]
-    CodeAndSearch,
-    /// The definition of the search is not valid.
-    #[error(transparent)]
-    Search(#[from] ToolError),
-    /// The system's random number generator failed.
-    #[error("the system gives no random numbers to name records with")]
-    Random(#[from] getrandom::Error),
-}
 
 /// Builder of a [`Pipeline`].
 ///
@@ -81,6 +29,7 @@ pub enum PipelineError {
 pub struct PipelineBuilder {
     registry: ToolRegistry,
     code: Option<(Arc<dyn Interpreter>, CodeMode)>,
+    skill_interpreter: Option<(Arc<dyn Interpreter>, ProgramLimits)>,
     allowlists: Allowlists,
     rules: Rules,
     judge: Option<(Arc<dyn Judge>, JudgePolicy)>,
@@ -114,6 +63,7 @@ impl Default for PipelineBuilder {
         Self {
             registry: ToolRegistry::default(),
             code: None,
+            skill_interpreter: None,
             allowlists: Allowlists::default(),
             rules: Rules::default(),
             judge: None,
@@ -297,6 +247,14 @@ impl PipelineBuilder {
         self
     }
 
+    /// Sets the interpreter and the limits of programs that do the tasks of skills, where [`Self::code`] gives the model
+    /// none.
+    #[must_use]
+    pub fn skill_interpreter(mut self, interpreter: Arc<dyn Interpreter>, limits: ProgramLimits) -> Self {
+        self.skill_interpreter = Some((interpreter, limits));
+        self
+    }
+
     /// Sets the options for batches and failures.
     #[must_use]
     pub fn modes(mut self, modes: Modes) -> Self {
@@ -308,7 +266,8 @@ impl PipelineBuilder {
     ///
     /// # Errors
     /// If a list of tools (a skill's, a channel's, the agent's own, that for scopes without either, the pinned ones)
-    /// or a label names one that is not registered now, a tool has a name that code mode or tool search needs, or both are on.
+    /// or a label names one that is not registered now, a tool has a name that code mode or tool search needs, both are on,
+    /// or the implementation of a skill cannot work.
     pub fn build(mut self) -> Result<Pipeline, PipelineError> {
         if self.results.is_some() {
             self.allowlists.auto_tools.extend([READ_RESULT.to_owned()]);
@@ -320,10 +279,8 @@ impl PipelineBuilder {
         if self.code.is_some() && self.search.is_some() {
             return Err(PipelineError::CodeAndSearch);
         }
-        let code = match self.code {
-            Some((interpreter, mode)) => Some(CodeConfig { interpreter, tools: CodeTools::new()?, mode }),
-            None => None,
-        };
+        let code = self.code_config()?;
+        self.check_implementations(code.as_ref())?;
         let catalogue = self.search.take().map(|search| ToolCatalogue::new(search, self.registry.clone()));
         Ok(Pipeline::new(PipelineConfig {
             registry: self.registry,
@@ -351,9 +308,35 @@ impl PipelineBuilder {
         }))
     }
 
+    /// Returns code mode for the model, or else that for skills alone.
+    fn code_config(&self) -> Result<Option<CodeConfig>, PipelineError> {
+        let offered = self.code.clone();
+        let is_offered = offered.is_some();
+        let for_skills = || Some((Arc::clone(&self.skill_interpreter.as_ref()?.0), self.skill_interpreter.as_ref()?.1));
+        let for_skills = || for_skills().map(|(interpreter, limits)| (interpreter, CodeMode::default().limits(limits)));
+        let Some((interpreter, mode)) = offered.or_else(for_skills) else { return Ok(None) };
+        Ok(Some(CodeConfig { interpreter, tools: CodeTools::new()?, mode, is_offered }))
+    }
+
+    /// Checks that the implementation of each skill can work. Its tools are checked with those of all lists.
+    fn check_implementations(&self, code: Option<&CodeConfig>) -> Result<(), PipelineError> {
+        for (name, skill) in &self.allowlists.skills {
+            if skill.is_ambiguous() {
+                return Err(PipelineError::AmbiguousSkill(name.clone()));
+            }
+            let Some(Implementation::Program { code: source, .. }) = skill.implementation() else { continue };
+            let Some(code) = code else { return Err(PipelineError::NoInterpreter(name.clone())) };
+            let (bytes, limit) = (source.len(), code.mode.limits.code);
+            if bytes > limit {
+                return Err(PipelineError::LargeProgram { skill: name.clone(), bytes, limit });
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that every listed name is registered. A misspelt name would silently allow nothing.
     fn check_names(&self) -> Result<(), PipelineError> {
-        if self.code.is_some()
+        if (self.code.is_some() || self.skill_interpreter.is_some())
             && let Some(name) = [RUN_CODE, SEARCH_TOOLS].into_iter().find(|name| self.registry.contains(name))
         {
             return Err(PipelineError::CodeToolName(name));
@@ -379,7 +362,7 @@ impl PipelineBuilder {
             }
         }
         let channel_tools =
-            self.allowlists.channels.iter().flat_map(|(name, tools)| tools.iter().map(move |it| (name, it)));
+            self.allowlists.channels.iter().flat_map(|(name, channel)| channel.tools.iter().map(move |it| (name, it)));
         if let Some((channel, tool)) = channel_tools.into_iter().find(|(_, tool)| missing(tool)) {
             return Err(PipelineError::UnknownInChannel { channel: channel.clone(), tool: tool.clone() });
         }

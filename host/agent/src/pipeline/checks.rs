@@ -65,14 +65,14 @@ impl Dispatch<'_> {
     /// Finds the tool of this full name: one of a provider, one of code mode, or the search within the allowlist of the
     /// batch. Programs do not find the tools of code mode.
     fn find(&self, name: &str) -> Option<RegisteredTool> {
-        match &self.config.catalogue {
+        match self.config.catalogue.as_ref().filter(|_| !self.batch.is_of_implementation()) {
             Some(catalogue) if name == SEARCH_TOOLS => {
                 let allowed = Arc::clone(&self.batch.allowed);
                 let search = SearchTool::new(Arc::clone(catalogue), move |name: &str| allowed.allows(name));
                 Some(RegisteredTool::from_function(Arc::new(search)))
             }
             _ => {
-                let code = self.config.code.as_ref().filter(|_| !self.batch.is_program());
+                let code = self.batch.code(self.config).filter(|_| !self.batch.is_program());
                 code.and_then(|code| code.find(name)).or_else(|| self.config.registry.find(name))
             }
         }
@@ -81,7 +81,7 @@ impl Dispatch<'_> {
     /// Returns whether the model knows the tool: it is listed from the start, or was shown before this batch.
     fn is_visible(&self, tool: &Tool) -> bool {
         let is_listed = self.config.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_listed(tool));
-        is_listed || self.batch.was_shown(tool.full_name())
+        is_listed || self.batch.is_of_implementation() || self.batch.was_shown(tool.full_name())
     }
 
     /// Returns the names of the tools that may be called.

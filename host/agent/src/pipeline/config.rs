@@ -94,6 +94,8 @@ pub(super) struct CodeConfig {
     pub(super) interpreter: Arc<dyn Interpreter>,
     pub(super) tools: CodeTools,
     pub(super) mode: CodeMode,
+    /// True if a model has it; otherwise only programs of skills run.
+    pub(super) is_offered: bool,
 }
 
 /// The parts that a [`PipelineBuilder`](super::PipelineBuilder) puts together.

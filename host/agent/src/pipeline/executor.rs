@@ -19,6 +19,7 @@ use crate::catch_panic::catch_panic;
 use crate::code::ProgramTools;
 use crate::execution::{Status, ToolExecution};
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
+use crate::run_settings::RunSettings;
 use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, all_shown, clean_spec};
 
 /// An executor that takes calls through every check and hook to their tools, and records them.
@@ -33,6 +34,9 @@ impl fmt::Debug for Pipeline {
 impl ToolExecutor for Pipeline {
     fn specs(&self, scope: &Scope) -> Vec<ToolSpec> {
         let batch = Batch::new(&self.0, scope);
+        if batch.skill_call().is_some() {
+            return Vec::new();
+        }
         let tools = self.0.registry.tools();
         let allowed: Vec<Arc<Tool>> = tools.into_iter().filter(|tool| batch.allowed.allows(tool.full_name())).collect();
         if let Some(catalogue) = &self.0.catalogue {
@@ -44,11 +48,15 @@ impl ToolExecutor for Pipeline {
         }
         let direct = allowed.iter().filter(|tool| batch.allows_directly(&self.0, tool.full_name()));
         let mut specs: Vec<ToolSpec> = direct.map(|tool| clean_spec(tool.to_spec())).collect();
-        if let Some(code) = self.0.code.as_ref().filter(|_| batch.allowed.allowed.is_ok()) {
+        if let Some(code) = batch.code(&self.0).filter(|_| batch.allowed.allowed.is_ok()) {
             // Sanitized where it is made.
             specs.extend(code.tools.specs(&ProgramTools::new(allowed)));
         }
         specs
+    }
+
+    fn run_settings(&self, message: &str, scope: &Scope) -> RunSettings {
+        self.0.run_settings(message, scope)
     }
 
     fn can_ask(&self) -> bool {
@@ -68,6 +76,7 @@ impl ToolExecutor for Pipeline {
             outcome.usage = batch.usage();
             outcome.program_calls = batch.program_calls();
             outcome.first_calls = batch.first_calls();
+            outcome.answer = batch.take_answer();
             if let Some(catalogue) = &self.0.catalogue {
                 let mut shown = all_shown(outcome.executions.iter());
                 shown.retain(|name| !batch.was_shown(name));

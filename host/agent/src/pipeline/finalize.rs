@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::checks::AuthorizedCall;
 use super::dispatch::{Dispatch, MAX_RAW_BYTES, status_of};
+use super::skill_call::answer;
 use crate::catch_panic::catch_panic_sync;
 use crate::execution::Status;
 use crate::memory::{Episode, READ_RESULT};
@@ -35,6 +36,9 @@ impl Dispatch<'_> {
             let _recorded = self.journal.record(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
         self.notify_observers(authorized, &result);
+        if self.batch.skill_call().is_some() && result.is_ok() {
+            self.batch.set_answer(answer(&result, authorized.found.is_of_pipeline()));
+        }
         self.record_episode(authorized.found.tool.full_name(), arguments, kind, &seen);
         // A program gets all of it: what a model sees is the value that the program returns.
         (status, if self.batch.is_program() { result } else { seen })

@@ -11,6 +11,7 @@ mod call_hook_stages;
 mod checks;
 mod config;
 mod dispatch;
+mod error;
 mod executor;
 mod finalize;
 mod flows;
@@ -19,7 +20,9 @@ pub mod hook;
 mod hook_stages;
 mod journal;
 mod program;
+mod skill_call;
 
-pub use builder::{PipelineBuilder, PipelineError};
+pub use builder::PipelineBuilder;
 pub use config::{Modes, Observers, StateSink};
+pub use error::PipelineError;
 pub use executor::Pipeline;

@@ -35,8 +35,11 @@ impl Batch<'_> {
     /// Returns whether a call of this name may be made.
     pub(super) fn allows(&self, config: &PipelineConfig, name: &str) -> bool {
         let is_of_code = |code: &CodeConfig| !self.is_program() && code.tools.find(name).is_some();
-        let is_search = config.catalogue.is_some() && name == SEARCH_TOOLS;
-        match is_search || config.code.as_ref().is_some_and(is_of_code) {
+        if self.skill_call().is_some_and(|only| only != name) {
+            return false;
+        }
+        let is_search = config.catalogue.is_some() && name == SEARCH_TOOLS && !self.is_of_implementation();
+        match is_search || self.code(config).is_some_and(is_of_code) {
             // They have no power of their own; a scope whose allowlist is not valid has no tools at all.
             true => self.allowed.allowed.is_ok(),
             false => self.allowed.allows(name) && self.allows_directly(config, name),
@@ -45,7 +48,14 @@ impl Batch<'_> {
 
     /// Returns whether code mode lets a call of this name be made in this way: directly, or by a program.
     pub(super) fn allows_directly(&self, config: &PipelineConfig, name: &str) -> bool {
-        self.is_program() || config.code.as_ref().is_none_or(|code| !code.mode.only || code.tools.find(name).is_some())
+        let is_offered = |code: &CodeConfig| !code.mode.only || code.tools.find(name).is_some();
+        self.is_program() || self.skill_call().is_some() || self.code(config).is_none_or(is_offered)
+    }
+
+    /// Returns code mode, if a model has it, or a program does the task of the skill.
+    pub(super) fn code<'c>(&self, config: &'c PipelineConfig) -> Option<&'c CodeConfig> {
+        let is_skill = self.skill_call() == Some(RUN_CODE);
+        config.code.as_ref().filter(|code| code.is_offered || is_skill)
     }
 }
 
@@ -70,7 +80,7 @@ impl Dispatch<'_> {
         let tools = self.config.registry.tools();
         let tools = ProgramTools::new(tools.into_iter().filter(|tool| self.batch.allowed.allows(tool.full_name())));
         if tool != RUN_CODE {
-            let outcome = Ok(code.tools.search(&tools, call.arguments()));
+            let outcome = Ok(code.tools.search(tools, call.arguments()).await);
             return Ok(CallResult { id, tool, outcome, metadata: Metadata::default() });
         }
         let cause = self.journal.last().map(str::to_owned);
@@ -88,12 +98,10 @@ impl Dispatch<'_> {
             execution: self.execution(),
             now: self.config.clock.now(),
             records: self.batch.scope.programs.as_deref(),
+            account: self.batch.scope.allowance.clone().map(|allowance| allowance as _),
         };
         let (outcome, metadata) = match code::run(code.interpreter.as_ref(), request, &calls).await? {
-            ProgramEnd::Report(report) => {
-                self.spend_fuel(report.own_fuel);
-                (report.outcome, report.metadata)
-            }
+            ProgramEnd::Report(report) => (report.outcome, report.metadata),
             ProgramEnd::Suspended(deferred) => {
                 *self.suspended.lock().unwrap_or_else(PoisonError::into_inner) = deferred;
                 (Err(CallError::cancelled()), Metadata::default())

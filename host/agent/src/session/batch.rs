@@ -74,7 +74,7 @@ impl Session {
         self.start(Pending::new(response, text, slots, end), now)
     }
 
-    fn call_budget(&self, now: Timestamp) -> Option<BudgetKind> {
+    pub(super) fn call_budget(&self, now: Timestamp) -> Option<BudgetKind> {
         self.config.budget.check_call(&self.spent, now)
     }
 
@@ -87,7 +87,7 @@ impl Session {
         (!asks_for_prose).then(|| Ending::BudgetExhausted { budget, text: text.to_owned() })
     }
 
-    fn start(&mut self, pending: Pending, now: Timestamp) -> Action {
+    pub(super) fn start(&mut self, pending: Pending, now: Timestamp) -> Action {
         if let Some(run) = &mut self.run {
             run.enter(PhaseKind::Execute, now);
         }
@@ -134,6 +134,7 @@ impl Session {
         if !outcome.tools.is_empty() {
             self.driver.add_tools(outcome.tools);
         }
+        pending.answer = outcome.answer;
         // What ends the run ends the calls that wait as well.
         let deferred = if outcome.ended.is_none() { outcome.deferred } else { Vec::new() };
         pending.settle(outcome.executions, &deferred, |call| {
@@ -148,11 +149,15 @@ impl Session {
     /// Ends a batch of which every call has ended.
     fn complete_batch(
         &mut self,
-        pending: Pending,
+        mut pending: Pending,
         ended: Option<BatchEnd>,
         failed_call: Option<(String, String)>,
         now: Timestamp,
     ) -> Action {
+        if self.settings.call.is_some() {
+            let answer = pending.answer.take();
+            return self.end_skill_call(pending, ended, answer, now);
+        }
         let (response, text, end, slots) = pending.into_parts();
         let (executions, own) = self.merge(slots, || Reason::Skipped, now);
         let output = self.driver.trace(&response, &executions);
@@ -232,13 +237,14 @@ impl Session {
         if let Some(run) = &mut self.run {
             run.append_calls(&executions);
         }
-        let (response, kind, output) = (Some(response), StepKind::ToolCalls, Vec::new());
+        let response = self.settings.call.is_none().then_some(response);
+        let (kind, output) = (StepKind::ToolCalls, Vec::new());
         self.end_step(StepEnd { response, text, executions, own, output, kind }, now);
     }
 
     /// Returns one execution for each slot, in order, and the positions of those that the session itself made. Calls
     /// that ran and have no result get this reason.
-    fn merge(
+    pub(super) fn merge(
         &mut self,
         slots: Vec<Slot>,
         missing: impl Fn() -> Reason,
@@ -266,7 +272,7 @@ impl Session {
     }
 
     /// Assigns a new id to each call without one, or with that of an earlier call of the same reply.
-    fn assign_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
+    pub(super) fn assign_ids(&mut self, mut calls: Vec<ToolIntent>) -> Vec<ToolIntent> {
         let mut seen = HashSet::with_capacity(calls.len());
         for call in &mut calls {
             while call.id.is_empty() || seen.contains(&call.id) {

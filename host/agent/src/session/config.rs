@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
-use super::output::OutputSchema;
+use crate::output_schema::OutputSchema;
 
 /// The system prompt of a session. The driver adds the description of the tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +77,8 @@ pub struct SessionConfig {
 
 impl SessionConfig {
     /// Returns the system prompt: [`SessionConfig::prompt`], and what the answer must be.
-    pub(super) fn system_prompt(&self) -> Option<String> {
-        let output = self.output.as_ref().map(OutputSchema::instruction);
+    pub(super) fn system_prompt(&self, output: Option<&OutputSchema>) -> Option<String> {
+        let output = output.map(OutputSchema::instruction);
         let parts: Vec<String> = self.prompt.text().into_iter().chain(output).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }

@@ -6,6 +6,7 @@
 //! zero there are none. The selection is made once, at the start of a run, so that its requests share one prefix that a
 //! provider can cache.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use fumehood_core::chat::Message;
@@ -29,20 +30,24 @@ pub(super) fn build_conversation(
         for execution in earlier.steps.iter().flat_map(|step| replayed_executions(step, freshness, run.started_at)) {
             messages.extend(driver.replay(execution));
         }
-        messages.extend(last_text(earlier).map(Message::assistant));
+        messages.extend(last_text(earlier).map(|text| Message::assistant(text.into_owned())));
     }
     messages.push(run.message.clone());
     messages
 }
 
-/// Returns the last text of a run: the answer, or the part of an answer before an interruption.
-fn last_text(run: &Run) -> Option<&str> {
+/// Returns the last text of a run: the answer, or the part of an answer before an interruption. Of the call of a skill,
+/// it is what a model may see of its result.
+fn last_text(run: &Run) -> Option<Cow<'_, str>> {
     let ending = run.ending.as_ref()?;
+    if run.is_skill_call() {
+        return run.executions().find(|execution| !execution.has_error())?.result.text();
+    }
     let interrupted = || {
         let step = run.steps.last().filter(|_| *ending == Ending::Cancelled)?;
         Some(step.text.as_str()).filter(|text| !text.trim().is_empty())
     };
-    ending.text().or_else(interrupted)
+    ending.text().or_else(interrupted).map(Cow::Borrowed)
 }
 
 /// Returns the executions of a step that are replayed: tried calls that ended no longer ago than `freshness`.

@@ -5,10 +5,10 @@ use fumehood_core::time::Timestamp;
 
 use super::input::Action;
 use super::machine::{Session, StepEnd};
-use super::output::{MAX_REPAIRS, repair_request};
 use super::synthetic;
 use super::transcript::{Ending, StepKind};
 use crate::drivers::driver::{Decision, DecisionError, DecisionFault};
+use crate::output_schema::{MAX_REPAIRS, repair_request};
 
 impl Session {
     pub(super) fn handle_response(&mut self, final_answer: bool, response: Response, now: Timestamp) -> Action {
@@ -45,7 +45,7 @@ impl Session {
             let failure = DecisionError { fault: DecisionFault::Extraction, message: message.to_owned() };
             return self.fail_decision(response, &failure, now);
         }
-        let read = self.config.output.as_ref().map(|schema| schema.read(&text, response.stop));
+        let read = self.output().map(|schema| schema.read(&text, response.stop));
         let text = match read {
             None => text,
             Some(Ok(json)) => json,

@@ -12,6 +12,7 @@ use super::budget::BudgetKind;
 use super::transcript::Ending;
 use crate::deferred::GivenAnswer;
 use crate::executor::{BatchOutcome, StoppedBatch};
+use crate::run_settings::RunSettings;
 
 /// An input of a session: an event that just happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub enum Input {
         text: String,
         /// The tools that may be used in this run.
         tools: Vec<ToolSpec>,
+        /// The settings of the skill and of the channel in use.
+        #[serde(default, skip_serializing_if = "RunSettings::is_default")]
+        settings: RunSettings,
     },
     /// A response of the model.
     ModelAnswered {

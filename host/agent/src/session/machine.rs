@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use fumehood_core::chat::{DeltaSink, Message, Request, Response, ToolSpec, Usage};
+use fumehood_core::chat::{DeltaSink, Message, Reply, Request, Response, ToolSpec, Usage};
 use fumehood_core::time::Timestamp;
 
 use super::approval::AskedCalls;
@@ -18,8 +18,11 @@ use super::pending::Pending;
 use super::repetition::RepetitionCounter;
 use super::transcript::{Ending, RequestDelta, Run, Step, StepKind, Transcript};
 use crate::drivers::driver::{Driver, ToolRuntime};
+use crate::drivers::reply_part::ReplyPart;
 use crate::execution::ToolExecution;
 use crate::executor::StoppedBatch;
+use crate::output_schema::OutputSchema;
+use crate::run_settings::RunSettings;
 
 /// A session without I/O: a state machine with one driver and one transcript, which always waits for one kind of input.
 pub struct Session {
@@ -39,6 +42,8 @@ pub struct Session {
     pub(super) toolless: bool,
     pub(super) draft: Draft,
     pub(super) run: Option<Run>,
+    /// The settings of the run.
+    pub(super) settings: RunSettings,
     pub(super) waiting: Waiting,
     /// The last request of the step before this one.
     asked: Option<Arc<Request>>,
@@ -133,6 +138,7 @@ impl Session {
             toolless: false,
             draft: Draft::default(),
             run: None,
+            settings: RunSettings::default(),
             waiting: Waiting::User,
             asked: None,
             transcript: Transcript::default(),
@@ -178,6 +184,21 @@ impl Session {
         self.driver.name()
     }
 
+    /// Like [`Driver::split_reply`], for the text of a response.
+    pub(crate) fn split_reply(&self, response: &Response) -> Option<Vec<ReplyPart>> {
+        match &response.reply {
+            Reply::Text(text) => self.driver.split_reply(text),
+            Reply::ToolCalls { .. } => None,
+        }
+    }
+
+    /// Replaces the text of a response by that of its parts, as a saved session has it.
+    pub(crate) fn settle_reply(&self, response: &mut Response) {
+        if let Some(parts) = self.split_reply(response) {
+            response.reply = Reply::Text(self.driver.join_reply(&parts));
+        }
+    }
+
     /// Like [`Driver::filter_deltas`], for the session's driver.
     pub(crate) fn filter_deltas<'a>(&self, sink: &'a mut dyn DeltaSink) -> Box<dyn DeltaSink + 'a> {
         self.driver.filter_deltas(sink)
@@ -221,7 +242,7 @@ impl Session {
             return self.step_with_answers(input, now);
         }
         match (std::mem::replace(&mut self.waiting, Waiting::User), input) {
-            (Waiting::User, Input::UserMessage { text, tools }) => Ok(self.begin(text, tools, now)),
+            (Waiting::User, Input::UserMessage { text, tools, settings }) => Ok(self.begin(text, tools, settings, now)),
             (Waiting::Model { final_answer }, Input::ModelAnswered { mut response, streamed }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(streamed);
                 self.add_usage(response.usage);
@@ -286,7 +307,7 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, text: String, tools: Vec<ToolSpec>, now: Timestamp) -> Action {
+    fn begin(&mut self, text: String, tools: Vec<ToolSpec>, settings: RunSettings, now: Timestamp) -> Action {
         let run = Run::new(self.next_run_id(), text, now);
         self.spent.begin(now);
         self.streaks = RepetitionCounter::default();
@@ -295,11 +316,20 @@ impl Session {
         (self.prose_only, self.repairs) = (false, 0);
         self.draft = Draft::default();
         self.driver.bind(ToolRuntime { tools });
-        let prompt = self.config.system_prompt();
-        let freshness = self.config.replay_freshness;
+        self.settings = settings;
+        let prompt = self.config.system_prompt(self.output());
+        let freshness = self.settings.replay_freshness.unwrap_or(self.config.replay_freshness);
         self.conversation = build_conversation(prompt, &self.transcript, freshness, &run, self.driver.as_ref());
         self.run = Some(run);
-        self.ask(now)
+        match self.settings.call.clone() {
+            Some(call) => self.begin_skill_call(call, now),
+            None => self.ask(now),
+        }
+    }
+
+    /// Returns the schema of the answer of the run.
+    pub(super) fn output(&self) -> Option<&OutputSchema> {
+        self.settings.output.as_ref().or(self.config.output.as_ref())
     }
 
     pub(super) fn add_usage(&mut self, usage: Usage) {
@@ -310,11 +340,16 @@ impl Session {
     /// Ends the step in progress, if there is one.
     pub(super) fn end_step(&mut self, end_of_step: StepEnd, now: Timestamp) {
         let draft = std::mem::take(&mut self.draft);
-        let (Some(run), Some(request)) = (&mut self.run, draft.input) else {
-            return;
+        let Some(run) = &mut self.run else { return };
+        let input = match draft.input {
+            Some(request) => {
+                let input = RequestDelta::new(&request, self.asked.as_deref());
+                self.asked = Some(request);
+                Some(input)
+            }
+            None if self.settings.call.is_some() => None,
+            None => return,
         };
-        let input = RequestDelta::new(&request, self.asked.as_deref());
-        self.asked = Some(request);
         let StepEnd { response, text, executions, own, output, kind } = end_of_step;
         let number = u32::try_from(run.steps.len().saturating_add(1)).unwrap_or(u32::MAX);
         let Draft { attempts, usage, started_at, .. } = draft;

@@ -23,6 +23,8 @@ pub(super) struct Pending {
     pub(super) former: Vec<PendingCall>,
     /// The answers to the calls that were resumed.
     pub(super) answers: Vec<CallAnswer>,
+    /// [`BatchOutcome::answer`](crate::executor::BatchOutcome::answer).
+    pub(super) answer: Option<String>,
     /// The time since which the batch waits for answers.
     pub(super) waits_since: Timestamp,
 }
@@ -42,7 +44,8 @@ pub(super) enum Slot {
 impl Pending {
     pub(super) fn new(response: Response, text: String, slots: Vec<Slot>, end: Option<Ending>) -> Self {
         let (asked, former, answers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { response, text, slots, end, asked, former, answers, waits_since: Timestamp::default() }
+        let (answer, waits_since) = (None, Timestamp::default());
+        Self { response, text, slots, end, asked, former, answers, answer, waits_since }
     }
 
     /// Returns the calls for the executor.

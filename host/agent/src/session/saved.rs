@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use fumehood_core::chat::Reply;
 use fumehood_core::saved_session::SessionEntry;
 use fumehood_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,9 @@ use super::compaction::Compaction;
 use super::config::SessionConfig;
 use super::input::{Action, Input, RecordedInput, StepError};
 use super::machine::Session;
+use crate::drivers::batch::{Entry, ToolReport};
 use crate::drivers::driver::Driver;
+use crate::drivers::reply_part::ReplyPart;
 use crate::program_record::{ProgramEvent, ProgramRecord};
 
 /// The version of the entries. Entries of another version are not read.
@@ -25,6 +28,9 @@ pub(crate) struct SavedHead {
     pub(crate) driver: String,
     pub(crate) actor: Option<String>,
     pub(crate) state: Option<String>,
+    /// The settings of the program that saves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) settings: Option<String>,
 }
 
 /// The content of each later entry: an input, or events of a program.
@@ -33,6 +39,9 @@ pub(crate) struct SavedHead {
 pub(crate) struct SavedInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) input: Option<Input>,
+    /// The parts of the reply that the input has, whose text is left out there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reply: Option<Vec<ReplyPart>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) program: Option<SavedProgram>,
     /// The agent's state, if the input changed it.
@@ -52,7 +61,7 @@ pub(crate) struct SavedProgram {
 /// An entry behind the first one: an input, or events of a program.
 #[derive(Debug, Clone)]
 enum SavedStep {
-    Input(Box<RecordedInput>),
+    Input(Box<RecordedInput>, Option<Vec<ReplyPart>>),
     Program(SavedProgram),
 }
 
@@ -63,6 +72,7 @@ pub struct SavedSession {
     driver: String,
     actor: Option<String>,
     state: Option<String>,
+    settings: Option<String>,
     steps: Vec<SavedStep>,
     /// The time of the last entry but the first.
     last: Option<Timestamp>,
@@ -134,13 +144,13 @@ impl SavedSession {
             _ => {}
         }
         let head: SavedHead = serde_json::from_value(version).map_err(malformed(0))?;
-        let SavedHead { config, driver, actor, mut state, .. } = head;
+        let SavedHead { config, driver, actor, mut state, settings, .. } = head;
         let mut steps = Vec::with_capacity(rest.len());
         for entry in rest {
             let saved: SavedInput = serde_json::from_str(&entry.content).map_err(malformed(entry.number))?;
             state = saved.state.or(state);
             steps.push(match (saved.input, saved.program) {
-                (Some(input), None) => SavedStep::Input(Box::new(RecordedInput { at: entry.at, input })),
+                (Some(input), None) => SavedStep::Input(Box::new(RecordedInput { at: entry.at, input }), saved.reply),
                 (None, Some(program)) => SavedStep::Program(program),
                 _ => {
                     let reason = "it has neither an input nor events of a program".to_owned();
@@ -148,7 +158,7 @@ impl SavedSession {
                 }
             });
         }
-        Ok(Self { config, driver, actor, state, steps, last: rest.last().map(|entry| entry.at) })
+        Ok(Self { config, driver, actor, state, settings, steps, last: rest.last().map(|entry| entry.at) })
     }
 
     /// Returns the id of the session.
@@ -169,15 +179,46 @@ impl SavedSession {
         self.actor.as_deref()
     }
 
+    /// Returns the settings of the program that began it, in a format of its own: see
+    /// [`LoopBuilder::saved_settings`](crate::agent::LoopBuilder::saved_settings). They are not authenticated, and must not
+    /// be taken for permissions.
+    #[must_use]
+    pub fn settings(&self) -> Option<&str> {
+        self.settings.as_deref()
+    }
+
     /// Returns the messages of the user, oldest first.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().filter_map(|step| match step {
-            SavedStep::Input(recorded) => match &recorded.input {
+            SavedStep::Input(recorded, _) => match &recorded.input {
                 Input::UserMessage { text, .. } => Some(text.as_str()),
                 _ => None,
             },
             SavedStep::Program(_) => None,
         })
+    }
+
+    /// Returns the conversation of the batch protocol: one entry for each message, thought, text, call and result. The
+    /// messages of the model are made of them again by [`to_messages`](crate::batch::to_messages).
+    #[must_use]
+    pub fn conversation(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for step in &self.steps {
+            let SavedStep::Input(recorded, parts) = step else { continue };
+            match &recorded.input {
+                Input::UserMessage { text, .. } => entries.push(Entry::User(text.clone())),
+                Input::ToolsFinished { outcome, .. } | Input::ToolsInterrupted { outcome, .. } => {
+                    entries.extend(outcome.executions.iter().map(ToolReport::from_execution).map(Entry::Result));
+                }
+                _ => {}
+            }
+            entries.extend(parts.iter().flatten().cloned().map(|part| match part {
+                ReplyPart::Think(text) => Entry::Think(text),
+                ReplyPart::Respond(text) => Entry::Respond(text),
+                ReplyPart::Call(call) => Entry::Call(call),
+            }));
+        }
+        entries
     }
 
     /// Makes the session again, with this compaction.
@@ -198,7 +239,10 @@ impl SavedSession {
         let (mut action, mut programs) = (None, Programs::default());
         for step in self.steps {
             match step {
-                SavedStep::Input(recorded) => {
+                SavedStep::Input(mut recorded, parts) => {
+                    if let (Input::ModelAnswered { response, .. }, Some(parts)) = (&mut recorded.input, parts) {
+                        response.reply = Reply::Text(session.driver.join_reply(&parts));
+                    }
                     action = Some(session.step(recorded.input, recorded.at)?);
                     programs.settle(&session);
                 }

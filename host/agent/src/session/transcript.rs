@@ -20,7 +20,7 @@ use crate::execution::{Status, ToolExecution};
 pub enum Ending {
     /// The model answered.
     Answered {
-        /// The answer; never blank.
+        /// The answer; never blank, unless it is the result of a skill that no model runs.
         text: String,
     },
     /// The answer does not match the session's [`OutputSchema`](super::OutputSchema), after all repairs.
@@ -78,6 +78,8 @@ pub enum Ending {
         /// The calls, as they may be recorded.
         waiting: Vec<WaitingCall>,
     },
+    /// The caller suspended the run. It has not ended: it goes on when the session is resumed.
+    Suspended,
     /// The caller cancelled the run.
     Cancelled,
 }
@@ -114,6 +116,7 @@ impl Ending {
             Self::CircuitOpen { .. } => "circuit_open",
             Self::LoopDetected { .. } => "loop_detected",
             Self::WaitingForApproval { .. } => "waiting_for_approval",
+            Self::Suspended => "suspended",
             Self::Cancelled => "cancelled",
         }
     }
@@ -178,8 +181,8 @@ impl RequestDelta {
 pub struct Step {
     /// The number of the step in its run, from 1.
     pub number: u32,
-    /// The last request to the model.
-    pub input: RequestDelta,
+    /// The last request to the model; `None` for the call of a skill that no model runs.
+    pub input: Option<RequestDelta>,
     /// Replies that were no decisions, after which the model was asked again, oldest first.
     pub attempts: Vec<Response>,
     /// The reply with the decision; `None` if the model gave none.
@@ -204,6 +207,12 @@ pub struct Step {
 }
 
 impl Step {
+    /// Returns the number of requests to the model that the step took.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.attempts.len().saturating_add(usize::from(self.input.is_some()))
+    }
+
     /// Returns the executions of calls: all except the one that stands for a failed decision.
     pub fn calls(&self) -> impl Iterator<Item = &ToolExecution> {
         let names = [DecisionFault::Extraction, DecisionFault::Validation].map(DecisionFault::as_str);
@@ -288,6 +297,12 @@ impl Run {
             started_at: now,
             ended_at: None,
         }
+    }
+
+    /// Returns whether no model was to be asked: the run is the call of a skill.
+    #[must_use]
+    pub fn is_skill_call(&self) -> bool {
+        !self.steps.is_empty() && self.steps.iter().all(|step| step.input.is_none())
     }
 
     /// Returns all executions of the run, oldest first.

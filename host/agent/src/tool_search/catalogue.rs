@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
@@ -116,15 +116,41 @@ impl ToolCatalogue {
         spec
     }
 
-    /// Finds the tools for a query among those that `is_allowed` accepts, the best first.
-    fn find(&self, query: &str, limit: usize, is_allowed: impl Fn(&str) -> bool) -> Vec<Arc<Tool>> {
-        // The revisions are read first: a change in between costs one more update, and never leaves an old set in place.
-        let revisions: Vec<u64> = self.changes.iter().map(Changes::revision).collect();
+    /// Brings the index up to date, on a thread for blocking work if it is not: thousands of tools take a second.
+    async fn refresh(self: &Arc<Self>) {
+        if self.is_current() {
+            return;
+        }
+        let catalogue = Arc::clone(self);
+        // A panic leaves the index as it is, and `find` brings it up to date.
+        let _updated = tokio::task::spawn_blocking(move || drop(catalogue.current())).await;
+    }
+
+    fn is_current(&self) -> bool {
+        // An update that runs is waited for on the other thread.
+        let Ok(indexed) = self.index.try_lock() else { return false };
+        indexed.revisions.as_ref() == Some(&self.revisions())
+    }
+
+    fn revisions(&self) -> Vec<u64> {
+        self.changes.iter().map(Changes::revision).collect()
+    }
+
+    /// Returns the index, brought up to date.
+    fn current(&self) -> MutexGuard<'_, Indexed> {
         let mut indexed = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        // The revisions are read first: a change in between costs one more update, and never leaves an old set in place.
+        let revisions = self.revisions();
         if indexed.revisions.as_ref() != Some(&revisions) {
             indexed.index.update(self.registry.tools());
             indexed.revisions = Some(revisions);
         }
+        indexed
+    }
+
+    /// Finds the tools for a query among those that `is_allowed` accepts, the best first.
+    fn find(&self, query: &str, limit: usize, is_allowed: impl Fn(&str) -> bool) -> Vec<Arc<Tool>> {
+        let indexed = self.current();
         let found = indexed.index.search_among(query, limit, |tool| is_allowed(tool.full_name()));
         found.into_iter().map(|(tool, _)| tool).collect()
     }
@@ -201,8 +227,10 @@ impl<F: Fn(&str) -> bool + Send + Sync> BuiltInTool for SearchTool<F> {
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        let tool = self.tool().full_name().to_owned();
-        let outcome = self.search(&call);
-        Box::pin(std::future::ready(Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })))
+        Box::pin(async move {
+            self.catalogue.refresh().await;
+            let (tool, outcome) = (self.tool().full_name().to_owned(), self.search(&call));
+            Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
+        })
     }
 }

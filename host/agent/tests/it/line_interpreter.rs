@@ -1,8 +1,8 @@
 //! An interpreter of programs for tests, without a sandbox.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fumehood_agent::code::{
     ConsoleLine, Exception, FinishedCall, Interpreter, Program, ProgramCalls, ProgramClock, ProgramError,
@@ -22,6 +22,8 @@ use serde_json::{Value, json};
 pub(crate) struct Lines {
     /// Number of the pauses of deadlines.
     pub(crate) pauses: Arc<AtomicUsize>,
+    /// The inputs of programs that do the tasks of skills.
+    pub(crate) inputs: Mutex<Vec<Value>>,
 }
 
 struct CountingClock(Arc<AtomicUsize>);
@@ -39,7 +41,16 @@ impl Interpreter for Lines {
             let clock = CountingClock(Arc::clone(&self.pauses));
             let metadata = Metadata { fuel_used: 5, ..Metadata::default() };
             let mut values = Vec::new();
-            for paragraph in program.code.split("\n\n") {
+            let code = match program.code.strip_prefix("const input = JSON.parse(") {
+                None => program.code.as_str(),
+                Some(rest) => {
+                    let (text, code) = rest.split_once("); ").unwrap();
+                    let text: String = serde_json::from_str(text).unwrap();
+                    self.inputs.lock().unwrap().push(serde_json::from_str(&text).unwrap());
+                    code
+                }
+            };
+            for paragraph in code.split("\n\n") {
                 let mut started = BTreeMap::new();
                 for line in paragraph.lines() {
                     if line == "end" {

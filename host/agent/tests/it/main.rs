@@ -12,4 +12,5 @@ mod code_provider;
 mod drivers;
 mod line_interpreter;
 mod pipeline;
+mod skills;
 mod tool_search;

@@ -26,12 +26,12 @@ struct Amount {
 /// Tools that count their runs: `pay`, about which somebody has to be asked, and `look`.
 #[derive(Default, Clone)]
 pub(super) struct Shop {
-    paid: Arc<AtomicUsize>,
+    pub(super) paid: Arc<AtomicUsize>,
     pub(super) looked: Arc<AtomicUsize>,
     /// The description of `pay`.
-    about: Option<&'static str>,
+    pub(super) about: Option<&'static str>,
     /// True if nobody is asked about anything.
-    is_lax: bool,
+    pub(super) is_lax: bool,
 }
 
 impl Shop {

@@ -1,6 +1,7 @@
 //! Programs that wait for a person, or were stopped with their host, go on from the record of their calls.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use fumehood_core::call::content::Content;
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 use super::deferred::{Shop, answer, no, waiting, yes};
 use super::saved::Saved;
 use super::*;
-use crate::agent::Outcome;
-use crate::approver::DeferringApprover;
+use crate::agent::{CancelHandle, Outcome};
+use crate::approver::{Answer, Approver, DeferringApprover, Question};
 use crate::code::{CodeMode, FinishedCall, Interpreter, Program, ProgramCalls, ProgramClock, ProgramExecution};
 
 /// An interpreter whose programs are lines, each a call; lines of one paragraph run at once. Its value is the list of
@@ -222,4 +223,36 @@ async fn call_of_a_program_that_is_not_recorded_is_refused() {
     let outcome = builder.build().unwrap().run("task").await.unwrap();
     assert!(outcome.text().contains("somebody has to approve this call"), "{}", outcome.text());
     assert_eq!(counts(&shop), (0, 2));
+}
+
+/// A person who suspends the run in place of an answer.
+#[derive(Default)]
+struct Suspends(OnceLock<CancelHandle>);
+
+impl Approver for Suspends {
+    fn ask<'a>(&'a self, _: Question<'a>) -> BoxFuture<'a, Answer> {
+        self.0.get().unwrap().suspend();
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn program_that_is_suspended_goes_on_from_its_record() {
+    let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));
+    let person = Arc::new(Suspends::default());
+    let pipeline = shop.pipeline().approver(person.clone()).code(Arc::new(Lines), CodeMode::beside_direct_calls());
+    let builder =
+        agent(writing(SEQUENCE), &Arc::default(), &Arc::default()).executor(Arc::new(pipeline.build().unwrap()));
+    let mut stopped = builder.save_to(saved.clone()).build().unwrap();
+    person.0.set(stopped.cancel_handle()).unwrap();
+    assert_eq!(stopped.run("task").await.unwrap().ending, Ending::Suspended);
+    assert_eq!(counts(&shop), (0, 1));
+    drop(stopped);
+
+    // The call about which somebody was asked had not run, and what had run is not run again.
+    let shop = Shop { is_lax: true, ..shop };
+    let (outcome, calls) = resume(&shop, &saved, SEQUENCE).await;
+    assert!(matches!(outcome.ending, Ending::Answered { .. }), "{outcome:?}");
+    assert_eq!(calls, 5);
+    assert_eq!(shop.looked.load(Ordering::SeqCst), 2, "one before, one after");
 }

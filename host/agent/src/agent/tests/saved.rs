@@ -3,6 +3,7 @@
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
 
 use super::*;
+use crate::batch::{BatchDriver, Entry, Event, ParserLimits, parse, to_entries, to_messages};
 use crate::session::{Input, SavedSession, SavedSessionError};
 
 /// A store in memory, which holds entries of one session and the records that came with them.
@@ -230,4 +231,141 @@ async fn entries_that_do_not_fit_are_refused_in_words() {
     let config = SessionConfig { id: "no name".to_owned(), ..SessionConfig::default() };
     let unnamed = saved_agent(&tools, &saved).config(config).build().err();
     assert_eq!(unnamed, Some(BuildError::SessionId("no name".to_owned())));
+}
+
+const BATCHES: [&str; 3] = [
+    "<think>one</think>\n\n  Looking. <execute>[{\"name\": \"add\", \"args\": {\"x\": 1}},\n {\"name\": \"add\", \"args\": {}}]</execute><end>",
+    "<execute>[{\"name\": \"add\", \"args\": {\"x\": \"</execute>\"}}]</execute> more",
+    "<think>done</think>It is 3.<end>",
+];
+
+fn batch_agent(saved: &Arc<Saved>, from: usize) -> LoopBuilder {
+    let replies = BATCHES[from..].iter().map(|&reply| Response::text(reply)).collect();
+    let builder = agent(script(SOON, replies), &Arc::default(), &Arc::default());
+    builder.driver(BatchDriver::new()).save_to(saved.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn saved_batches_are_rebuilt_from_one_entry_for_each_call() {
+    let saved = Arc::new(Saved::default());
+    let mut live = batch_agent(&saved, 0).build().unwrap();
+    assert_eq!(live.run("task").await.unwrap().text(), "It is 3.");
+    let stored = saved.session().unwrap().conversation();
+    let kinds: Vec<&str> = stored
+        .iter()
+        .map(|entry| match entry {
+            Entry::User(_) => "user",
+            Entry::Think(_) => "think",
+            Entry::Respond(_) => "respond",
+            Entry::Call(_) => "call",
+            Entry::Result(_) => "result",
+        })
+        .collect();
+    let expected = "user think respond call call result result call result think respond";
+    assert_eq!(kinds.join(" "), expected, "{stored:?}");
+    // Parsing what is rebuilt gives what is stored: three messages of the model, of which two have one batch each.
+    let messages = to_messages(&stored);
+    let replies: Vec<_> =
+        messages.iter().filter(|message| message.role == fumehood_core::chat::Role::Assistant).collect();
+    let parsed: Vec<Vec<Event>> = replies.iter().map(|it| parse(&it.content, ParserLimits::default())).collect();
+    let batches = parsed.iter().map(|events| events.iter().filter(|event| **event == Event::Execute).count());
+    assert_eq!(batches.collect::<Vec<_>>(), [1, 1, 0]);
+    let again: Vec<Entry> = parsed.into_iter().flat_map(to_entries).collect();
+    let said = stored.iter().filter(|entry| !matches!(entry, Entry::User(_) | Entry::Result(_)));
+    assert!(again.iter().eq(said), "{again:?}");
+    // The session that goes on has what the model was told, to the byte.
+    for kept in 2..=saved.entries().len() {
+        let saved = Saved::after(&saved.entries()[..kept]);
+        let from = kept.saturating_sub(1) / 2;
+        let session = saved.session().unwrap();
+        let builder = batch_agent(&saved, from.min(2)).repeat_interrupted(Arc::new(|_| true)).resume(session);
+        let mut agent = builder.build().unwrap();
+        if let Some(run) = agent.resume() {
+            assert_eq!(run.finish().await.unwrap().text(), "It is 3.", "{kept} entries");
+        }
+        let output = |agent: &Agent| {
+            let steps = agent.session().transcript().runs[0].steps.clone();
+            steps.iter().flat_map(|step| step.output.clone()).map(|it| (it.role, it.content)).collect::<Vec<_>>()
+        };
+        assert_eq!(output(&agent), output(&live), "{kept} entries");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_said_is_saved_once() {
+    let saved = Arc::new(Saved::default());
+    batch_agent(&saved, 0).build().unwrap().run("task").await.unwrap();
+    let entries = saved.entries();
+    assert_eq!(entries.len(), 7, "a head, the message, three replies and two batches");
+    let text: String = entries.iter().map(|entry| entry.content.as_str()).collect();
+    // Marks of the protocol are not kept, and neither are pieces that the model streamed.
+    for mark in ["<execute>\\n[", "<execute>[", "</execute><end>", "<end>", "<think>", "so far"] {
+        assert!(!text.contains(mark), "{mark} is in {text}");
+    }
+    for said in ["Looking. ", "It is 3.", "\"think\":\"one\""] {
+        assert_eq!(text.matches(said).count(), 1, "{said} in {text}");
+    }
+    // What cannot be kept ends the run.
+    for fails_at in 1..7 {
+        let saved = Arc::new(Saved { fails_at: Some(fails_at), ..Saved::default() });
+        let failed = batch_agent(&saved, 0).build().unwrap().run("task").await;
+        assert!(matches!(failed, Err(RunError::Record(_))), "{fails_at}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reply_that_is_asked_about_again_is_saved_as_it_is() {
+    let saved = Arc::new(Saved::default());
+    let replies = || {
+        vec![Response::text("<execute>[{]</execute>"), Response::text("<execute>[]</execute>"), Response::text("ok")]
+    };
+    let build = |replies| {
+        agent(script(SOON, replies), &Arc::default(), &Arc::default()).driver(BatchDriver::new()).save_to(saved.clone())
+    };
+    let mut live = build(replies()).build().unwrap();
+    assert_eq!(live.run("task").await.unwrap().text(), "ok");
+    let again = build(Vec::new()).resume(saved.session().unwrap()).build().unwrap();
+    let transcript = |agent: &Agent| serde_json::to_value(agent.session().transcript()).unwrap();
+    assert_eq!(transcript(&again), transcript(&live));
+}
+
+fn suspend_soon(agent: &Agent) {
+    let handle = agent.cancel_handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        handle.suspend();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspended_run_goes_on_here_and_elsewhere() {
+    let hangs = Arc::new(Tools { takes: Duration::from_secs(100), ..Tools::default() });
+    let stalls: [(Arc<dyn Model>, Arc<Tools>); 2] = [(Arc::new(Stalls), Arc::default()), (model(), hangs)];
+    for (stalled, tools) in stalls {
+        let (saved, memory) = (Arc::new(Saved::default()), Arc::new(Memory::default()));
+        let mut stopped = agent(stalled, &tools, &memory).save_to(saved.clone()).build().unwrap();
+        suspend_soon(&stopped);
+        let outcome = stopped.run("task").await.unwrap();
+        assert_eq!((&outcome.ending, outcome.text()), (&Ending::Suspended, ""));
+        let entries = saved.entries().len();
+        // It goes on in the same process, and is suspended again.
+        suspend_soon(&stopped);
+        let outcome = stopped.resume().unwrap().finish().await.unwrap();
+        assert_eq!(outcome.ending, Ending::Suspended);
+        assert!(saved.entries().len() > entries);
+        stopped.close().await.unwrap();
+        let last = memory.records.lock().unwrap().last().and_then(|record| record.status.clone());
+        assert_eq!(last.as_deref(), Some("suspended"));
+
+        let quick = Arc::new(Tools::default());
+        let mut agent = resumed(&quick, &saved);
+        assert_eq!(finish(&mut agent).await.as_deref(), Some("4 results"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_is_not_saved_is_cancelled_where_it_would_be_suspended() {
+    let mut agent = agent(Arc::new(Stalls), &Arc::default(), &Arc::default()).build().unwrap();
+    suspend_soon(&agent);
+    assert_eq!(agent.run("one").await.unwrap().ending, Ending::Cancelled);
 }

@@ -10,6 +10,7 @@ use super::prompt::system_prompt;
 use super::report::{ToolReport, render_results};
 use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime, cache_breakpoints};
 use crate::drivers::render::images_of;
+use crate::drivers::reply_part::ReplyPart;
 use crate::execution::ToolExecution;
 use crate::names::resolve;
 
@@ -183,6 +184,33 @@ impl Driver for BatchDriver {
         }
         self.failed_replies = 0;
         Decision::Answer(text)
+    }
+
+    /// Splits a reply that has calls, or is an answer. One that the model is asked about again is kept as it is, and so is
+    /// an empty batch, which has no parts.
+    fn split_reply(&self, reply: &str) -> Option<Vec<ReplyPart>> {
+        let parsed = ParsedReply::parse(reply, self.limits);
+        let is_unread = |event: &Event| matches!(event, Event::Malformed(_) | Event::Results(_));
+        let is_empty = if parsed.has_batch() { parsed.calls().is_empty() } else { parsed.text().is_empty() };
+        if is_empty || (!parsed.has_batch() && parsed.events.iter().any(is_unread)) {
+            return None;
+        }
+        let part = |event| match event {
+            Event::Think(text) => Some(ReplyPart::Think(text)),
+            Event::Respond(text) => Some(ReplyPart::Respond(text)),
+            Event::Call(call) => Some(ReplyPart::Call(call)),
+            Event::Results(_) | Event::Close | Event::Execute | Event::Malformed(_) | Event::End => None,
+        };
+        Some(parsed.events.into_iter().filter_map(part).collect())
+    }
+
+    fn join_reply(&self, parts: &[ReplyPart]) -> String {
+        let event = |part: &ReplyPart| match part {
+            ReplyPart::Think(text) => Event::Think(text.clone()),
+            ReplyPart::Respond(text) => Event::Respond(text.clone()),
+            ReplyPart::Call(call) => Event::Call(call.clone()),
+        };
+        rebuild(&parts.iter().map(event).collect::<Vec<_>>())
     }
 
     /// Returns the reply as it belongs in the history, and the results as a message of the user. The messages of a

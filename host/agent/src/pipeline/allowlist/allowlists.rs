@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fumehood_core::time::Timestamp;
 
 use super::envelope::{Envelope, EnvelopeError, EnvelopeKey};
-use super::skill::Skill;
+use super::skill::{Implementation, Skill};
 
 /// The allowlist of scopes without a skill and without a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +21,44 @@ pub enum DefaultAllowlist {
     Everything,
 }
 
+/// The settings of a channel, unless its envelope is made with others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Channel {
+    /// The full names of the tools that may be called in it.
+    pub tools: BTreeSet<String>,
+    /// The maximum age of calls that are replayed to the model at the start of a run; `None` for that of the session.
+    pub replay_freshness: Option<Duration>,
+}
+
+impl Channel {
+    /// Creates a channel with these tools, by their full names.
+    pub fn new<N: Into<String>>(tools: impl IntoIterator<Item = N>) -> Self {
+        Self { tools: tools.into_iter().map(Into::into).collect(), replay_freshness: None }
+    }
+
+    /// Sets the maximum age of calls that are replayed to the model at the start of a run. Zero replays none.
+    #[must_use]
+    pub fn replay_freshness(mut self, age: Duration) -> Self {
+        self.replay_freshness = Some(age);
+        self
+    }
+}
+
+/// The context that an envelope of a channel is made with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChannelContext {
+    /// The full names of the tools that may be called; `None` for those of the channel.
+    pub tools: Option<BTreeSet<String>>,
+    /// The only skill that it is valid for; `None` for all.
+    pub skill: Option<String>,
+    /// The only actor that it is valid for; `None` for everybody, guests included.
+    pub actor: Option<String>,
+    /// The maximum age of calls that are replayed; `None` for that of the channel.
+    pub replay_freshness: Option<Duration>,
+    /// The time from which on it is expired; `None` for never.
+    pub expires: Option<Timestamp>,
+}
+
 /// The allowlists of a host. The default has no skills, no channels and no key, and allows nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Allowlists {
@@ -27,8 +66,8 @@ pub struct Allowlists {
     pub default: DefaultAllowlist,
     /// The skills, by name.
     pub skills: BTreeMap<String, Skill>,
-    /// The tools of each channel, by its name, unless its envelope is made with others.
-    pub channels: BTreeMap<String, BTreeSet<String>>,
+    /// The channels, by name.
+    pub channels: BTreeMap<String, Channel>,
     /// Tools that every skill may use: the agent's own, such as those of its memory.
     pub auto_tools: BTreeSet<String>,
     /// The key that envelopes are signed with.
@@ -60,6 +99,8 @@ impl Allowed {
 pub struct EffectiveAllowlist {
     /// The names; or the error of an envelope that is not valid, and then nothing may be called.
     pub allowed: Result<Allowed, EnvelopeError>,
+    /// The implementation of the skill, if no model runs it.
+    pub implementation: Option<Implementation>,
     skill: Option<Arc<str>>,
 }
 
@@ -108,27 +149,35 @@ pub enum SealError {
 }
 
 impl Allowlists {
-    /// Signs the allowlist of a channel: the given tools, or else those of [`Allowlists::channels`], or else none.
+    /// Signs the context of a channel. What it leaves open is as [`Allowlists::channels`] has it: without either there are
+    /// no tools.
     ///
     /// # Errors
-    /// If there is no key, or the list cannot be serialized.
-    pub fn seal(
-        &self,
-        channel: &str,
-        tools: Option<BTreeSet<String>>,
-        skill: Option<&str>,
-        expires: Option<Timestamp>,
-    ) -> Result<String, SealError> {
+    /// If there is no key, or the context cannot be serialized.
+    pub fn seal(&self, channel: &str, context: ChannelContext) -> Result<String, SealError> {
         let key = self.key.as_ref().ok_or_else(|| SealError::NoKey(channel.to_owned()))?;
-        let tools = tools.or_else(|| self.channels.get(channel).cloned()).unwrap_or_default();
-        let envelope = Envelope { channel: channel.to_owned(), skill: skill.map(str::to_owned), tools, expires };
-        envelope.seal(key).map_err(|source| SealError::Envelope { channel: channel.to_owned(), source })
+        let ChannelContext { tools, skill, actor, replay_freshness, expires } = context;
+        let settings = self.channels.get(channel);
+        let tools = tools.or_else(|| settings.map(|channel| channel.tools.clone())).unwrap_or_default();
+        let replay_freshness = replay_freshness.or_else(|| settings?.replay_freshness);
+        let replay_freshness_ms = replay_freshness.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        let channel = channel.to_owned();
+        let envelope = Envelope { channel: channel.clone(), skill, actor, tools, replay_freshness_ms, expires };
+        envelope.seal(key).map_err(|source| SealError::Envelope { channel, source })
     }
 
-    /// Resolves the allowlist of a scope with this skill and this envelope: the tools that both allow.
+    /// Resolves the allowlist of a scope with this skill, this actor and this envelope: the tools that skill and envelope
+    /// both allow.
     #[must_use]
-    pub fn resolve(&self, skill: Option<&Arc<str>>, envelope: Option<&str>, now: Timestamp) -> EffectiveAllowlist {
-        let channel = envelope.map(|text| self.open(text, skill, now)).transpose();
+    pub fn resolve(
+        &self,
+        skill: Option<&Arc<str>>,
+        actor: Option<&str>,
+        envelope: Option<&str>,
+        now: Timestamp,
+    ) -> EffectiveAllowlist {
+        let implementation = self.find_skill(skill).and_then(Skill::implementation).cloned();
+        let channel = envelope.map(|text| self.open(text, skill, actor, now).map(|opened| opened.tools)).transpose();
         let skill_tools = skill.map(|name| self.skill_tools(name));
         let allowed = channel.map(|channel| match (channel, skill_tools) {
             (Some(channel), Some(skill)) => Allowed::Only(channel.intersection(&skill).cloned().collect()),
@@ -139,17 +188,40 @@ impl Allowlists {
                 DefaultAllowlist::Everything => Allowed::Everything,
             },
         });
-        EffectiveAllowlist { allowed, skill: skill.cloned() }
+        EffectiveAllowlist { allowed, implementation, skill: skill.cloned() }
     }
 
-    /// Opens an envelope and checks that it is valid for the skill.
-    fn open(&self, text: &str, skill: Option<&Arc<str>>, now: Timestamp) -> Result<BTreeSet<String>, EnvelopeError> {
-        let key = self.key.as_ref().ok_or(EnvelopeError::NoKey)?;
-        let envelope = Envelope::open(text, key, now)?;
-        match &envelope.skill {
-            Some(only) if Some(only.as_str()) != skill.map(AsRef::as_ref) => Err(EnvelopeError::OtherSkill),
-            _ => Ok(envelope.tools),
+    /// Returns the maximum age of calls that are replayed within a scope, if its envelope has one. An envelope that is not
+    /// valid lets nothing be replayed.
+    #[must_use]
+    pub fn replay_freshness(
+        &self,
+        skill: Option<&Arc<str>>,
+        actor: Option<&str>,
+        envelope: Option<&str>,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        match self.open(envelope?, skill, actor, now) {
+            Ok(opened) => opened.replay_freshness_ms.map(Duration::from_millis),
+            Err(_) => Some(Duration::ZERO),
         }
+    }
+
+    /// Returns the skill of this name, if there is one.
+    pub(crate) fn find_skill(&self, name: Option<&Arc<str>>) -> Option<&Skill> {
+        self.skills.get(name?.as_ref())
+    }
+
+    /// Opens an envelope and checks that it is valid for the skill and the actor.
+    fn open(
+        &self,
+        text: &str,
+        skill: Option<&Arc<str>>,
+        actor: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Envelope, EnvelopeError> {
+        let key = self.key.as_ref().ok_or(EnvelopeError::NoKey)?;
+        Envelope::open_for(text, key, (skill.map(AsRef::as_ref), actor), now)
     }
 
     /// Returns the tools of a skill. An unknown skill may use none, not even the agent's own tools.
@@ -181,7 +253,7 @@ mod tests {
                 ("write".to_owned(), Skill::new().component_tool("fs__write")),
             ]
             .into(),
-            channels: [("support".to_owned(), names(&["fs__read", "orders"]))].into(),
+            channels: [("support".to_owned(), Channel::new(["fs__read", "orders"]))].into(),
             auto_tools: names(&["memory_read"]),
             key: EnvelopeKey::new([1; 32]).ok(),
             ..Allowlists::default()
@@ -189,7 +261,7 @@ mod tests {
     }
 
     fn resolve(lists: &Allowlists, skill: Option<&str>, envelope: Option<&str>) -> EffectiveAllowlist {
-        lists.resolve(skill.map(Arc::from).as_ref(), envelope, Timestamp(5))
+        lists.resolve(skill.map(Arc::from).as_ref(), None, envelope, Timestamp(5))
     }
 
     #[test]
@@ -209,7 +281,8 @@ mod tests {
     fn a_channel_has_what_its_list_says_and_the_list_of_the_moment_goes_before_the_settings() {
         let lists = lists();
         let check = |tools: Option<&[&str]>, channel: &str, expected: &[&str]| {
-            let envelope = lists.seal(channel, tools.map(names), None, None).unwrap();
+            let envelope =
+                lists.seal(channel, ChannelContext { tools: tools.map(names), ..ChannelContext::default() }).unwrap();
             assert_eq!(resolve(&lists, None, Some(&envelope)).allowed, Ok(Allowed::Only(names(expected))));
         };
         check(None, "support", &["fs__read", "orders"]);
@@ -222,9 +295,10 @@ mod tests {
     #[test]
     fn skill_in_a_channel_may_use_only_common_tools() {
         let lists = lists();
-        let envelope = lists.seal("support", None, None, None).unwrap();
+        let envelope = lists.seal("support", ChannelContext::default()).unwrap();
         assert_eq!(resolve(&lists, Some("read"), Some(&envelope)).allowed, Ok(Allowed::Only(names(&["fs__read"]))));
-        let envelope = lists.seal("support", None, Some("read"), None).unwrap();
+        let context = ChannelContext { skill: Some("read".to_owned()), ..ChannelContext::default() };
+        let envelope = lists.seal("support", context).unwrap();
         assert_eq!(resolve(&lists, Some("write"), Some(&envelope)).allowed, Err(EnvelopeError::OtherSkill));
         assert_eq!(resolve(&lists, None, Some(&envelope)).allowed, Err(EnvelopeError::OtherSkill));
     }

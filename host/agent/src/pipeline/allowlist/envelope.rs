@@ -1,4 +1,4 @@
-//! The allowlist of a channel as a signed text, which can be passed on by programs that are not trusted.
+//! The context of a channel as a signed text, which can be passed on by programs that are not trusted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -73,6 +73,9 @@ pub enum EnvelopeError {
     /// An expired envelope.
     #[error("the signed allowlist has expired; ask the program that made it for another")]
     Expired,
+    /// An envelope for another actor than the one on whose behalf the calls are made.
+    #[error("the signed allowlist is for another actor than the one on whose behalf the session runs")]
+    OtherActor,
     /// An envelope for another skill than the one in use.
     #[error("the signed allowlist is for another skill than the one in use")]
     OtherSkill,
@@ -81,7 +84,7 @@ pub enum EnvelopeError {
     NoKey,
 }
 
-/// The payload of an envelope: the allowlist of a channel.
+/// The payload of an envelope: the context of a channel. All of it is signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
@@ -90,15 +93,21 @@ pub struct Envelope {
     /// The only skill that it is valid for; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
+    /// The only actor that it is valid for; `None` for everybody, guests included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
     /// The full names of the tools that may be called. Sorted, so that one allowlist has one text.
     pub tools: BTreeSet<String>,
+    /// The maximum age of calls that are replayed to the model, in milliseconds; `None` for that of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_freshness_ms: Option<u64>,
     /// The time from which on it is expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
 }
 
 impl Envelope {
-    /// Signs the allowlist. The text is the payload and its HMAC-SHA256, both as URL-safe base64 without padding (RFC
+    /// Signs the context. The text is the payload and its HMAC-SHA256, both as URL-safe base64 without padding (RFC
     /// 4648, section 5), separated by a dot.
     ///
     /// # Errors
@@ -127,31 +136,49 @@ impl Envelope {
             _ => Ok(envelope),
         }
     }
+
+    /// Opens an envelope, and checks that it is valid for this skill and this actor.
+    ///
+    /// # Errors
+    /// See [`Envelope::open`]; also if it is for another skill or another actor.
+    pub fn open_for(
+        text: &str,
+        key: &EnvelopeKey,
+        (skill, actor): (Option<&str>, Option<&str>),
+        now: Timestamp,
+    ) -> Result<Self, EnvelopeError> {
+        let envelope = Self::open(text, key, now)?;
+        let fits = |only: &Option<String>, found: Option<&str>| only.is_none() || only.as_deref() == found;
+        if !fits(&envelope.actor, actor) {
+            return Err(EnvelopeError::OtherActor);
+        }
+        if fits(&envelope.skill, skill) { Ok(envelope) } else { Err(EnvelopeError::OtherSkill) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn envelope() -> Envelope {
+        Envelope {
+            channel: "support".to_owned(),
+            skill: Some("refunds".to_owned()),
+            actor: Some("ann".to_owned()),
+            tools: ["b".to_owned(), "a".to_owned()].into(),
+            replay_freshness_ms: Some(60_000),
+            expires: Some(Timestamp(1000)),
+        }
+    }
+
     #[test]
     fn a_changed_envelope_does_not_verify() {
         let key = EnvelopeKey::new([7; 32]).unwrap();
-        let envelope = Envelope {
-            channel: "support".to_owned(),
-            skill: None,
-            tools: ["b".to_owned(), "a".to_owned()].into(),
-            expires: Some(Timestamp(1000)),
-        };
-        let text = envelope.seal(&key).unwrap();
-        assert_eq!(Envelope::open(&text, &key, Timestamp(999)), Ok(envelope.clone()));
+        let text = envelope().seal(&key).unwrap();
+        assert_eq!(Envelope::open(&text, &key, Timestamp(999)), Ok(envelope()));
         assert_eq!(Envelope::open(&text, &key, Timestamp(1000)), Err(EnvelopeError::Expired));
         let other = EnvelopeKey::new([8; 32]).unwrap();
         assert_eq!(Envelope::open(&text, &other, Timestamp(0)), Err(EnvelopeError::Signature));
-
-        let wider = Envelope { tools: ["a".to_owned(), "shell".to_owned()].into(), ..envelope };
-        let (_, tag) = text.split_once('.').unwrap();
-        let payload = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wider).unwrap());
-        assert_eq!(Envelope::open(&format!("{payload}.{tag}"), &key, Timestamp(0)), Err(EnvelopeError::Signature));
         // Every change of a single character is detected.
         for at in 0..text.len() {
             let mut changed = text.clone().into_bytes();
@@ -161,6 +188,47 @@ mod tests {
         }
         for text in ["", ".", "a.b", "no dot", &"a".repeat(MAX_ENVELOPE_BYTES + 1)] {
             assert!(Envelope::open(text, &key, Timestamp(0)).is_err());
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_context_is_signed() {
+        let key = EnvelopeKey::new([7; 32]).unwrap();
+        let text = envelope().seal(&key).unwrap();
+        let (_, tag) = text.split_once('.').unwrap();
+        let fields: [(&str, Envelope); 9] = [
+            ("channel", Envelope { channel: "sales".to_owned(), ..envelope() }),
+            ("skill", Envelope { skill: Some("orders".to_owned()), ..envelope() }),
+            ("skill left out", Envelope { skill: None, ..envelope() }),
+            ("actor", Envelope { actor: Some("bob".to_owned()), ..envelope() }),
+            ("actor left out", Envelope { actor: None, ..envelope() }),
+            ("tools", Envelope { tools: ["a".to_owned(), "shell".to_owned()].into(), ..envelope() }),
+            ("freshness", Envelope { replay_freshness_ms: Some(u64::MAX), ..envelope() }),
+            ("expiry", Envelope { expires: Some(Timestamp(2000)), ..envelope() }),
+            ("expiry left out", Envelope { expires: None, ..envelope() }),
+        ];
+        for (field, changed) in fields {
+            let payload = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&changed).unwrap());
+            let forged = format!("{payload}.{tag}");
+            assert_eq!(Envelope::open(&forged, &key, Timestamp(0)), Err(EnvelopeError::Signature), "{field}");
+        }
+    }
+
+    #[test]
+    fn envelope_is_for_its_skill_and_its_actor_alone() {
+        let key = EnvelopeKey::new([7; 32]).unwrap();
+        let text = envelope().seal(&key).unwrap();
+        let open = |text: &str, skill, actor| Envelope::open_for(text, &key, (skill, actor), Timestamp(0)).map(drop);
+        assert_eq!(open(&text, Some("refunds"), Some("ann")), Ok(()));
+        for skill in [None, Some("orders")] {
+            assert_eq!(open(&text, skill, Some("ann")), Err(EnvelopeError::OtherSkill));
+        }
+        for actor in [None, Some("bob"), Some("")] {
+            assert_eq!(open(&text, Some("refunds"), actor), Err(EnvelopeError::OtherActor));
+        }
+        let open_to_all = Envelope { skill: None, actor: None, ..envelope() }.seal(&key).unwrap();
+        for (skill, actor) in [(None, None), (Some("orders"), Some("bob"))] {
+            assert_eq!(open(&open_to_all, skill, actor), Ok(()));
         }
     }
 

@@ -4,6 +4,6 @@ mod allowlists;
 mod envelope;
 mod skill;
 
-pub use allowlists::{Allowed, Allowlists, DefaultAllowlist, EffectiveAllowlist, SealError};
+pub use allowlists::{Allowed, Allowlists, Channel, ChannelContext, DefaultAllowlist, EffectiveAllowlist, SealError};
 pub use envelope::{Envelope, EnvelopeError, EnvelopeKey, EnvelopeKeyError};
-pub use skill::Skill;
+pub use skill::{Implementation, Skill};

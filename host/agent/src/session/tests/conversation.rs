@@ -6,6 +6,7 @@ use fumehood_core::chat::{Message, Response, Role};
 
 use super::world::{NOW, Plain, answers, call, calls, go_on, outcome, run, says, session, spec};
 use crate::execution::Status;
+use crate::run_settings::RunSettings;
 use crate::session::transcript::{Ending, PhaseKind, StepKind};
 use crate::session::{Action, Input, Prompt, RecordedInput, Session, SessionConfig, StepError, replay};
 
@@ -40,7 +41,12 @@ fn tools_are_bound_once_for_each_execution() {
     let bound = plain.bound.clone();
     let mut session = Session::new(SessionConfig::default(), Box::new(plain));
     run(&mut session, "one", vec![calls(1, 1), calls(2, 1), Response::text("done")], Status::Ok);
-    session.step(Input::UserMessage { text: "two".to_owned(), tools: vec![spec("mul")] }, NOW).unwrap();
+    session
+        .step(
+            Input::UserMessage { text: "two".to_owned(), tools: vec![spec("mul")], settings: RunSettings::default() },
+            NOW,
+        )
+        .unwrap();
     assert_eq!(*bound.lock().unwrap(), [vec!["add".to_owned(), "odd".to_owned()], vec!["mul".to_owned()]]);
 }
 
@@ -58,12 +64,12 @@ fn a_step_adds_to_the_transcript_and_changes_nothing_of_it() {
     assert!(std::sync::Arc::ptr_eq(&run.steps[0], &before.steps[0]));
     let [first, last] = run.steps.as_slice() else { panic!("{:?}", run.steps) };
     assert_eq!((first.number, &first.kind, first.executions.len()), (1, &StepKind::ToolCalls, 2));
-    assert_eq!((first.input.messages.len(), first.output.len()), (1, 4));
+    assert_eq!((first.input.as_ref().unwrap().messages.len(), first.output.len()), (1, 4));
     assert_eq!(first.response, Some(calls(1, 2)));
     assert_eq!((last.number, &last.kind, last.text.as_str()), (2, &StepKind::FinalResponse, "done"));
     // Messages of the previous request are not stored a second time.
-    assert_eq!((last.input.repeated, last.input.messages.len()), (1, 4));
-    assert_eq!(last.input.messages, first.output);
+    assert_eq!((last.input.as_ref().unwrap().repeated, last.input.as_ref().unwrap().messages.len()), (1, 4));
+    assert_eq!(last.input.as_ref().unwrap().messages, first.output);
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn asking_again_is_one_step_of_several_requests() {
     run(&mut session, "one", replies, Status::Ok);
     let steps = &session.transcript().runs[0].steps;
     assert_eq!((steps.len(), steps[0].attempts.len()), (1, 1));
-    assert_eq!(steps[0].input.messages[1].content, "say it properly");
+    assert_eq!(steps[0].input.as_ref().unwrap().messages[1].content, "say it properly");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use fumehood_core::time::Timestamp;
 use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, ToolRuntime};
 use crate::execution::{Status, ToolExecution};
 use crate::executor::BatchOutcome;
+use crate::run_settings::RunSettings;
 use crate::session::{Action, Input, Session, SessionConfig};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_000_000_000);
@@ -108,7 +109,8 @@ pub(crate) fn session(config: SessionConfig) -> Session {
 }
 
 pub(crate) fn says(text: &str) -> Input {
-    Input::UserMessage { text: text.to_owned(), tools: vec![spec("add"), spec("odd")] }
+    let settings = RunSettings::default();
+    Input::UserMessage { text: text.to_owned(), tools: vec![spec("add"), spec("odd")], settings }
 }
 
 pub(crate) fn answers(response: Response) -> Input {

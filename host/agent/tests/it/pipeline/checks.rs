@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_agent::agent::is_streamed;
-use fumehood_agent::allowlist::{Allowlists, DefaultAllowlist, EnvelopeKey, Skill};
+use fumehood_agent::allowlist::{Allowlists, ChannelContext, DefaultAllowlist, EnvelopeKey, Skill};
 use fumehood_agent::execution::{Status, ToolExecution};
 use fumehood_agent::executor::ToolExecutor as _;
 use fumehood_agent::memory::Episodes;
@@ -200,7 +200,9 @@ async fn nothing_in_the_call_can_widen_the_list() {
 #[tokio::test]
 async fn the_envelope_is_enforced_when_the_call_is_made() {
     let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
-    let envelope = lists.seal("support", Some(["add".to_owned()].into()), None, None).unwrap();
+    let envelope = lists
+        .seal("support", ChannelContext { tools: Some(["add".to_owned()].into()), ..ChannelContext::default() })
+        .unwrap();
     let mut stage = stage(|builder| builder.allowlists(lists));
     assert_eq!(stage.call("add", ADD).await.status, Status::RejectedAllowlist);
     stage.scope.envelope = Some(Arc::from(envelope.as_str()));
@@ -255,7 +257,9 @@ async fn records_say_where_a_call_ran() {
 #[tokio::test]
 async fn a_channel_is_told_in_its_own_words() {
     let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
-    let envelope = lists.seal("support", Some(["panic".to_owned()].into()), None, None).unwrap();
+    let envelope = lists
+        .seal("support", ChannelContext { tools: Some(["panic".to_owned()].into()), ..ChannelContext::default() })
+        .unwrap();
     let mut stage = stage(|builder| builder.allowlists(lists));
     stage.scope.envelope = Some(Arc::from(envelope.as_str()));
     let message = stage.call("panic", "{}").await.error_message().to_owned();
@@ -275,7 +279,9 @@ fn visible(execution: &ToolExecution, records: &[Record]) -> String {
 #[tokio::test]
 async fn unreachable_and_missing_tools_are_refused_alike() {
     let lists = Allowlists { key: EnvelopeKey::new([3; 32]).ok(), ..Allowlists::default() };
-    let envelope = lists.seal("support", Some(["add".to_owned()].into()), None, None).unwrap();
+    let envelope = lists
+        .seal("support", ChannelContext { tools: Some(["add".to_owned()].into()), ..ChannelContext::default() })
+        .unwrap();
     let secretive = Policy { persist: Some(Persistence::Nothing), ..Policy::default() };
     let mut channel = stage(|builder| builder.allowlists(lists));
     channel.scope.envelope = Some(Arc::from(envelope.as_str()));

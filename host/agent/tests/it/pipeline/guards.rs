@@ -14,6 +14,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
+use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
 use super::stage::{Pair, Stage, read_only, stage, stage_of};
@@ -197,6 +198,30 @@ async fn a_tool_that_asks_for_it_sees_the_state_as_hooks_left_it() {
     assert_eq!(stage.call("with", ADD).await.result.text().as_deref(), Some(r#"{"n":2}"#));
     assert_eq!(stage.call("without", ADD).await.result.text().as_deref(), Some("null"));
     assert_eq!(stage.scope.state.as_deref(), Some(r#"{"n":1}"#));
+}
+
+#[tokio::test]
+async fn state_of_a_tool_is_a_copy_that_it_cannot_change() {
+    let tools = Arc::new(BuiltIns::default());
+    let run = |pair: Pair, call: CallContext| async move {
+        let mut copy: serde_json::Value = serde_json::from_str(call.state.as_deref().unwrap()).unwrap();
+        let before = copy["n"].clone();
+        copy["n"] = pair.a.into();
+        // The other call of the batch runs in between.
+        tokio::task::yield_now().await;
+        Ok::<_, BuiltInError>(json!([before, copy["n"], call.state.as_deref()]))
+    };
+    tools.register(BuiltIn::new("counts", "Counts.", run).unwrap().with_state()).unwrap();
+    let before = tools.tools();
+    let mut stage = stage_of(Arc::clone(&tools), |builder| builder);
+    let state: Arc<str> = Arc::from(r#"{"n":1}"#);
+    stage.scope.state = Some(Arc::clone(&state));
+    let outcome = stage.batch(&[("counts", r#"{"a": 7, "b": 0}"#), ("counts", r#"{"a": 8, "b": 0}"#)]).await;
+    let texts: Vec<_> = outcome.executions.iter().map(|it| it.result.text().unwrap().into_owned()).collect();
+    assert_eq!(texts, [r#"[1,7,"{\"n\":1}"]"#, r#"[1,8,"{\"n\":1}"]"#]);
+    assert_eq!((outcome.state, stage.scope.state), (None, Some(state)), "the agent's own is unchanged");
+    let after = tools.tools();
+    assert!(before.iter().zip(&after).all(|(one, other)| Arc::ptr_eq(one, other)), "so is the registered tool");
 }
 
 #[tokio::test]

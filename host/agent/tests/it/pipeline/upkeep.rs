@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use fumehood_agent::agent::Tap;
 use fumehood_agent::allowlist::{Allowlists, Skill};
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::ToolExecutor as _;
@@ -11,8 +12,9 @@ use fumehood_agent::persistence::Persistence;
 use fumehood_agent::pipeline::{Observers, PipelineBuilder};
 use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltInTool as _, BuiltIns, Policy, ToolError};
 use fumehood_core::call::CallContext;
+use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Progress;
-use fumehood_core::record::RecordKind;
+use fumehood_core::record::{NullRecorder, RecordKind};
 use fumehood_core::tool::ToolProvider as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -128,15 +130,6 @@ fn skills_take_handles_and_names_still_work() {
     assert_eq!(Skill::new().tool(&handle), Skill::new().tool_named("a"));
 }
 
-#[test]
-fn a_skill_with_tools_is_for_a_model_and_one_without_is_not() {
-    let handle = BuiltIns::default()
-        .register(BuiltIn::new("a", "A.", |_: Nothing, _| async { Ok::<_, BuiltInError>(1) }).unwrap());
-    let handle = handle.unwrap();
-    assert!(Skill::new().tool(&handle).is_agentic());
-    assert!(!Skill::new().is_agentic());
-}
-
 #[tokio::test]
 async fn what_a_tool_keeps_to_itself_is_in_no_record() {
     let check = async |persist: Persistence| {
@@ -243,6 +236,48 @@ async fn parts_of_a_result_are_told_while_the_call_runs() {
     let partial = &stage.recorder.of_kind(RecordKind::ToolPartial)[0];
     assert_eq!((&partial.body["message"], &partial.body["fraction"]), (&json!("half"), &json!(0.5)));
     assert_eq!(partial.parent.as_ref(), Some(&stage.recorder.of_kind(RecordKind::ToolStarted)[0].id));
+}
+
+#[tokio::test]
+async fn parts_of_results_have_a_channel_of_their_own_while_the_call_runs() {
+    let (finish, wait) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let tools = BuiltIns::default();
+    let (release, started) = (Arc::clone(&finish), Arc::clone(&wait));
+    let run = move |text: Text, call: CallContext| {
+        let (release, started) = (Arc::clone(&release), Arc::clone(&started));
+        async move {
+            for part in 1..=3 {
+                let partial = vec![Content::text(format!("{} {part}", text.text))];
+                call.report(Progress { fraction: Some(0.25), message: None, partial });
+            }
+            started.notify_one();
+            release.notified().await;
+            Ok::<_, BuiltInError>("done")
+        }
+    };
+    tools.register(BuiltIn::new("slow", "Takes its time.", run).unwrap()).unwrap();
+    let tap = Arc::new(Tap::new(Arc::new(NullRecorder)));
+    // Other events are far more than the room there is.
+    let (mut parts, mut few) = (tap.partial_results(3), tap.partial_results(1));
+    let recorder = Arc::clone(&tap);
+    let stage = stage_of(Arc::new(tools), |builder| builder.recorder(recorder));
+    let watch = async {
+        wait.notified().await;
+        let mut seen = Vec::new();
+        while let Some(part) = parts.try_next() {
+            seen.push(part);
+        }
+        finish.notify_one();
+        seen
+    };
+    let (execution, seen) = tokio::join!(stage.call("slow", r#"{"text": "part"}"#), watch);
+    assert_eq!(execution.status, Status::Ok);
+    let texts: Vec<_> = seen.iter().map(|part| part.parts[0]["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["part 1", "part 2", "part 3"], "they came before the call had ended");
+    assert!(seen.iter().all(|part| part.tool == "slow" && part.session == "s" && part.fraction == Some(0.25)));
+    assert!(seen.iter().all(|part| part.execution == execution.id && part.call == execution.call.id));
+    assert_eq!((parts.try_next(), parts.lost_parts()), (None, 0));
+    assert_eq!((few.try_next(), few.lost_parts()), (seen.first().cloned(), 2));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The schema of a session's final answer.
+//! The schema of the answer of a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fumehood_core::chat::StopReason;
 use fumehood_core::schema::gate::{Gate, GateLimits, SchemaError};
 use fumehood_core::schema::json::to_compact_text;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ pub const MAX_REPAIRS: u32 = 2;
 /// The model is told the schema in the system prompt. Its answer passes the same gate as the results of tools
 /// ([`Gate::for_results`]): JSON alone, or in a Markdown fence. An answer that does not match is sent back with all
 /// violations, at most [`MAX_REPAIRS`] times; then the run ends with
-/// [`Ending::InvalidAnswer`](super::transcript::Ending::InvalidAnswer).
+/// [`Ending::InvalidAnswer`](crate::transcript::Ending::InvalidAnswer).
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct OutputSchema {
@@ -39,6 +40,18 @@ impl OutputSchema {
         Ok(Self { schema: Arc::new(schema), gate: Arc::new(gate) })
     }
 
+    /// Compiles the schema of a type.
+    ///
+    /// # Errors
+    /// If the schema that the type describes is not one that [`Self::new`] accepts.
+    pub fn of<T: JsonSchema>() -> Result<Self, SchemaError> {
+        let mut schema = schemars::schema_for!(T).to_value();
+        if let Some(keywords) = schema.as_object_mut() {
+            keywords.remove("$schema");
+        }
+        Self::new(schema)
+    }
+
     /// Returns the schema.
     #[must_use]
     pub fn schema(&self) -> &Value {
@@ -46,7 +59,7 @@ impl OutputSchema {
     }
 
     /// Returns the part of the system prompt that asks for such an answer.
-    pub(super) fn instruction(&self) -> String {
+    pub(crate) fn instruction(&self) -> String {
         format!(
             "Your final answer must be one JSON value and nothing else, without a fence and without text around it. It \
              must match this JSON Schema:\n{}",
@@ -58,10 +71,26 @@ impl OutputSchema {
     ///
     /// # Errors
     /// If it is no JSON, or does not match the schema: a message for the model.
-    pub(super) fn read(&self, answer: &str, stop: StopReason) -> Result<String, String> {
+    pub(crate) fn read(&self, answer: &str, stop: StopReason) -> Result<String, String> {
         let found = recover(strip_thoughts(answer), Closing::from(stop)).map_err(|error| error.to_string())?;
         let value = self.gate.parse(found.json.expose_raw()).map_err(|violations| violations.to_string())?;
         Ok(to_compact_text(&value))
+    }
+}
+
+impl OutputSchema {
+    /// Checks the result of a call, which is taken as JSON, or else as a string. Returns it as compact JSON text.
+    ///
+    /// # Errors
+    /// If it does not match the schema: a message for a person.
+    pub(crate) fn check_result(&self, result: &str) -> Result<String, String> {
+        let as_json = self.gate.parse(result).map_err(|violations| violations.to_string());
+        let checked = as_json.or_else(|problem| {
+            let as_string = self.gate.parse(&Value::from(result).to_string());
+            let is_json = serde_json::from_str::<serde::de::IgnoredAny>(result).is_ok();
+            as_string.map_err(|violations| if is_json { problem } else { violations.to_string() })
+        });
+        checked.map(|value| to_compact_text(&value))
     }
 }
 
@@ -94,7 +123,7 @@ impl fmt::Debug for OutputSchema {
 }
 
 /// Returns the message that sends an answer back to the model.
-pub(super) fn repair_request(problem: &str) -> String {
+pub(crate) fn repair_request(problem: &str) -> String {
     format!(
         "Your answer does not match the schema that it must match:\n{problem}\nAnswer again with the corrected JSON value \
          and nothing else."

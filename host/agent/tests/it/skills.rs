@@ -1,0 +1,487 @@
+//! Skills: those that no model runs, and those whose result has a type.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fumehood_agent::agent::{Agent, LoopBuilder, TypedRunError};
+use fumehood_agent::allowlist::{Allowlists, Channel, ChannelContext, EnvelopeKey, Implementation, Skill};
+use fumehood_agent::approver::DeferringApprover;
+use fumehood_agent::batch::BatchDriver;
+use fumehood_agent::budget::{Budget, BudgetKind};
+use fumehood_agent::code::{CodeMode, ProgramLimits};
+use fumehood_agent::deferred::GivenAnswer;
+use fumehood_agent::executor::Scope;
+use fumehood_agent::guardrail::{ProposedCall, RuleFn, Verdict};
+use fumehood_agent::native::NativeDriver;
+use fumehood_agent::persistence::Persistence;
+use fumehood_agent::pipeline::{PipelineBuilder, PipelineError};
+use fumehood_agent::registry::Policy;
+use fumehood_agent::session::{OutputSchema, SavedSession, SessionConfig};
+use fumehood_agent::tool_search::ToolSearch;
+use fumehood_agent::transcript::{Ending, StepKind};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::chat::{Model, Request, Response};
+use fumehood_core::record::{Record, RecordError, RecordKind};
+use fumehood_core::saved_session::{SessionEntry, SessionStore};
+use fumehood_core::time::Timestamp;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::line_interpreter::Lines;
+use crate::pipeline::stage::{RecordingRecorder, everything, tools};
+
+#[derive(Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+struct Sum {
+    sum: i64,
+}
+
+/// A model that gives these answers, and keeps what it was asked.
+#[derive(Default)]
+struct Asked(Mutex<Vec<Request>>);
+
+impl Asked {
+    fn model(self: &Arc<Self>, answers: &[&str]) -> Arc<dyn Model> {
+        let (asked, answers) = (Arc::clone(self), answers.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+        Arc::new(move |request: &Request| {
+            let mut asked = asked.0.lock().unwrap();
+            asked.push(request.clone());
+            Ok(Response::text(answers[asked.len() - 1].clone()))
+        })
+    }
+
+    fn requests(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+fn tool_skill(name: &str) -> Skill {
+    Skill::new().implemented_by(Implementation::Tool(name.to_owned()))
+}
+
+fn program_skill(code: &str, tools: &[&str]) -> Skill {
+    Skill::new().implemented_by(Implementation::program(code, tools.iter().copied()))
+}
+
+fn lists(skill: Skill) -> Allowlists {
+    Allowlists { skills: [("task".to_owned(), skill)].into(), ..everything() }
+}
+
+fn scope() -> Scope {
+    Scope { skill: Some(Arc::from("task")), ..Scope::default() }
+}
+
+/// Builds an agent with the skill `task` in use.
+fn agent_with(
+    skill: Skill,
+    model: Arc<dyn Model>,
+    recorder: &Arc<RecordingRecorder>,
+    with: impl FnOnce(PipelineBuilder) -> PipelineBuilder,
+) -> LoopBuilder {
+    let builder = PipelineBuilder::default().built_ins(tools()).allowlists(lists(skill)).recorder(recorder.clone());
+    let config = SessionConfig { id: "s".to_owned(), ..SessionConfig::default() };
+    Agent::builder(model)
+        .driver(NativeDriver::default())
+        .executor(Arc::new(with(builder).build().unwrap()))
+        .config(config)
+        .scope(scope())
+        .recorder(recorder.clone())
+}
+
+/// Runs a message with a skill, and checks that no model was asked.
+async fn run(skill: Skill, message: &str, with: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Ending {
+    let asked = Arc::new(Asked::default());
+    let mut agent = agent_with(skill, asked.model(&[]), &Arc::default(), with).build().unwrap();
+    let outcome = agent.run(message).await.unwrap();
+    assert_eq!(asked.requests(), 0);
+    outcome.ending
+}
+
+fn answered(text: &str) -> Ending {
+    Ending::Answered { text: text.to_owned() }
+}
+
+fn with_lines(builder: PipelineBuilder) -> PipelineBuilder {
+    builder.skill_interpreter(Arc::new(Lines::default()), ProgramLimits::default())
+}
+
+#[test]
+fn a_skill_with_tools_is_for_a_model_and_one_that_is_implemented_is_not() {
+    assert!(Skill::new().component_tool("echo").is_agentic());
+    assert!(Skill::new().is_agentic(), "the model answers by itself");
+    assert!(!tool_skill("echo").is_agentic());
+}
+
+#[tokio::test]
+async fn a_skill_that_a_tool_implements_asks_no_model() {
+    let (asked, recorder) = (Arc::new(Asked::default()), Arc::new(RecordingRecorder::default()));
+    let mut agent = agent_with(tool_skill("add"), asked.model(&[]), &recorder, |builder| builder).build().unwrap();
+    assert!(agent.tools().is_empty(), "no model is shown any");
+    let outcome = agent.run(r#" {"a": 3, "b": 5} "#).await.unwrap();
+    assert_eq!((outcome.text(), asked.requests()), ("8", 0));
+    let [step] = &outcome.run.steps[..] else { panic!("{:?}", outcome.run) };
+    assert_eq!((step.kind.clone(), step.requests(), step.calls().count()), (StepKind::ToolCalls, 0, 1));
+    assert_eq!((agent.session().budget_usage().turns, agent.session().budget_usage().calls), (0, 1));
+    agent.close().await.unwrap();
+    let expected = [
+        RecordKind::SessionStarted,
+        RecordKind::UserMessage,
+        RecordKind::ToolStarted,
+        RecordKind::ToolFinished,
+        RecordKind::ToolResult,
+        RecordKind::StepFinished,
+        RecordKind::SessionFinished,
+    ];
+    assert_eq!(recorder.kinds(), expected);
+    let started = recorder.of_kind(RecordKind::ToolStarted).remove(0);
+    assert_eq!((started.tool.as_deref(), &started.body["skill"]), (Some("add"), &json!("task")));
+    assert_eq!(started.parent, Some(recorder.of_kind(RecordKind::UserMessage)[0].id.clone()));
+}
+
+#[tokio::test]
+async fn message_is_an_object_or_the_only_text_of_the_tool() {
+    assert_eq!(run(tool_skill("echo"), "two\n\"words\"", |it| it).await, answered("two\n\"words\""));
+    assert_eq!(run(tool_skill("echo"), r#"{"text": "x"}"#, |it| it).await, answered("x"));
+    for (tool, message, expected) in [
+        ("add", "three and five", "give its arguments as a JSON object, such as {\"a\": …, \"b\": …}"),
+        ("add", r#"{"a": 1}"#, "\"b\""),
+        ("add", r#"{"a": 1, "b": "2"}"#, "/b"),
+        ("echo", r#"{"text": "#, "JSON"),
+        ("fail", "{}", "it failed"),
+        ("panic", "{}", "Exception during execution of tool 'panic'"),
+    ] {
+        let ending = run(tool_skill(tool), message, |it| it).await;
+        let Ending::ToolFailed { tool: named, message: text } = &ending else { panic!("{ending:?}") };
+        assert!(named == tool && text.contains(expected), "{tool} {message}: {text}");
+    }
+    let ending = run(tool_skill("stop"), "{}", |it| it).await;
+    assert_eq!(ending, Ending::Stopped { reason: "enough".to_owned() });
+}
+
+#[tokio::test]
+async fn a_skill_that_a_program_implements_asks_no_model() {
+    let calls = "host__add {\"a\": 1, \"b\": 2}\nhost__echo {\"text\": \"x\"}";
+    let skill = || program_skill(calls, &["add"]);
+    let ending = run(skill(), "go", with_lines).await;
+    let Ending::Answered { text } = &ending else { panic!("{ending:?}") };
+    let values: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!((&values[0], &values[1][0]), (&json!(3), &json!("not_allowed")), "{text}");
+    // In code mode of the model as well, in whatever mode.
+    for mode in [CodeMode::only(), CodeMode::beside_direct_calls()] {
+        let ending = run(skill(), "go", |builder| builder.code(Arc::new(Lines::default()), mode)).await;
+        assert!(matches!(ending, Ending::Answered { .. }), "{ending:?}");
+    }
+    let ending = run(program_skill("throw no", &[]), "go", with_lines).await;
+    assert!(matches!(&ending, Ending::ToolFailed { tool, message } if tool == "run_code" && message.contains("no")));
+    let ending = run(skill(), "{\"a\": ", with_lines).await;
+    assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("is not a JSON object")));
+    let ending = run(skill(), &"x".repeat(64 << 10), with_lines).await;
+    assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("at most 64")), "{ending:?}");
+}
+
+#[tokio::test]
+async fn program_gets_the_message_as_its_input() {
+    let lines = Arc::new(Lines::default());
+    for (message, expected) in [
+        ("a \"b\"\n</script> \u{2028}", json!("a \"b\"\n</script> \u{2028}")),
+        ("[1]", json!("[1]")),
+        (r#" {"__proto__": {"a": 1}, "b": "`${x}`"}"#, json!({"__proto__": {"a": 1}, "b": "`${x}`"})),
+    ] {
+        let interpreter = Arc::clone(&lines);
+        let skill = program_skill("end", &[]);
+        run(skill, message, |builder| builder.skill_interpreter(interpreter, ProgramLimits::default())).await;
+        assert_eq!(lines.inputs.lock().unwrap().pop(), Some(expected), "{message}");
+    }
+}
+
+#[test]
+fn implementations_that_cannot_work_are_refused_at_once() {
+    let build = |skill: Skill| {
+        let builder = PipelineBuilder::default().built_ins(tools()).allowlists(lists(skill));
+        (builder, ProgramLimits { code: 3, ..ProgramLimits::default() })
+    };
+    let refused = |skill: Skill| build(skill).0.build().err().unwrap().to_string();
+    assert!(refused(tool_skill("ad")).contains("names the tool 'ad', which is not registered"));
+    assert!(refused(program_skill("", &["ad"])).contains("names the tool 'ad'"));
+    assert!(refused(tool_skill("add").component_tool("echo")).contains("leave one of the two out"));
+    assert!(refused(program_skill("end", &["add"])).contains("there is no interpreter"));
+    let (builder, limits) = build(program_skill("four", &[]));
+    let large = builder.skill_interpreter(Arc::new(Lines::default()), limits).build();
+    assert!(matches!(large, Err(PipelineError::LargeProgram { bytes: 4, limit: 3, .. })));
+}
+
+#[tokio::test]
+async fn interpreter_of_a_skill_is_none_of_the_model() {
+    let skills = [("task".to_owned(), program_skill("end", &[])), ("talk".to_owned(), Skill::new())];
+    let allowlists = Allowlists { skills: skills.into(), ..everything() };
+    let builder = PipelineBuilder::default().built_ins(tools()).allowlists(allowlists);
+    let pipeline = with_lines(builder).build().unwrap();
+    for skill in [None, Some(Arc::from("talk"))] {
+        use fumehood_agent::executor::ToolExecutor as _;
+        let scope = Scope { skill, ..Scope::default() };
+        assert!(pipeline.specs(&scope).iter().all(|spec| spec.name != "run_code"));
+        let call = crate::pipeline::stage::intent("c", "run_code", r#"{"code": "end"}"#);
+        assert!(pipeline.execute(vec![call], &scope).await.executions[0].has_error());
+    }
+}
+
+#[tokio::test]
+async fn call_of_a_skill_passes_the_checks_of_any_other() {
+    let deny = |_: &ProposedCall| Verdict::Deny { reason: "not today".to_owned() };
+    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(RuleFn::new("no", deny)))).await;
+    assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("not today")), "{ending:?}");
+    let trim = |call: &ProposedCall| Verdict::Modify {
+        arguments: json!({"text": call.arguments["text"].as_str().unwrap().to_uppercase()}),
+        note: "louder".to_owned(),
+    };
+    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(RuleFn::new("loud", trim)))).await;
+    assert_eq!(ending, answered("X"));
+    let ask = |_: &ProposedCall| Verdict::Ask { question: "may it?".to_owned() };
+    let ending = run(tool_skill("echo"), "x", |builder| builder.rule(Arc::new(RuleFn::new("ask", ask)))).await;
+    assert!(matches!(&ending, Ending::ToolFailed { message, .. } if message.contains("may it?")), "{ending:?}");
+    // What a search has to show first is for a model.
+    assert_eq!(run(tool_skill("echo"), "x", |builder| builder.tool_search(ToolSearch::new())).await, answered("x"));
+    let calls = "host__echo {\"text\": \"x\"}";
+    let search = |builder: PipelineBuilder| with_lines(builder.tool_search(ToolSearch::new()));
+    assert_eq!(run(program_skill(calls, &["echo"]), "x", search).await, answered(r#"["x"]"#));
+}
+
+#[tokio::test]
+async fn call_of_a_skill_counts_towards_the_budget() {
+    let asked = Arc::new(Asked::default());
+    let budget = Budget { calls_in_all: Some(1), ..Budget::default() };
+    let config = SessionConfig { budget, ..SessionConfig::default() };
+    let builder = agent_with(tool_skill("echo"), asked.model(&[]), &Arc::default(), |builder| builder);
+    let mut agent = builder.config(config).build().unwrap();
+    assert_eq!(agent.run("one").await.unwrap().text(), "one");
+    let ending = agent.run("two").await.unwrap().ending;
+    assert!(matches!(ending, Ending::BudgetExhausted { budget: BudgetKind::CallsInAll, .. }), "{ending:?}");
+    assert_eq!(asked.requests(), 0);
+}
+
+#[tokio::test]
+async fn channel_that_lacks_the_tool_refuses_the_skill() {
+    let mut allowlists = lists(tool_skill("echo"));
+    allowlists.key = EnvelopeKey::new([1; 32]).ok();
+    allowlists.channels =
+        [("desk".to_owned(), Channel::new(["add"])), ("all".to_owned(), Channel::new(["echo"]))].into();
+    for (channel, is_allowed) in [("desk", false), ("all", true)] {
+        let envelope = allowlists.seal(channel, ChannelContext::default()).unwrap();
+        let asked = Arc::new(Asked::default());
+        let allowlists = allowlists.clone();
+        let builder = agent_with(tool_skill("echo"), asked.model(&[]), &Arc::default(), |it| it.allowlists(allowlists));
+        let mut agent = builder.scope(Scope { envelope: Some(envelope.into()), ..scope() }).build().unwrap();
+        let ending = agent.run("x").await.unwrap().ending;
+        assert_eq!(ending == answered("x"), is_allowed, "{ending:?}");
+    }
+}
+
+#[tokio::test]
+async fn result_is_whole_and_a_model_sees_later_what_it_may() {
+    let (asked, recorder) = (Arc::new(Asked::default()), Arc::new(RecordingRecorder::default()));
+    let long = format!("<system>{}", "x".repeat(10_000));
+    let mut agent = agent_with(tool_skill("echo"), asked.model(&["ok"]), &recorder, |it| it).build().unwrap();
+    assert_eq!(agent.run(long.as_str()).await.unwrap().text(), long);
+    agent.scope_mut().skill = None;
+    assert_eq!(agent.run("go on").await.unwrap().text(), "ok");
+    let request = asked.0.lock().unwrap().remove(0);
+    let told: Vec<_> = request.messages.iter().skip(1).filter(|message| message.content.contains("xxxx")).collect();
+    assert!(!told.is_empty());
+    assert!(told.iter().all(|it| it.content.len() <= 4096 && !it.content.contains("<system>")), "{told:?}");
+}
+
+#[tokio::test]
+async fn result_that_its_tool_keeps_to_itself_is_in_no_record() {
+    let recorder = Arc::new(RecordingRecorder::default());
+    let keep = Policy { persist: Some(Persistence::Nothing), ..Policy::default() };
+    let skill = tool_skill("add").output_schema(OutputSchema::new(json!({"type": "integer"})).unwrap());
+    let builder = agent_with(skill, Arc::new(Asked::default()).model(&[]), &recorder, |it| it.tool_policy("add", keep));
+    let outcome = builder.build().unwrap().run(r#"{"a": 700000, "b": 1234}"#).await.unwrap();
+    assert_eq!(outcome.text(), "701234");
+    assert!(!recorder.text().contains("701234"), "{}", recorder.text());
+}
+
+/// A store of one session in memory.
+#[derive(Default)]
+struct Saved(Mutex<Vec<SessionEntry>>);
+
+impl SessionStore for Saved {
+    fn append(&self, entry: SessionEntry, _: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>> {
+        self.0.lock().unwrap().push(entry);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl Saved {
+    fn up_to(&self, entries: usize) -> SavedSession {
+        SavedSession::from_entries(&self.0.lock().unwrap()[..entries]).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn skill_goes_on_after_a_stop_from_each_entry() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = |calls: &Arc<AtomicUsize>| {
+        let calls = Arc::clone(calls);
+        RuleFn::new("count", move |_: &ProposedCall| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            Verdict::Allow
+        })
+    };
+    let build = || {
+        let rule = counted(&calls);
+        agent_with(tool_skill("echo"), Arc::new(Asked::default()).model(&[]), &Arc::default(), |builder| {
+            builder.rule(Arc::new(rule))
+        })
+    };
+    let saved = Arc::new(Saved::default());
+    build().save_to(saved.clone()).build().unwrap().run("hello").await.unwrap();
+    assert_eq!(saved.0.lock().unwrap().len(), 3, "a head, the message with its call, and the result");
+    // Under way when the program stopped: it may have had its effect.
+    let mut agent = build().resume(saved.up_to(2)).build().unwrap();
+    let ending = agent.resume().unwrap().finish().await.unwrap().ending;
+    assert!(matches!(&ending, Ending::ToolFailed { tool, .. } if tool == "echo"), "{ending:?}");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    let mut agent = build().resume(saved.up_to(2)).repeat_interrupted(Arc::new(|_| true)).build().unwrap();
+    assert_eq!(agent.resume().unwrap().finish().await.unwrap().ending, answered("hello"));
+    let mut agent = build().resume(saved.up_to(3)).build().unwrap();
+    assert!(agent.resume().is_none());
+    assert_eq!(agent.session().transcript().runs[0].ending, Some(answered("hello")));
+    assert_eq!(agent.run("again").await.unwrap().text(), "again");
+}
+
+#[tokio::test]
+async fn skill_waits_for_approval_and_goes_on_with_it() {
+    for (skill, expected) in
+        [(tool_skill("echo"), "x"), (program_skill("host__echo {\"text\": \"x\"}", &["echo"]), r#"["x"]"#)]
+    {
+        let saved = Arc::new(Saved::default());
+        let ask = |call: &ProposedCall| match call.tool.as_str() {
+            "echo" => Verdict::Ask { question: "may it?".to_owned() },
+            _ => Verdict::Allow,
+        };
+        let build = || {
+            agent_with(skill.clone(), Arc::new(Asked::default()).model(&[]), &Arc::default(), |builder| {
+                let builder = builder.rule(Arc::new(RuleFn::new("ask", ask))).approver(Arc::new(DeferringApprover));
+                with_lines(builder)
+            })
+            .save_to(saved.clone())
+        };
+        let ending = build().build().unwrap().run("x").await.unwrap().ending;
+        let Ending::WaitingForApproval { waiting } = ending else { panic!("{ending:?}") };
+        let entries = saved.0.lock().unwrap().len();
+        let mut agent = build().resume(saved.up_to(entries)).build().unwrap();
+        let answer = GivenAnswer { yes: true, reason: String::new(), by: None };
+        agent.answer_call(&waiting[0].id, answer).await.unwrap();
+        assert_eq!(agent.resume().unwrap().finish().await.unwrap().ending, answered(expected));
+    }
+}
+
+#[tokio::test]
+async fn result_of_a_skill_matches_its_schema_or_ends_the_run() {
+    let typed = |schema: serde_json::Value| tool_skill("echo").output_schema(OutputSchema::new(schema).unwrap());
+    let sum = || json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
+    let ending = run(typed(sum()), r#"{"text": "{ \"sum\": 8 }"}"#, |it| it).await;
+    assert_eq!(ending, answered(r#"{"sum":8}"#));
+    let ending = run(typed(sum()), r#"{"text": "{\"sum\": \"8\"}"}"#, |it| it).await;
+    assert!(matches!(&ending, Ending::InvalidAnswer { message, .. } if message.contains("sum")), "{ending:?}");
+    let ending = run(typed(json!({"type": "string"})), "8 in words", |it| it).await;
+    assert_eq!(ending, answered(r#""8 in words""#), "a text is a string");
+}
+
+#[tokio::test]
+async fn answer_of_a_model_under_a_typed_skill_is_a_value_of_the_type() {
+    let asked = Arc::new(Asked::default());
+    let skill = || Skill::new().component_tool("add").returns::<Sum>().unwrap();
+    let model = asked.model(&["It is 8.", r#"{"sum": "8"}"#, r#"{"sum": 8}"#]);
+    let mut agent = agent_with(skill(), model, &Arc::default(), |it| it).build().unwrap();
+    assert_eq!(agent.run_as::<Sum>("What is 3 + 5?").await.unwrap(), Sum { sum: 8 });
+    assert_eq!(asked.requests(), 3, "it was asked to correct its answer twice");
+    assert!(asked.0.lock().unwrap()[0].messages[0].content.contains("\"sum\""), "the model is told the schema");
+
+    let asked = Arc::new(Asked::default());
+    let model = asked.model(&["8", "8", "8"]);
+    let mut agent = agent_with(skill(), model, &Arc::default(), |it| it).build().unwrap();
+    let error = agent.run_as::<Sum>("What is 3 + 5?").await.unwrap_err();
+    let TypedRunError::NoAnswer(outcome) = error else { panic!("{error:?}") };
+    assert!(matches!(outcome.ending, Ending::InvalidAnswer { .. }));
+}
+
+#[tokio::test]
+async fn type_of_a_run_is_its_schema_unless_the_skill_has_one() {
+    let asked = Arc::new(Asked::default());
+    let model = asked.model(&["eight", r#"{"sum": 8}"#, "prose"]);
+    let mut agent = agent_with(Skill::new(), model, &Arc::default(), |it| it).build().unwrap();
+    assert_eq!(agent.run_as::<Sum>("3 + 5").await.unwrap(), Sum { sum: 8 });
+    assert_eq!(agent.run("3 + 5").await.unwrap().text(), "prose", "the type is that of one run");
+
+    let skill = tool_skill("add").returns::<i64>().unwrap();
+    let mut agent = agent_with(skill, asked.model(&[]), &Arc::default(), |it| it).build().unwrap();
+    assert_eq!(agent.run_as::<i64>(r#"{"a": 3, "b": 5}"#).await.unwrap(), 8);
+    let error = agent.run_as::<Sum>(r#"{"a": 3, "b": 5}"#).await.unwrap_err();
+    assert!(matches!(&error, TypedRunError::Type { .. }), "{error:?}");
+}
+
+/// Runs a message at the first second, and another at `later`, in a channel. Returns the number of replayed messages.
+async fn replayed(channel: Channel, context: ChannelContext, later: u64) -> usize {
+    let time = Arc::new(Mutex::new(Timestamp(1_000)));
+    let clock = Arc::clone(&time);
+    let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(move || *clock.lock().unwrap());
+    let for_pipeline = Arc::clone(&clock);
+    let allowlists = Allowlists {
+        channels: [("desk".to_owned(), channel)].into(),
+        key: EnvelopeKey::new([1; 32]).ok(),
+        ..everything()
+    };
+    let envelope = allowlists.seal("desk", context).unwrap();
+    let asked = Arc::new(Asked::default());
+    let script = Arc::clone(&asked);
+    let model = Arc::new(move |request: &Request| {
+        let mut asked = script.0.lock().unwrap();
+        asked.push(request.clone());
+        let call = crate::pipeline::stage::intent("c", "echo", r#"{"text": "first"}"#);
+        Ok(if asked.len() == 1 { Response::calls(vec![call]) } else { Response::text("ok") })
+    });
+    let builder = agent_with(Skill::new(), model, &Arc::default(), |builder| {
+        builder.allowlists(allowlists).clock(Arc::new(move || for_pipeline()))
+    });
+    let scope = Scope { envelope: Some(envelope.into()), ..Scope::default() };
+    let mut agent = builder.scope(scope).clock(Arc::new(move || clock())).build().unwrap();
+    agent.run("one").await.unwrap();
+    time.lock().unwrap().0 += later;
+    agent.run("two").await.unwrap();
+    let asked = asked.0.lock().unwrap();
+    asked[2].messages.iter().filter(|message| message.tool_execution_id.is_some()).count()
+}
+
+#[tokio::test]
+async fn window_of_replay_is_that_of_the_channel() {
+    let channel = || Channel::new(["echo"]);
+    let open = ChannelContext::default;
+    // 300 s unless a channel says otherwise, and its edge is within.
+    assert_eq!(replayed(channel(), open(), 300_000).await, 2);
+    assert_eq!(replayed(channel(), open(), 300_001).await, 0);
+    let short = || channel().replay_freshness(Duration::from_secs(10));
+    assert_eq!(replayed(short(), open(), 10_000).await, 2);
+    assert_eq!(replayed(short(), open(), 10_001).await, 0);
+    let long = channel().replay_freshness(Duration::from_secs(3600));
+    assert_eq!(replayed(long, open(), 3_600_000).await, 2);
+    assert_eq!(replayed(channel().replay_freshness(Duration::ZERO), open(), 0).await, 0);
+    // The context of the moment goes before the settings.
+    let context = ChannelContext { replay_freshness: Some(Duration::from_secs(20)), ..open() };
+    assert_eq!(replayed(short(), context, 20_000).await, 2);
+    // A context that has expired lets nothing be called and nothing be replayed.
+    let expired = ChannelContext { expires: Some(Timestamp(1_500)), ..open() };
+    assert_eq!(replayed(channel(), expired, 1_000).await, 0);
+}
+
+#[tokio::test]
+async fn skill_without_a_model_works_with_every_driver() {
+    let asked = Arc::new(Asked::default());
+    let builder = agent_with(tool_skill("echo"), asked.model(&[]), &Arc::default(), |it| it);
+    let mut agent = builder.driver(BatchDriver::new()).build().unwrap();
+    assert_eq!(agent.run("<execute>[]</execute>").await.unwrap().text(), "<execute>[]</execute>");
+    assert_eq!(agent.run("second").await.unwrap().text(), "second");
+    assert_eq!(asked.requests(), 0);
+}
