@@ -47,6 +47,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `agent` | the agent loop ([`Host::agent`]) and the providers of models |
+//! | `http` | the HTTP API ([`http_api`]) |
 //! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
 //! | `rate-limit` | the hook that limits the rate of calls (`hooks::RateLimit`) |
 //! | `registry` | components of OCI registries, verified and kept in a local store (`Load::reference`); not among the defaults |
@@ -89,7 +90,8 @@ pub use agents::McpTools;
 pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::flow_provider::FlowProvider;
-pub use events::recorded_tools::RecordedTools;
+#[cfg(all(feature = "http", feature = "storage"))]
+pub use events::logged_calls::LoggedCalls;
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
@@ -100,7 +102,7 @@ pub use fumehood_core::call::event::{Event, Level, Progress, RequestReport};
 pub use fumehood_core::call::history::{CallHistory, PastCall};
 pub use fumehood_core::call::limits::{self, LimitError, Limits};
 pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, Metadata};
-pub use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken, Observer, SessionStep};
+pub use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken, FuelAccount, Observer, SessionStep};
 pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::flow;
@@ -119,6 +121,10 @@ pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::tool::{Changes, InvalidCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+#[cfg(feature = "http")]
+pub use fumehood_http as http_api;
+#[cfg(any(feature = "http", feature = "mcp"))]
+pub use fumehood_listener as listener;
 #[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
 #[cfg(feature = "agent")]

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fumehood_agent::allowlist::{self, Allowlists, EnvelopeKey, Skill};
+use fumehood_agent::allowlist::{self, Allowlists, Channel, ChannelContext, EnvelopeKey, Skill};
+use fumehood_agent::executor::Scope;
 use fumehood_agent::tool_search::ToolSearch;
 
 use super::builder::AgentBuilder;
@@ -37,7 +38,35 @@ impl AgentBuilder {
         self
     }
 
-    /// Uses this skill: only its tools may be called.
+    /// Uses this skill: only its tools may be called. If a tool or a program implements it, no model is asked, and the
+    /// result is the answer:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use fumehood::agent::agent::NoModel;
+    /// use fumehood::agent::allowlist::{Implementation, Skill};
+    /// use fumehood::{Host, Load};
+    ///
+    /// #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+    /// struct Sum {
+    ///     result: f64,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+    /// let host = Host::builder().build()?;
+    /// host.load(Load::path(path)).await?;
+    ///
+    /// let add = Implementation::Tool("calculator__add".to_owned());
+    /// let skill = Skill::new().implemented_by(add).returns::<Sum>()?;
+    /// let mut agent = host.agent(Arc::new(NoModel)).skill("add", skill).use_skill("add").build()?;
+    /// assert_eq!(agent.run_as::<Sum>(r#"{"a": 3, "b": 5}"#).await?, Sum { result: 8.0 });
+    /// # host.shutdown(std::time::Duration::from_secs(1)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn use_skill(mut self, name: impl Into<String>) -> Self {
         self.scope.skill = Some(Arc::from(name.into()));
         self
@@ -46,12 +75,15 @@ impl AgentBuilder {
     /// Adds a channel, or replaces the one of that name. `tools` are the full names of the tools that may be called in
     /// it.
     pub fn channel<N: Into<String>>(mut self, name: impl Into<String>, tools: impl IntoIterator<Item = N>) -> Self {
-        self.allowlists.channels.insert(name.into(), tools.into_iter().map(Into::into).collect());
+        self.allowlists.channels.insert(name.into(), Channel::new(tools));
         self
     }
 
-    /// Uses this channel: only its tools may be called, and with a skill only those that both allow. Its list is signed
-    /// here, with the key of the allowlists or else with a random one. It replaces the envelope of [`Self::scope`].
+    /// Uses this channel: only its tools may be called, and with a skill only those that both allow.
+    ///
+    /// Its context is signed when the agent is built, with the key of the allowlists or else with a random one: tools, age
+    /// of replayed calls, and the skill and the actor in use, if there are any. It is valid for no other skill or actor,
+    /// and replaces the envelope of [`Self::scope`].
     pub fn use_channel(mut self, name: impl Into<String>) -> Self {
         self.channel = Some(name.into());
         self
@@ -70,15 +102,17 @@ impl AgentBuilder {
     }
 }
 
-/// Signs the list of a channel, with a random key if there is none.
-pub(super) fn seal(allowlists: &mut Allowlists, channel: &str) -> Result<Arc<str>, AgentError> {
+/// Signs the context of a channel for this scope, with a random key if there is none.
+pub(super) fn seal(allowlists: &mut Allowlists, channel: &str, scope: &Scope) -> Result<Arc<str>, AgentError> {
     if !allowlists.channels.contains_key(channel) {
         return Err(AgentError::UnknownChannel(channel.to_owned()));
     }
     if allowlists.key.is_none() {
         allowlists.key = Some(EnvelopeKey::random().map_err(|_| AgentError::Random)?);
     }
-    Ok(allowlists.seal(channel, None, None, None)?.into())
+    let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+    let (skill, actor) = (text(&scope.skill), text(&scope.actor));
+    Ok(allowlists.seal(channel, ChannelContext { skill, actor, ..ChannelContext::default() })?.into())
 }
 
 /// Allows these tools in addition to the others.

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_agent::agent::{Agent, Clock, LoopBuilder, SystemClock, Tap};
-use fumehood_agent::allowlist::Allowlists;
+use fumehood_agent::allowlist::{Allowlists, Implementation, Skill};
 use fumehood_agent::approver::Approver;
+use fumehood_agent::code::ProgramLimits;
 use fumehood_agent::driver::Driver;
 use fumehood_agent::executor::{Scope, ToolExecutor};
 use fumehood_agent::guardrail::ArgumentBytes;
@@ -257,9 +258,15 @@ impl AgentBuilder {
         if let Some(skill) = self.scope.skill.as_deref().filter(|name| !allowlists.skills.contains_key(*name)) {
             return Err(AgentError::UnknownSkill(skill.to_owned()));
         }
-        if let Some(channel) = self.channel.take() {
-            self.scope.envelope = Some(seal(&mut allowlists, &channel)?);
+        let skill = self.scope.skill.as_deref().and_then(|name| allowlists.skills.get(name));
+        if self.config.output.is_some() && skill.is_some_and(|skill| skill.output().is_some()) {
+            return Err(AgentError::TwoSchemas);
         }
+        if let Some(channel) = self.channel.take() {
+            self.scope.envelope = Some(seal(&mut allowlists, &channel, &self.scope)?);
+        }
+        let is_program = |skill: &Skill| matches!(skill.implementation(), Some(Implementation::Program { .. }));
+        let has_programs = allowlists.skills.values().any(is_program);
         let components = ActorFilter::wrap(Arc::new(self.host.clone()), self.actor_arguments.clone())?;
         let mut pipeline = PipelineBuilder::default();
         if let Some(memory) = &self.memory {
@@ -283,6 +290,9 @@ impl AgentBuilder {
             .clock(Arc::clone(&self.clock));
         if let Some(human) = &self.human {
             pipeline = pipeline.approver(Arc::clone(human));
+        }
+        if has_programs {
+            pipeline = pipeline.skill_interpreter(Arc::new(self.host.javascript()), ProgramLimits::default());
         }
         let pipeline = self.changes.drain(..).fold(pipeline, |pipeline, change| change(pipeline));
         Ok(Arc::new(pipeline.build()?))

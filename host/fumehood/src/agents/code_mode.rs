@@ -83,9 +83,9 @@ impl code::Interpreter for JavaScript {
                 Ok(interpreter) => interpreter,
                 Err(error) => return not_loaded(&error),
             };
-            let code::Program { code, tools, seed, start_time_ms, mut limits, cancelled } = program;
+            let code::Program { code, tools, seed, start_time_ms, mut limits, cancelled, account } = program;
             limits.memory = limits.memory.min(self.host.sandbox().memory_ceiling());
-            let program = Program { code, tools, seed, start_time_ms, limits, cancelled: Some(cancelled) };
+            let program = Program { code, tools, seed, start_time_ms, limits, cancelled: Some(cancelled), account };
             let execution = interpreter.run(program, &mut Calls(calls)).await;
             code::ProgramExecution {
                 outcome: execution.outcome.map_err(to_error),

@@ -19,6 +19,9 @@ pub enum AgentError {
     /// The skill in use does not exist.
     #[error("the skill '{0}' is to be used, and there is none of that name; add it with `skill` or correct the name")]
     UnknownSkill(String),
+    /// Both the agent and the skill in use have a schema of the answer.
+    #[error("both the agent and the skill in use have a schema of the answer; leave one of them out")]
+    TwoSchemas,
     /// The channel in use does not exist.
     #[error(
         "the channel '{0}' is to be used, and there is none of that name; add it with `channel` or correct the name"

@@ -16,6 +16,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Saves settings of the program with the session: see
+    /// [`LoopBuilder::saved_settings`](fumehood_agent::agent::LoopBuilder::saved_settings).
+    pub fn saved_settings(mut self, settings: impl Into<Arc<str>>) -> Self {
+        self.agent = self.agent.saved_settings(settings);
+        self
+    }
+
     /// Goes on with a session that was saved, with its own prompt, budget and limits. The driver and the actor have to be
     /// the same. [`Agent::resume`](fumehood_agent::agent::Agent::resume) ends the run that was under way.
     pub fn resume(mut self, session: SavedSession) -> Self {

@@ -141,6 +141,7 @@ impl CallLog {
             digest: None,
             actor: context.actor.as_deref().map(str::to_owned),
             client: context.client.clone(),
+            given_id: Some(context.id.clone()).filter(|id| !id.is_empty()),
             persist: (inner.options.persist)(tool),
             arguments: Value::Null,
             rejected: Some(rejected),
@@ -201,6 +202,8 @@ pub struct CallEntry {
     digest: Option<Digest>,
     actor: Option<String>,
     client: Option<String>,
+    /// The id that the caller gave the call. Nobody ensures that it is unique.
+    given_id: Option<String>,
     persist: Persistence,
     /// The arguments as the tool gets them; set only if the policy redacts.
     arguments: Value,
@@ -285,6 +288,7 @@ impl CallEntry {
         };
         body.insert("entry_point".to_owned(), Value::from(self.log.inner.options.entry_point.as_str()));
         body.extend(self.client.as_deref().map(|client| ("client".to_owned(), Value::from(client))));
+        body.extend(self.given_id.as_deref().map(|id| ("model_call".to_owned(), Value::from(id))));
         let record = Record {
             actor: self.actor.clone(),
             tool: Some(self.tool.clone()),

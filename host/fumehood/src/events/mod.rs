@@ -2,7 +2,8 @@
 
 pub(crate) mod call_log;
 pub(crate) mod flow_provider;
-pub(crate) mod recorded_tools;
+#[cfg(all(feature = "http", feature = "storage"))]
+pub(crate) mod logged_calls;
 
 use std::fmt;
 use std::pin::Pin;

@@ -19,7 +19,8 @@ pub trait HookApprover: Send + Sync {
 }
 
 /// The tools of a provider, whose calls pass hooks. Optionally every call is recorded before it runs, with the arguments
-/// and the result as the hooks leave them.
+/// and the result as the hooks leave them; without hooks, it is only recorded. For a host without hooks, see
+/// [`RecordedHost`](crate::RecordedHost), which also records the calls that it refuses for want of a place.
 #[derive(Clone)]
 pub struct HookedTools {
     tools: Arc<dyn ToolProvider>,

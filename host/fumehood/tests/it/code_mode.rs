@@ -140,6 +140,20 @@ async fn calls_of_programs_count_towards_the_budget() {
     assert!(matches!(ending, Ending::BudgetExhausted { budget: BudgetKind::Fuel, .. }), "{ending:?}");
 }
 
+#[tokio::test]
+async fn a_budget_of_fuel_stops_a_program_that_loops() {
+    let host = host().await;
+    let budget = Budget { fuel: Some(200_000_000), ..Budget::default() };
+    let outcome = run_with(&host, &["while (true);", "return 1"], |agent| agent.budget(budget)).await;
+    let ended = &executions(&outcome)[0];
+    assert_eq!(ended.error().map(|error| error.kind), Some(ErrorKind::Fuel), "{ended:?}");
+    // Its own limit is fifty times as much.
+    let used = ended.result.metadata.fuel_used;
+    assert!((200_000_000..ProgramLimits::default().fuel / 2).contains(&used), "{used}");
+    let ending = &outcome.ending;
+    assert!(matches!(ending, Ending::BudgetExhausted { budget: BudgetKind::Fuel, .. }), "{ending:?}");
+}
+
 /// A person who takes a while to agree.
 struct SlowPerson;
 

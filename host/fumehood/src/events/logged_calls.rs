@@ -1,0 +1,182 @@
+//! Calls of the event log for clients of the HTTP API.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::record::{Record, RecordKind};
+use fumehood_core::text::sanitize::{printable, printable_value};
+use fumehood_http::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+use fumehood_storage::event_log::{EventLog, Filter, Order, ReadError, StoredRecord};
+use serde_json::Value;
+
+/// Number of records that are read at once.
+const BATCH_RECORDS: usize = 500;
+/// Maximum number of batches of one query.
+const MAX_BATCHES: usize = 20;
+
+/// The calls of an event log that came through these entry points.
+///
+/// A client sees the calls of its own actor. Clients without one see the calls of all that have none.
+#[derive(Clone)]
+pub struct LoggedCalls {
+    log: Arc<EventLog>,
+    entry_points: Arc<[String]>,
+}
+
+impl fmt::Debug for LoggedCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoggedCalls").field("entry_points", &self.entry_points).finish_non_exhaustive()
+    }
+}
+
+impl LoggedCalls {
+    /// Creates a store of the calls of this log. `entry_points` are those of [`CallLogOptions`](crate::CallLogOptions)
+    /// whose calls clients may see.
+    #[must_use]
+    pub fn new(log: Arc<EventLog>, entry_points: &[&str]) -> Self {
+        Self { log, entry_points: entry_points.iter().map(|name| (*name).to_owned()).collect() }
+    }
+
+    fn is_visible(&self, record: &Record, actor: Option<&str>) -> bool {
+        let entry_point = record.body.get("entry_point").and_then(Value::as_str);
+        record.actor.as_deref() == actor
+            && self.entry_points.iter().any(|visible| Some(visible.as_str()) == entry_point)
+    }
+
+    fn read_list(&self, query: &CallQuery) -> Result<Vec<CallSummary>, ReadError> {
+        let mut filter = Filter {
+            actor: query.actor.clone(),
+            tool: query.tool.clone(),
+            since: query.since,
+            after_seq: query.before,
+            limit: Some(BATCH_RECORDS),
+            order: Order::Descending,
+            ..Filter::default()
+        };
+        let (mut calls, mut ends) = (Vec::new(), HashMap::new());
+        for _ in 0..MAX_BATCHES {
+            let rows = self.log.reader().query(&filter)?;
+            filter.after_seq = rows.last().map(|row| row.seq);
+            let is_last = rows.len() < BATCH_RECORDS;
+            for row in rows.into_iter().filter(|row| self.is_visible(&row.record, query.actor.as_deref())) {
+                let Some(summary) = self.summarize(row, &mut ends)? else { continue };
+                if query.status.as_ref().is_none_or(|status| *status == summary.status) {
+                    calls.push(summary);
+                }
+                if calls.len() == query.limit {
+                    return Ok(calls);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(calls)
+    }
+
+    /// Returns the call that began with this record, or keeps the record in `ends` if it is the end of one. Ends come
+    /// before the beginnings, because the newest records are read first.
+    fn summarize(
+        &self,
+        row: StoredRecord,
+        ends: &mut HashMap<String, StoredRecord>,
+    ) -> Result<Option<CallSummary>, ReadError> {
+        let Some(call) = row.record.call.clone() else { return Ok(None) };
+        match row.record.kind {
+            RecordKind::ToolFinished => {
+                ends.insert(call, row);
+                Ok(None)
+            }
+            RecordKind::ToolRejected => Ok(Some(summary(&row, Some(&row)))),
+            RecordKind::ToolStarted => {
+                // It may be on the page before.
+                let end = match ends.remove(&call) {
+                    Some(end) => Some(end),
+                    None => self.end_of(&call, row.seq)?,
+                };
+                Ok(Some(summary(&row, end.as_ref())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn end_of(&self, call: &str, after: u64) -> Result<Option<StoredRecord>, ReadError> {
+        let filter = Filter {
+            call: Some(call.to_owned()),
+            kind: Some(RecordKind::ToolFinished),
+            after_seq: Some(after),
+            limit: Some(1),
+            ..Filter::default()
+        };
+        Ok(self.log.reader().query(&filter)?.into_iter().next())
+    }
+
+    fn read_call(&self, id: &str, actor: Option<&str>) -> Result<Option<CallDetail>, ReadError> {
+        let newest = |filter: Filter| self.log.reader().query(&Filter { limit: Some(BATCH_RECORDS), ..filter });
+        let mut rows = newest(Filter { model_call: Some(id.to_owned()), ..Filter::default() })?;
+        if rows.is_empty() {
+            rows = newest(Filter { call: Some(id.to_owned()), ..Filter::default() })?;
+        }
+        rows.retain(|row| self.is_visible(&row.record, actor));
+        let find = |kind: RecordKind| rows.iter().find(|row| row.record.kind == kind);
+        let field = |row: Option<&StoredRecord>, name: &str| {
+            row.and_then(|row| row.record.body.get(name)).map(|value| printable_value(value).0.into_owned())
+        };
+        let (rejected, started) = (find(RecordKind::ToolRejected), find(RecordKind::ToolStarted));
+        let (finished, result) = (find(RecordKind::ToolFinished), find(RecordKind::ToolResult));
+        let Some(first) = started.or(rejected) else { return Ok(None) };
+        let usage = finished.map(|row| {
+            let mut usage = row.record.body.clone();
+            if let Value::Object(usage) = &mut usage {
+                usage.retain(|name, _| !matches!(name.as_str(), "client" | "entry_point" | "model_call"));
+            }
+            printable_value(&usage).0.into_owned()
+        });
+        Ok(Some(CallDetail {
+            summary: summary(first, finished.or(rejected)),
+            arguments: field(Some(first), "arguments"),
+            result: field(result, "result"),
+            error: field(rejected, "error"),
+            usage,
+        }))
+    }
+
+    /// Runs a query away from the thread that serves connections.
+    async fn query<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, CallStoreError> {
+        let calls = self.clone();
+        let read = tokio::task::spawn_blocking(move || read(&calls)).await;
+        let failed = |error: &dyn fmt::Display| CallStoreError(printable(&error.to_string()).into_owned());
+        read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+    }
+}
+
+impl CallStore for LoggedCalls {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<Vec<CallSummary>, CallStoreError>> {
+        Box::pin(self.query(move |calls| calls.read_list(&query)))
+    }
+
+    fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
+        Box::pin(self.query(move |calls| calls.read_call(&id, actor.as_deref())))
+    }
+}
+
+fn summary(first: &StoredRecord, end: Option<&StoredRecord>) -> CallSummary {
+    let text =
+        |field: &str| first.record.body.get(field).and_then(Value::as_str).map(|text| printable(text).into_owned());
+    let status = end.map_or(CallStatus::RUNNING, |end| end.record.status.as_deref().unwrap_or_default());
+    CallSummary {
+        id: text("model_call").or_else(|| first.record.call.clone()).unwrap_or_default(),
+        tool: first.record.tool.clone().unwrap_or_default(),
+        status: status.to_owned(),
+        started_at_ms: first.record.at.0,
+        duration_ms: end.and_then(|end| end.record.body.get("duration_ms")).and_then(Value::as_f64),
+        actor: first.record.actor.clone(),
+        client: text("client"),
+        position: first.seq,
+    }
+}
