@@ -1,6 +1,6 @@
 //! The cost of MCP, seen by a raw client: `fumehood serve mcp` against a server without any sandbox, in the same run.
 //!
-//! `cargo bench -p fumehood-cli --bench mcp`
+//! `cargo bench -p fumehood-cli --bench mcp`, or `cargo bench -p fumehood-cli --bench mcp -- gateway` for one part.
 
 #![allow(
     clippy::expect_used,
@@ -371,15 +371,25 @@ fn this_program() -> PathBuf {
     std::env::current_exe().expect("this program")
 }
 
+/// A part of the bench: its name, and what it measures.
+type Part = (&'static str, fn(&Bench));
+
 fn main() {
     if std::env::args().any(|argument| argument == NULL) {
         return null_server();
     }
     let bench = Bench::new();
-    bench.start();
-    bench.latency();
-    bench.gateway();
-    bench.http();
-    bench.beside_loops();
-    bench.memory();
+    let parts: [Part; 6] = [
+        ("start", Bench::start),
+        ("latency", Bench::latency),
+        ("gateway", Bench::gateway),
+        ("http", Bench::http),
+        ("beside-loops", Bench::beside_loops),
+        ("memory", Bench::memory),
+    ];
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    for (_, measure) in parts.iter().filter(|(name, _)| is_wanted(name)) {
+        measure(&bench);
+    }
 }

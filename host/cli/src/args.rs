@@ -29,7 +29,7 @@ pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use operator::{Add, Store, Update};
 pub(crate) use publish::Publish;
-pub(crate) use serve::{Http, Serve, ServeMcp};
+pub(crate) use serve::{Face, Http, Serve, ServeMcp, ServeOptions};
 
 /// Name of the hidden command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
@@ -203,8 +203,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(Configuration),
     /// Serve tools to other programs
-    #[command(subcommand)]
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Use the tools of MCP servers, or configure clients to use yours
     #[command(subcommand)]
     Mcp(Mcp),

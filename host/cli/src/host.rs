@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
-use crate::config::sources::ValueSource;
+use crate::config::sources::{TextSource, ValueSource};
 use crate::config::{Config, resolve};
 pub(crate) use crate::configured::file_name;
 use crate::configured::lock_file_beside;
@@ -101,8 +101,8 @@ fn with_secret(builder: HostBuilder, base: &Path, source: &ValueSource) -> HostB
     }
 }
 
-/// Keeps from all tools the files that a configuration names: those of secrets, ignore lists, components, and programs
-/// of servers.
+/// Keeps from all tools the files that a configuration names: those of secrets, ignore lists, components, programs of
+/// servers, and programs and schemas of skills.
 fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     let servers = config.mcp.servers.values();
     let of_servers = servers
@@ -128,6 +128,14 @@ fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
         for file in words.chain(program).filter(|file| file.is_file()) {
             builder = builder.protect(file, FileRole::Program);
         }
+    }
+    for skill in config.skills.values() {
+        let program = match skill.implemented_by.as_ref().and_then(|by| by.program.as_ref()) {
+            Some(TextSource::InFile(file)) => Some(&file.file),
+            Some(TextSource::Here(_)) | None => None,
+        };
+        let files = program.into_iter().chain(&skill.output_schema);
+        builder = files.fold(builder, |builder, file| builder.protect(config.path(file), FileRole::Program));
     }
     builder
 }

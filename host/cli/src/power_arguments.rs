@@ -122,6 +122,36 @@ impl PowerArguments {
         self.grant()
     }
 
+    /// Returns the options as they are typed again, without what may be secret in them.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let each = |option: &str, values: &[String]| {
+            values.iter().map(|value| format!("{option} {value:?}")).collect::<Vec<_>>()
+        };
+        let when = |is_there: bool, words: &str| is_there.then(|| words.to_owned());
+        let written = self.allow_write.iter().map(|folder| match folder {
+            WriteFolder::Text(text) => format!("--allow-write {text:?}"),
+            WriteFolder::Table(_) => "--allow-write …".to_owned(),
+        });
+        let mut words = each("--allow-read", &self.allow_read);
+        words.extend(written);
+        words.extend(each("--allow-http", &self.allow_http));
+        words.extend(each("--allow-private", &self.allow_private));
+        words.extend(self.env.iter().map(|(name, _)| format!("--env {name}=…")));
+        let others = [
+            when(self.allow_state, "--allow-state"),
+            when(self.scratch.is_some(), "--scratch …"),
+            when(self.http_limits.is_some(), "--http-limits …"),
+            when(!self.secret.is_empty(), "--secret …"),
+            when(!self.arg.is_empty(), "--arg …"),
+            when(self.key_value.is_some(), "--key-value …"),
+            when(self.clock.is_some(), "--clock …"),
+            when(self.random_seed.is_some(), "--random-seed …"),
+            when(self.strict_imports, "--strict-imports"),
+        ];
+        words.extend(others.into_iter().flatten());
+        words
+    }
+
     /// Returns whether a store of keys and values is granted without a file for it.
     pub(crate) fn needs_store(&self) -> bool {
         self.key_value.is_some() && self.key_value_store.is_none()

@@ -1,4 +1,4 @@
-//! Records of the calls of commands that have no agent: `call`, `serve mcp` and `mcp call`.
+//! Records of the calls of commands that have no agent: `call`, `serve` and `mcp call`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use fumehood::agent::persistence::Persistence;
 use fumehood::event_log::{EventLog, Options, Retention};
 use fumehood::record::Recorder;
-use fumehood::{CallLog, CallLogOptions, HostBuilder, QualifiedName};
+use fumehood::{CallLog, CallLogOptions, HostBuilder, LoggedCalls, QualifiedName};
 
 use crate::agent::settings;
 use crate::args::log::Recording as RecordingArguments;
@@ -23,14 +23,19 @@ const UNSAVED: &str = "the call is over, but not all of what happened is in the 
 pub(crate) enum EntryPoint {
     Call,
     McpCall,
+    Serve,
+    ServeHttp,
     ServeMcp,
 }
 
 impl EntryPoint {
-    fn as_str(self) -> &'static str {
+    /// Returns the name in records.
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Call => "call",
             Self::McpCall => "mcp call",
+            Self::Serve => "serve",
+            Self::ServeHttp => "serve http",
             Self::ServeMcp => "serve mcp",
         }
     }
@@ -80,7 +85,7 @@ impl Recording {
         actor: Option<&str>,
     ) -> Result<Option<Self>> {
         let Some(path) = log_file::path_for(typed, config)? else { return Ok(None) };
-        let is_single_call = entry_point != EntryPoint::ServeMcp;
+        let is_single_call = matches!(entry_point, EntryPoint::Call | EntryPoint::McpCall);
         let options = log_file::options(typed.log_key.as_deref(), config)?;
         let options = Options { keep_journal: is_single_call, ..options };
         let files = EventLog::files(&path).into_iter().chain(typed.log_key.clone()).collect();
@@ -98,6 +103,11 @@ impl Recording {
         let calls = CallLog::begin(Arc::clone(&log) as Arc<dyn Recorder>, options).await?;
         let retention = log_file::retention(config, moment::now());
         Ok(Some(Self { log, calls, persist, retention, files }))
+    }
+
+    /// Returns the calls of this log that came over HTTP, for its clients.
+    pub(crate) fn served_calls(&self) -> LoggedCalls {
+        LoggedCalls::new(Arc::clone(&self.log), &[EntryPoint::Serve.as_str(), EntryPoint::ServeHttp.as_str()])
     }
 
     /// Returns the log that calls are recorded in.

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use fumehood::agent::allowlist::{self, Allowlists, Skill};
+use fumehood::agent::allowlist::{self, Allowlists, Channel, Implementation, Skill};
 
+use super::settings::output_schema;
 use crate::args::run::AgentArguments;
 use crate::config::Config;
 use crate::config::skill::{ChannelSection, SkillSection};
 use crate::exit::UsageError;
+use crate::source::read_text;
 
 /// Name of the list of `--allow` where a skill is in use and no channel is. No channel of the configuration has such a
 /// name.
@@ -60,7 +62,15 @@ fn find_name<'a, T>(
 /// Builds the allowlists of a run.
 ///
 /// The operator named the components, so the model may call all of their tools, unless `--allow` names some.
-pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Option<&str>) -> Allowlists {
+///
+/// # Errors
+/// If the program or the schema of the skill in use cannot be read.
+pub(crate) fn allowlists(
+    config: &Config,
+    typed: &AgentArguments,
+    skill: Option<&str>,
+    channel: Option<&str>,
+) -> Result<Allowlists> {
     let auto_tools: BTreeSet<String> = config.agent.auto_tools.iter().cloned().collect();
     let allowed: Option<BTreeSet<String>> =
         (!typed.allow.is_empty()).then(|| typed.allow.iter().chain(&auto_tools).cloned().collect());
@@ -68,13 +78,18 @@ pub(crate) fn allowlists(config: &Config, typed: &AgentArguments, channel: Optio
     if let Some((name, section)) = channel.and_then(|name| config.channels.get_key_value(name)) {
         let mut tools = channel_tools(config, section);
         tools.retain(|tool| allowed.as_ref().is_none_or(|allowed| allowed.contains(tool)));
-        channels.insert(name.clone(), tools);
+        let replay_freshness = section.replay.map(|age| age.0);
+        channels.insert(name.clone(), Channel { tools, replay_freshness });
     } else if let Some(allowed) = &allowed {
-        channels.insert(ALLOW.to_owned(), allowed.clone());
+        channels.insert(ALLOW.to_owned(), Channel::new(allowed.clone()));
     }
     let default = allowed.map_or(allowlist::DefaultAllowlist::Everything, allowlist::DefaultAllowlist::Only);
-    let skills = config.skills.iter().map(|(name, section)| (name.clone(), skill_allowlist(section))).collect();
-    Allowlists { default, skills, channels, auto_tools, key: None }
+    let mut skills: BTreeMap<String, Skill> =
+        config.skills.iter().map(|(name, section)| (name.clone(), skill_allowlist(section))).collect();
+    if let Some((name, section)) = skill.and_then(|name| config.skills.get_key_value(name)) {
+        skills.insert(name.clone(), skill_in_use(config, name, section)?);
+    }
+    Ok(Allowlists { default, skills, channels, auto_tools, key: None })
 }
 
 /// Selects the list of [`allowlists`] that is signed, if any: the channel, or the list of `--allow` where only a skill
@@ -87,14 +102,32 @@ pub(crate) fn select_list<'a>(
     channel.or_else(|| (skill.is_some() && !typed.allow.is_empty()).then_some(ALLOW))
 }
 
+/// Returns the list of a skill that is not in use, whose files are not read.
 fn skill_allowlist(section: &SkillSection) -> Skill {
-    let skill = section.tools.iter().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
+    let skill = section.all_tools().fold(Skill::new(), |skill, tool| skill.component_tool(tool));
     section.knowledge.iter().fold(skill, |skill, entry| skill.knowledge(entry))
+}
+
+/// Returns the skill in use, with its implementation and the schema of its result.
+fn skill_in_use(config: &Config, name: &str, section: &SkillSection) -> Result<Skill> {
+    let skill = match &section.implemented_by {
+        None => skill_allowlist(section),
+        Some(by) => Skill::new().implemented_by(match (&by.tool, &by.program) {
+            (Some(tool), _) => Implementation::Tool(tool.clone()),
+            (None, program) => {
+                let code = program.as_ref().map(|source| read_text(config, source)).transpose()?;
+                Implementation::program(code.unwrap_or_default(), by.tools.iter().cloned())
+            }
+        }),
+    };
+    let Some(file) = &section.output_schema else { return Ok(skill) };
+    let schema = output_schema(&config.path(file), &format!("`output_schema` of [skills.{name}]"))?;
+    Ok(skill.output_schema(schema))
 }
 
 /// Returns the tools of a channel, and those of its skills.
 fn channel_tools(config: &Config, section: &ChannelSection) -> BTreeSet<String> {
     let skills = section.skills.iter().filter_map(|name| config.skills.get(name));
-    let of_skills = skills.flat_map(|skill| skill.tools.iter().chain(&skill.knowledge));
+    let of_skills = skills.flat_map(|skill| skill.all_tools().chain(&skill.knowledge));
     section.tools.iter().chain(of_skills).cloned().collect()
 }

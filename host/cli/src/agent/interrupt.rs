@@ -1,4 +1,4 @@
-//! Ctrl-C: once to stop what is under way, twice to end at once.
+//! Ctrl-C, and for a saved run SIGTERM: once to stop what is under way, twice to end at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,27 +7,37 @@ use fumehood::agent::agent::CancelHandle;
 use tokio::sync::Notify;
 
 use crate::exit::Exit;
-use crate::render;
+use crate::{render, signals};
 
 /// A listener for Ctrl-C on a thread of its own, so that it takes effect whatever the loop is doing.
 #[derive(Clone)]
 pub(crate) struct Interrupts(Arc<Inner>);
 
+/// The effect of a first interruption on a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// It ends as cancelled.
+    Cancels,
+    /// It stays under way in its saved session, for `--resume`.
+    Suspends,
+}
+
 struct Inner {
     cancel: CancelHandle,
+    effect: Interruption,
     /// Set while a run is under way.
     running: AtomicBool,
-    /// Set once the run that is under way was cancelled, or the session ends: then nothing is left that could be
+    /// Set once the run that is under way was interrupted, or the session ends: then nothing is left that could be
     /// stopped in order.
     pressed: AtomicBool,
     idle: Notify,
 }
 
 impl Interrupts {
-    /// Starts to listen. Ctrl-C cancels this agent's run from now on.
-    pub(crate) fn watch(cancel: CancelHandle) -> Self {
+    /// Starts to listen. Ctrl-C has this effect on the agent's run from now on.
+    pub(crate) fn watch(cancel: CancelHandle, effect: Interruption) -> Self {
         let (running, pressed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let interrupts = Self(Arc::new(Inner { cancel, running, pressed, idle: Notify::new() }));
+        let interrupts = Self(Arc::new(Inner { cancel, effect, running, pressed, idle: Notify::new() }));
         let (ready, is_ready) = std::sync::mpsc::channel();
         let listener = interrupts.clone();
         let thread = std::thread::Builder::new().name("interrupts".to_owned());
@@ -45,8 +55,21 @@ impl Interrupts {
     }
 
     async fn listen(&self, ready: &std::sync::mpsc::Sender<()>) {
+        // SIGTERM ends other runs as it ends any program.
+        let mut stop = match self.0.effect {
+            Interruption::Suspends => signals::listen_for_stop().ok(),
+            Interruption::Cancels => None,
+        };
         loop {
-            let mut pressed = std::pin::pin!(tokio::signal::ctrl_c());
+            let mut pressed = std::pin::pin!(async {
+                match &mut stop {
+                    Some(stop) => {
+                        stop.received().await;
+                        Ok(())
+                    }
+                    None => tokio::signal::ctrl_c().await,
+                }
+            });
             // Polled once, because the signal is caught from the first poll on.
             let first = std::future::poll_fn(|cx| std::task::Poll::Ready(pressed.as_mut().poll(cx))).await;
             let _receiver_gone = ready.send(());
@@ -68,7 +91,10 @@ impl Interrupts {
             render::note("");
             std::process::exit(Exit::Interrupted as i32);
         } else {
-            self.0.cancel.cancel();
+            match self.0.effect {
+                Interruption::Cancels => self.0.cancel.cancel(),
+                Interruption::Suspends => self.0.cancel.suspend(),
+            }
         }
     }
 

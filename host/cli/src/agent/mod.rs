@@ -11,6 +11,7 @@ pub(crate) mod model;
 pub(crate) mod reply;
 pub(crate) mod run_summary;
 pub(crate) mod saved;
+mod saved_settings;
 pub(crate) mod screen;
 pub(crate) mod session;
 pub(crate) mod settings;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::agent::agent::NoModel;
 use fumehood::chat::Model;
 use fumehood::model::{ModelSpec, Provider, ScriptedModel, SetupError};
 
@@ -14,6 +15,20 @@ use crate::exit::{ModelSetupError, UsageError};
 
 /// Environment variable that may name a model.
 const MODEL_VARIABLE: &str = "FUMEHOOD_MODEL";
+
+/// Selects and sets up the model, unless nothing asks one: a tool or a program implements the skill in use, and there is
+/// no judge.
+///
+/// # Errors
+/// See [`from_arguments`].
+pub(crate) fn for_skill(typed: &ModelArguments, config: &Config, skill: Option<&str>) -> Result<Arc<dyn Model>> {
+    let section = skill.and_then(|name| config.skills.get(name));
+    let is_implemented = section.is_some_and(|section| section.implemented_by.is_some());
+    if is_implemented && config.guardrails.judge.is_none() {
+        return Ok(Arc::new(NoModel));
+    }
+    from_arguments(typed, config)
+}
 
 /// Selects and sets up the model.
 ///
@@ -27,9 +42,7 @@ pub(crate) fn from_arguments(typed: &ModelArguments, config: &Config) -> Result<
     if let Some(file) = &typed.script {
         return scripted(file);
     }
-    let from_environment = std::env::var(MODEL_VARIABLE).ok().filter(|name| !name.trim().is_empty());
-    let name = typed.model.clone().or(from_environment).or_else(|| configured.map(str::to_owned));
-    let Some(name) = name else {
+    let Some(name) = selected_name(typed, config) else {
         let message = format!(
             "which model? Give `--model PROVIDER:NAME`, such as `--model ollama:llama3.2`, or `--script FILE`; or set \
              {MODEL_VARIABLE}, or `name` in the section [model] of fumehood.toml"
@@ -55,6 +68,15 @@ pub(crate) fn from_arguments(typed: &ModelArguments, config: &Config) -> Result<
             Ok(Arc::new(provider))
         }
     }
+}
+
+/// Returns the name of the model that is selected; `None` if there is none, or a script answers in its place.
+pub(crate) fn selected_name(typed: &ModelArguments, config: &Config) -> Option<String> {
+    if typed.script.is_some() {
+        return None;
+    }
+    let from_environment = || std::env::var(MODEL_VARIABLE).ok().filter(|name| !name.trim().is_empty());
+    typed.model.clone().or_else(from_environment).or_else(|| config.model.name.clone())
 }
 
 /// Returns whether the configuration names a model of another provider.

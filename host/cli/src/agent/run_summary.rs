@@ -54,6 +54,7 @@ impl RunSummary {
             status: match exit {
                 Exit::Ok => "ok",
                 Exit::Waiting => "waiting",
+                _ if matches!(self.outcome.ending, Ending::Suspended) => "suspended",
                 _ => "error",
             },
             exit: exit as u8,
@@ -72,8 +73,8 @@ impl RunSummary {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let mut parts = vec![count(self.turns(), "request"), count(self.calls(), "call")];
         let usage = self.usage();
-        if matches!(self.outcome.ending, Ending::WaitingForApproval { .. }) {
-            // The step that waits is counted once it has ended.
+        if matches!(self.outcome.ending, Ending::WaitingForApproval { .. } | Ending::Suspended) {
+            // The step under way is counted once it has ended.
             parts.clear();
         } else if usage.input > 0 || usage.output > 0 {
             let cached = match usage.cache_read {
@@ -93,17 +94,21 @@ impl RunSummary {
     /// Returns the exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self.outcome.ending {
+            Ending::InvalidAnswer { .. } if self.outcome.run.is_skill_call() => Exit::ToolFailed,
             Ending::Answered { .. } => Exit::Ok,
             Ending::ToolFailed { .. } | Ending::Stopped { .. } | Ending::CircuitOpen { .. } => Exit::ToolFailed,
             Ending::BudgetExhausted { .. } | Ending::LoopDetected { .. } => Exit::Stopped,
             Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } | Ending::InvalidAnswer { .. } => Exit::NoAnswer,
             Ending::WaitingForApproval { .. } => Exit::Waiting,
-            Ending::Cancelled => Exit::Interrupted,
+            Ending::Cancelled | Ending::Suspended => Exit::Interrupted,
         }
     }
 
-    /// Returns what waits for approval, and what to do, line by line; nothing if nothing waits.
-    pub(crate) fn waiting_lines(&self) -> Vec<String> {
+    /// Returns what to do about a run that has not ended, line by line; nothing about one that has.
+    pub(crate) fn next_steps(&self) -> Vec<String> {
+        if self.outcome.ending == Ending::Suspended {
+            return vec![format!("suspended; `fumehood run --resume {}` goes on with it", self.session)];
+        }
         let Ending::WaitingForApproval { waiting } = &self.outcome.ending else { return Vec::new() };
         let mut lines: Vec<String> = waiting
             .iter()
@@ -120,11 +125,16 @@ impl RunSummary {
     /// Explains why there is no answer, with a hint on what to do; `None` if there is one. `stopped` are the tools that
     /// ran when the run was cancelled.
     pub(crate) fn failure_message(&self, stopped: &[String]) -> Option<String> {
-        failure_message(&self.outcome.ending, stopped)
+        match &self.outcome.ending {
+            Ending::InvalidAnswer { message, .. } if self.outcome.run.is_skill_call() => {
+                Some(format!("the result of the skill does not match its `output_schema`: {message}"))
+            }
+            ending => failure_message(ending, stopped),
+        }
     }
 
     fn turns(&self) -> usize {
-        self.outcome.run.steps.iter().map(|step| step.attempts.len().saturating_add(1)).sum()
+        self.outcome.run.steps.iter().map(|step| step.requests()).sum()
     }
 
     fn calls(&self) -> usize {
@@ -147,9 +157,7 @@ fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
             format!("the limit on {budget} was reached{more}")
         }
         Ending::InvalidAnswer { message, .. } => {
-            format!(
-                "the model's answer does not match `--output-schema`, also after it was asked to correct it: {message}"
-            )
+            format!("the model's answer does not match its schema, also after it was asked to correct it: {message}")
         }
         Ending::DecisionFailed { message, .. } => {
             format!("the model's reply could not be used: {message}; try another `--driver`, or another model")
@@ -162,7 +170,7 @@ fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
             format!("the model asked for the same call of {tool} {times} times in a row")
         }
         // Not a failure: it is shown as what to do next.
-        Ending::WaitingForApproval { .. } => return None,
+        Ending::WaitingForApproval { .. } | Ending::Suspended => return None,
         Ending::Cancelled if stopped.is_empty() => "interrupted".to_owned(),
         Ending::Cancelled => format!("interrupted, and stopped {}", stopped.join(", ")),
     })

@@ -8,6 +8,7 @@ use fumehood::agent::react::ReactDriver;
 use fumehood::agent::session::{RestoredSession, SavedSession, SavedSessionError};
 use fumehood::event_log::{EventLog, Reader};
 
+use super::interrupt::Interruption;
 use crate::args::run::AgentArguments;
 use crate::exit::UsageError;
 
@@ -30,6 +31,15 @@ impl Saving {
         match self {
             Self::No => None,
             Self::Begin(id) | Self::Resume(id) | Self::Open(id) => Some(id),
+        }
+    }
+
+    /// Returns the effect of Ctrl-C: a saved run is suspended; in a conversation, an answer is cut off, and the next message
+    /// follows.
+    pub(crate) fn interruption(&self) -> Interruption {
+        match self {
+            Self::Begin(_) | Self::Resume(_) => Interruption::Suspends,
+            Self::No | Self::Open(_) => Interruption::Cancels,
         }
     }
 

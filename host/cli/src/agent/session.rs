@@ -22,6 +22,7 @@ use super::call_progress::CallProgress;
 use super::interrupt::Interrupts;
 use super::run_summary::RunSummary;
 use super::saved::Saving;
+use super::saved_settings::SavedSettings;
 use super::screen::Screen;
 use super::view::{Events, View};
 use super::{access, call_policy, model, settings};
@@ -62,8 +63,13 @@ impl AgentSession {
         let config = ConfigSource::from_arguments(arguments).open()?;
         let defaults = config.limits.over(Limits::default());
         let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
-        let model = model::from_arguments(&typed.model, &config)?;
+        let log_path = log_file::path_for(&typed.recording, &config)?;
+        // Before anything is loaded: only files that are there can be kept from tools.
+        let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
+        let saved = saving.read(log.as_deref(), typed)?;
+        let (typed, saved_settings) = &settle(arguments, typed, &config, saved.as_ref())?;
         let skill = access::skill(&config, typed)?;
+        let model = model::for_skill(&typed.model, &config, skill)?;
         let channel = access::channel(&config, typed, skill)?;
         let mut session = settings::session(&config, typed, skill)?;
         let rules = call_policy::rules(&config, typed)?;
@@ -71,11 +77,7 @@ impl AgentSession {
         let state = typed.state.as_deref().map(parse_state).transpose()?;
         let modes = settings::modes(&config);
         let judge = call_policy::judge(&config, &model)?;
-        let log_path = log_file::path_for(&typed.recording, &config)?;
-        // Before anything is loaded: only files that are there can be kept from tools.
         let notes = open_notes(&config)?;
-        let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
-        let saved = saving.read(log.as_deref(), typed)?;
         session.id = saving.id().unwrap_or_default().to_owned();
         let host = load(arguments, typed, &config, limits, log_path.as_deref()).await?;
         let policies = call_policy::policies(&config, &host);
@@ -89,7 +91,7 @@ impl AgentSession {
             .recorder(recorder)
             .built_ins(Arc::new(knowledge))
             .config(session)
-            .allowlists(access::allowlists(&config, typed, channel))
+            .allowlists(access::allowlists(&config, typed, skill, channel)?)
             .durability(modes.durability)
             .hooks(hooks::from_config(&config, &host)?)
             .provider(Arc::clone(&remotes) as _)
@@ -110,15 +112,16 @@ impl AgentSession {
             builder = builder.memory(Arc::new(notes));
         }
         if let (Some(log), Some(_)) = (&log, saving.id()) {
-            builder = set_saving(builder, log, saved, &config);
+            builder = set_saving(builder.saved_settings(saved_settings.to_text()?), log, saved, &config);
         }
         let approval = Approval::select(arguments, typed, &config, saving, &progress)?;
         let agent = approval.apply(builder, &config).build()?;
         // An answer that has to match a schema is shown only once it does.
-        let holds_replies = agent.session().config().output.is_some();
+        let is_typed = settings::typed_skill(&config, skill).is_some();
+        let holds_replies = is_typed || agent.session().config().output.is_some();
         let screen = || View::Screen(Screen::new(progress, limits.deadline, holds_replies));
         let view = if arguments.json { View::Lines } else { screen() };
-        let interrupts = Interrupts::watch(agent.cancel_handle());
+        let interrupts = Interrupts::watch(agent.cancel_handle(), saving.interruption());
         let retention = log_file::retention(&config, moment::now());
         let (events, price) = (Events::subscribe(agent.tap()), config.model.price);
         Ok(Self { host, remotes, events, agent, log, retention, view, interrupts, price })
@@ -153,12 +156,12 @@ impl AgentSession {
     /// If an event cannot be recorded or shown.
     pub(crate) async fn conclude(mut self, message: Option<String>) -> Result<Exit> {
         let resumed = self.resume().await?;
-        if resumed == Some(Exit::Waiting) {
+        if let Some(exit @ (Exit::Waiting | Exit::Interrupted)) = resumed {
             if message.is_some() {
-                render::note("the task was not begun: the session takes none before its calls are answered");
+                render::note("the task was not begun: the session takes none before the run under way has ended");
             }
             self.end(None).await?;
-            return Ok(Exit::Waiting);
+            return Ok(exit);
         }
         let Some(message) = message else {
             if resumed.is_none() {
@@ -229,6 +232,22 @@ impl AgentSession {
         }
         Ok(())
     }
+}
+
+/// Completes what was typed with the options of the session that goes on. Returns the options to save as well.
+///
+/// # Errors
+/// If something has to be typed again.
+fn settle(
+    arguments: &Arguments,
+    typed: &AgentArguments,
+    config: &Config,
+    saved: Option<&SavedSession>,
+) -> Result<(AgentArguments, SavedSettings)> {
+    let Some(saved) = saved else { return Ok((typed.clone(), SavedSettings::of(typed, config))) };
+    let settings = SavedSettings::read(saved)?;
+    settings.check(typed, config, arguments.config.is_some())?;
+    Ok((settings.clone().complete(typed, Some(saved.driver())), settings))
 }
 
 /// Loads the components of the command line, with the powers of the options, and those of the configuration, with the

@@ -152,6 +152,10 @@ pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&st
         Some(instructions) => format!("{}\n\n{instructions}", skill.description),
         None => skill.description.clone(),
     });
+    if let (Some(name), Some(_)) = (typed_skill(config, skill), &typed.output_schema) {
+        let message = format!("the skill `{name}` has an `output_schema` of its own; leave `--output-schema` out");
+        return Err(UsageError(message).into());
+    }
     let defaults = SessionConfig::default();
     let has_code = code(section.code, typed.code).is_some();
     Ok(SessionConfig {
@@ -162,15 +166,23 @@ pub(crate) fn session(config: &Config, typed: &AgentArguments, skill: Option<&st
             None => defaults.repetition,
         },
         failed_batches: section.failed_batches.or(defaults.failed_batches),
-        output: typed.output_schema.as_deref().map(output_schema).transpose()?,
+        output: typed.output_schema.as_deref().map(|file| output_schema(file, "`--output-schema`")).transpose()?,
         ..defaults
     })
 }
 
-/// Reads the schema of answers.
-fn output_schema(path: &Path) -> Result<OutputSchema> {
-    let wrong = |what: String| UsageError(format!("`--output-schema`: {} {what}", path.display()));
-    let text = read_file(path, "`--output-schema`")?;
+/// Returns the name of the skill in use if its result has a schema.
+pub(crate) fn typed_skill<'a>(config: &Config, skill: Option<&'a str>) -> Option<&'a str> {
+    skill.filter(|name| config.skills.get(*name).is_some_and(|section| section.output_schema.is_some()))
+}
+
+/// Reads a schema of answers. `what` is the option or the key that names the file.
+///
+/// # Errors
+/// If it cannot be read, or is not a schema.
+pub(crate) fn output_schema(path: &Path, what: &str) -> Result<OutputSchema> {
+    let wrong = |why: String| UsageError(format!("{what}: {} {why}", path.display()));
+    let text = read_file(path, what)?;
     let schema = serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
     Ok(OutputSchema::new(schema).map_err(|error| wrong(format!("is not a schema that can be checked: {error}")))?)
 }

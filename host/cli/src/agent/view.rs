@@ -124,7 +124,7 @@ impl View {
             let trouble = wrap_for_stderr(&render::quotation::indent_continuations(&trouble, "  "), 7);
             render::note(&format!("{} {trouble}", styled(BAD, "error:")));
         }
-        for line in summary.waiting_lines() {
+        for line in summary.next_steps() {
             render::note(&format!("{} {}", styled(STRONG, "?"), wrap_for_stderr(&line, 2)));
         }
         render::note(&styled(FAINT, &summary.to_line()));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fumehood::limits::{parse_count, parse_duration};
+use serde::{Deserialize, Serialize};
 
 use super::LimitArguments;
 use super::log::Recording;
@@ -24,7 +25,7 @@ Exit codes:
   7    the host itself failed, or the event log could not be written
   8    the model gave no answer, or none that could be used
   11   calls wait for approval: answer them with `fumehood approve-call`, then go on with `run --resume`
-  130  interrupted";
+  130  interrupted; a saved run goes on with `run --resume`";
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -36,7 +37,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ID", value_parser = parse_session_id, conflicts_with = "resume")]
     pub(crate) session: Option<String>,
 
-    /// Go on with this saved session: end the run that was under way, then do the task if there is one
+    /// Go on with this saved session, its model and its lists of tools: end the run that was under way, then do the task if
+    /// there is one
     #[arg(long, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) resume: Option<String>,
 
@@ -65,8 +67,16 @@ pub(crate) enum DriverName {
     Batch,
 }
 
+impl DriverName {
+    /// Finds the protocol of this name, as a saved session has it.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(name, false).ok()
+    }
+}
+
 /// Offer of programs that call tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum CodeName {
     /// Beside direct calls
     Beside,
@@ -88,7 +98,8 @@ pub(crate) enum ApproveName {
 }
 
 /// Tools that the model sees from the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum ListedTools {
     /// All that it may call
     All,
@@ -96,7 +107,7 @@ pub(crate) enum ListedTools {
     Search,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct AgentArguments {
     /// Component whose tools the model may call, a `.wasm` file or `[NAME=]REFERENCE`, with the powers below; repeatable
     #[arg(long, value_name = "FILE")]
@@ -171,7 +182,7 @@ pub(crate) struct AgentArguments {
     pub(crate) recording: Recording,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArguments {
     /// Model, such as `ollama:llama3.2` or `openai:gpt-4o-mini` [default: $FUMEHOOD_MODEL]
@@ -208,7 +219,7 @@ fn temperature(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{text}` is no temperature; write a number from 0 to 2"))
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Budget")]
 pub(crate) struct BudgetArguments {
     /// Maximum requests to the model for one message [default: 8]

@@ -10,16 +10,51 @@ use super::log::Recording;
 use super::run::CodeName;
 use crate::power_arguments::PowerArguments;
 
+/// The protocols to serve: without a command, MCP and the HTTP API on one listener.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Serve {
+    #[command(subcommand)]
+    pub(crate) face: Option<Face>,
+
+    #[command(flatten)]
+    pub(crate) both: ServeHttp,
+}
+
 #[derive(Debug, Subcommand)]
-pub(crate) enum Serve {
+pub(crate) enum Face {
     /// Serve the tools of components to an MCP client, such as Claude Desktop or VS Code
     ///
     /// Uses standard input and output, as clients start it; with `--http`, streamable HTTP at /mcp.
     Mcp(ServeMcp),
+    /// Serve the tools of components to programs, as an HTTP API at /v1
+    ///
+    /// `GET /openapi.json` describes it, with each tool as an operation of its own. `fumehood serve` serves MCP beside it.
+    Http(ServeHttp),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeMcp {
+    /// Address for HTTP, such as `127.0.0.1:8080`
+    #[arg(long = "http", value_name = "ADDRESS", help_heading = "HTTP")]
+    pub(crate) address: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub(crate) options: ServeOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeHttp {
+    /// Address to listen at [default: that of the configuration, or `127.0.0.1:8080`]
+    #[arg(long, value_name = "ADDRESS", help_heading = "HTTP")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub(crate) options: ServeOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
     /// Components, `.wasm` files or references, served with the powers below
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<PathBuf>,
@@ -34,7 +69,7 @@ pub(crate) struct ServeMcp {
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
 
-    /// Name tools without their component where that is unique: `add` instead of `calculator__add`
+    /// Name tools without their component where that is unique: `add` instead of `calculator__add`; for MCP clients
     #[arg(long)]
     pub(crate) short_names: bool,
 
@@ -78,10 +113,6 @@ pub(crate) struct ServeMcp {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "HTTP")]
 pub(crate) struct Http {
-    /// Address for HTTP, such as `127.0.0.1:8080`
-    #[arg(long = "http", value_name = "ADDRESS")]
-    pub(crate) address: Option<SocketAddr>,
-
     /// File with the token that clients must send, readable only by you [default: $FUMEHOOD_MCP_TOKEN, or a new one]
     #[arg(long, value_name = "FILE", conflicts_with = "no_auth")]
     pub(crate) token_file: Option<PathBuf>,

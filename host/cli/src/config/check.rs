@@ -97,6 +97,7 @@ fn check_skills(faults: &mut Vec<KeyFault>, config: &Config) {
             add(faults, &["skills", name, "knowledge"], message);
         }
     }
+    check_implementations(faults, config);
     for (name, channel) in &config.channels {
         for skill in channel.skills.iter().filter(|skill| !config.skills.contains_key(*skill)) {
             let known = list_names(config.skills.keys());
@@ -112,6 +113,32 @@ fn check_skills(faults: &mut Vec<KeyFault>, config: &Config) {
     if let Some(channel) = agent.channel.as_ref().filter(|channel| !config.channels.contains_key(*channel)) {
         let message = format!("the channel `{channel}` is not in [channels]; {}", list_names(config.channels.keys()));
         add(faults, &["agent", "channel"], message);
+    }
+}
+
+fn check_implementations(faults: &mut Vec<KeyFault>, config: &Config) {
+    for (name, skill) in &config.skills {
+        let Some(by) = &skill.implemented_by else { continue };
+        let wrong = match (&by.tool, &by.program) {
+            (Some(_), Some(_)) => Some("it has both a `tool` and a `program`; leave one of them out"),
+            (None, None) => Some("it has neither a `tool` nor a `program`; write the one that does the task"),
+            (Some(_), None) if !by.tools.is_empty() => {
+                Some("its `tools` are for a `program`, and it has a `tool`; leave them out")
+            }
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            let path = ["skills", name, "implemented_by"];
+            add(faults, &path, format!("the implementation of the skill `{name}` cannot be used: {wrong}"));
+        }
+        if !(skill.tools.is_empty() && skill.knowledge.is_empty() && skill.instructions.is_none()) {
+            let message = format!(
+                "the skill `{name}` is implemented without a model, which alone has `tools`, `knowledge` and \
+                 `instructions`; leave them out, or `implemented_by`. Tools that a program may call are in \
+                 `implemented_by`"
+            );
+            add(faults, &["skills", name], message);
+        }
     }
 }
 

@@ -62,6 +62,8 @@ fn check_texts(faults: &mut FileFaults<'_>) {
     text(&["agent", "system"], config.agent.system.as_ref());
     for (name, skill) in &config.skills {
         text(&["skills", name, "instructions"], skill.instructions.as_ref());
+        let program = skill.implemented_by.as_ref().and_then(|by| by.program.as_ref());
+        text(&["skills", name, "implemented_by", "program"], program);
     }
     for (name, knowledge) in &config.knowledge {
         text(&["knowledge", name, "text"], Some(&knowledge.text));
@@ -71,6 +73,11 @@ fn check_texts(faults: &mut FileFaults<'_>) {
     }
     let judge = config.guardrails.judge.as_ref();
     text(&["guardrails", "judge", "policy"], judge.map(|judge| &judge.policy));
+    for (name, skill) in &config.skills {
+        if let Some(file) = &skill.output_schema {
+            faults.check_file(&["skills", name, "output_schema"], "the schema", &config.path(file));
+        }
+    }
     if let Some(file) = &config.guardrails.ignore_file {
         faults.check_file(&["guardrails", "ignore_file"], "the ignore list", &config.path(file));
     }

@@ -1,10 +1,12 @@
 //! `[skills.NAME]`, `[knowledge.NAME]`, `[prompts.NAME]` and `[channels.NAME]`: the tools and texts of a conversation.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::amount::Time;
 use super::sources::TextSource;
 
 /// A task with the tools that it takes. While it is in use, other tools can neither be seen nor called.
@@ -22,6 +24,38 @@ pub(crate) struct SkillSection {
     /// Entries of [knowledge] that the model may open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) knowledge: Vec<String>,
+    /// The tool or the program that does the task instead of a model, with the message as its input. Such a skill has no
+    /// `tools`, `knowledge` or `instructions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) implemented_by: Option<ImplementationSection>,
+    /// A file with the JSON Schema that the result must match. A model is asked to correct its answer, at most twice. The
+    /// path is relative to this configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output_schema: Option<PathBuf>,
+}
+
+impl SkillSection {
+    /// Returns the full names of the tools that it takes, for a model or not.
+    pub(crate) fn all_tools(&self) -> impl Iterator<Item = &String> {
+        let of_implementation = self.implemented_by.iter().flat_map(|by| by.tool.iter().chain(&by.tools));
+        self.tools.iter().chain(of_implementation)
+    }
+}
+
+/// The tool or the program that does the task of a skill: one of the two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ImplementationSection {
+    /// The full name of the tool, such as "calculator__add". Its result is the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tool: Option<String>,
+    /// The program in JavaScript, the body of an asynchronous function: a text, or { file = "…" }. The message is the
+    /// constant `input`, and the value that it returns is the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<TextSource>,
+    /// Full names of the tools that the program may call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tools: Vec<String>,
 }
 
 /// A text that a model can open when it needs it.
@@ -85,4 +119,8 @@ pub(crate) struct ChannelSection {
     /// its tools those that are also in `tools`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skills: Vec<String>,
+    /// Age up to which calls of earlier messages are told to the model again, with their results. Usually 5m; "0s" tells
+    /// it none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replay: Option<Time>,
 }

@@ -3,19 +3,22 @@
 mod code_mode;
 mod folder_events;
 mod library;
-mod mcp;
 mod served_components;
 mod served_tools;
+mod server;
 mod settings;
 mod watch;
 
 use anyhow::Result;
 
-use crate::args::{Arguments, Serve};
+use self::server::Faces;
+use crate::args::{Arguments, Face, Serve};
 use crate::exit::Exit;
 
 pub(crate) async fn run(arguments: &Arguments, serve: &Serve) -> Result<Exit> {
-    match serve {
-        Serve::Mcp(options) => mcp::run(arguments, options).await,
+    match &serve.face {
+        Some(Face::Mcp(mcp)) => server::run(arguments, &mcp.options, Faces::Mcp(mcp)).await,
+        Some(Face::Http(http)) => server::run(arguments, &http.options, Faces::Http(http.listen)).await,
+        None => server::run(arguments, &serve.both.options, Faces::Both(serve.both.listen)).await,
     }
 }

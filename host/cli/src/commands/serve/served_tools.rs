@@ -8,7 +8,7 @@ use fumehood::boxed::BoxFuture;
 use fumehood::hooks::{CallHooks, HookedTools};
 use fumehood::{
     Call, CallContext, CallError, CallLog, CallResult, Changes, Host, McpTools, Metadata, ProviderKind, RecordedHost,
-    RecordedTools, Stop, Tool, ToolProvider, ValidatedCall,
+    Stop, Tool, ToolProvider, ValidatedCall,
 };
 
 use crate::exit::UsageError;
@@ -43,9 +43,8 @@ impl ServedTools {
         };
         let servers = servers.map(|servers| -> Arc<dyn ToolProvider> {
             match &log {
-                _ if !hooks.is_empty() => hooked(servers),
-                Some(log) => Arc::new(RecordedTools::new(servers, log.clone())),
-                None => servers,
+                None if hooks.is_empty() => servers,
+                _ => hooked(servers),
             }
         });
         let all = Self { components, servers, only: None };

@@ -1,32 +1,39 @@
-//! Settings of `fumehood serve mcp`: those that were typed, or else those of the configuration.
+//! Settings of `fumehood serve`: those that were typed, or else those of the configuration.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::mcp::{Access, HttpOptions, Naming, Principal, ServerOptions, Token};
+use fumehood::http_api::{ApiOptions, CallStore};
+use fumehood::listener::{Access, HttpOptions, Principal, Token};
+use fumehood::mcp::{Naming, ServerOptions};
 
 use super::library::library_from_config;
-use crate::args::{Http, ServeMcp};
+use crate::args::{Http, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::exit::UsageError;
+use crate::recording::Recording;
 use crate::render;
 
 /// Default number of calls that run at the same time.
 const DEFAULT_CONCURRENCY: u32 = 32;
 /// Default number of calls that wait.
 const DEFAULT_QUEUE_LENGTH: u32 = 128;
+/// Default address of the HTTP API.
+const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// Default time that running requests of the HTTP API have to end.
+const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
 /// Environment variable with the token, if it is not set elsewhere.
 const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
 
 /// Returns the maximum number of calls that run at the same time.
-pub(crate) fn concurrency(typed: &ServeMcp, config: &Config) -> u32 {
+pub(crate) fn concurrency(typed: &ServeOptions, config: &Config) -> u32 {
     typed.calls.or(config.serve.concurrency.map(Into::into)).unwrap_or(DEFAULT_CONCURRENCY)
 }
 
 /// Returns the maximum number of calls that wait for a slot.
-pub(crate) fn queue_length(typed: &ServeMcp, config: &Config) -> u32 {
+pub(crate) fn queue_length(typed: &ServeOptions, config: &Config) -> u32 {
     typed.waiting.or(config.serve.queue).unwrap_or(DEFAULT_QUEUE_LENGTH)
 }
 
@@ -39,7 +46,7 @@ pub(crate) fn shutdown_grace(config: &Config) -> Duration {
 ///
 /// # Errors
 /// If a name or a URI of the library is invalid.
-pub(crate) fn server_options(typed: &ServeMcp, config: &Config) -> Result<ServerOptions> {
+pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<ServerOptions> {
     let default = ServerOptions::default();
     Ok(ServerOptions {
         actor: typed.actor.as_deref().map(Arc::from),
@@ -50,20 +57,25 @@ pub(crate) fn server_options(typed: &ServeMcp, config: &Config) -> Result<Server
     })
 }
 
-/// Returns the address and access rules for HTTP; `None` for standard input and output.
+/// Returns the options of the HTTP API.
+pub(crate) fn api_options(typed: &ServeOptions, recording: Option<&Recording>) -> ApiOptions {
+    ApiOptions {
+        actor: typed.actor.as_deref().map(Arc::from),
+        calls: recording.map(|recording| Arc::new(recording.served_calls()) as Arc<dyn CallStore>),
+        ..ApiOptions::default()
+    }
+}
+
+/// Returns the rules of a listener at this address.
 ///
 /// # Errors
-/// If the address is invalid, the token cannot be read, or an option for HTTP was typed without an address.
-pub(crate) fn http_options(typed: &ServeMcp, config: &Config) -> Result<Option<HttpOptions>> {
-    let Some(address) = listen_address(&typed.http, config)? else {
-        return match first_http_only_flag(&typed.http) {
-            None => Ok(None),
-            Some(flag) => {
-                let message = format!("`{flag}` has a use over HTTP only; add `--http ADDRESS`, or leave it out");
-                Err(UsageError(message).into())
-            }
-        };
-    };
+/// If the token cannot be read.
+pub(crate) fn listener_options(
+    typed: &ServeOptions,
+    config: &Config,
+    address: SocketAddr,
+    drain: Duration,
+) -> Result<HttpOptions> {
     let access = match typed.http.no_auth || (config.serve.no_token && typed.http.token_file.is_none()) {
         true => Access::Anyone,
         false => {
@@ -72,16 +84,47 @@ pub(crate) fn http_options(typed: &ServeMcp, config: &Config) -> Result<Option<H
         }
     };
     let both = |typed: &[String], configured: &[String]| typed.iter().chain(configured).cloned().collect();
-    Ok(Some(HttpOptions {
+    let default = HttpOptions::new(address, access);
+    Ok(HttpOptions {
         hosts: both(&typed.http.allow_host, &config.serve.allowed_hosts),
         origins: both(&typed.http.allow_origin, &config.serve.allowed_origins),
-        ..HttpOptions::new(address, access)
-    }))
+        body_bytes: config.serve.body_limit.map_or(default.body_bytes, |bytes| bytes.0),
+        drain,
+        ..default
+    })
+}
+
+/// Returns the time that running requests of the HTTP API have to end.
+pub(crate) fn drain(config: &Config) -> Duration {
+    config.serve.grace.map_or(DEFAULT_DRAIN, |time| time.0)
+}
+
+/// Returns the address of `serve mcp`; `None` for standard input and output.
+///
+/// # Errors
+/// If the address is invalid, or an option for HTTP was typed without an address.
+pub(crate) fn mcp_address(typed: &ServeMcp, config: &Config) -> Result<Option<SocketAddr>> {
+    let address = listen_address(typed.address, config)?;
+    match first_http_only_flag(&typed.options.http) {
+        Some(flag) if address.is_none() => {
+            let message = format!("`{flag}` has a use over HTTP only; add `--http ADDRESS`, or leave it out");
+            Err(UsageError(message).into())
+        }
+        _ => Ok(address),
+    }
+}
+
+/// Returns the address of the HTTP API.
+///
+/// # Errors
+/// If the address of the configuration is invalid.
+pub(crate) fn api_address(typed: Option<SocketAddr>, config: &Config) -> Result<SocketAddr> {
+    Ok(listen_address(typed, config)?.unwrap_or(DEFAULT_ADDRESS))
 }
 
 /// Returns a typed flag that has no effect over standard input and output.
 fn first_http_only_flag(typed: &Http) -> Option<&'static str> {
-    let Http { address: _, token_file, no_auth, allow_host, allow_origin } = typed;
+    let Http { token_file, no_auth, allow_host, allow_origin } = typed;
     [
         ("--token-file", token_file.is_some()),
         ("--no-auth", *no_auth),
@@ -92,9 +135,9 @@ fn first_http_only_flag(typed: &Http) -> Option<&'static str> {
     .find_map(|(flag, is_typed)| is_typed.then_some(flag))
 }
 
-fn listen_address(typed: &Http, config: &Config) -> Result<Option<SocketAddr>> {
-    if typed.address.is_some() {
-        return Ok(typed.address);
+fn listen_address(typed: Option<SocketAddr>, config: &Config) -> Result<Option<SocketAddr>> {
+    if typed.is_some() {
+        return Ok(typed);
     }
     let Some(address) = &config.serve.http else { return Ok(None) };
     let invalid = |_| UsageError(format!("[serve] `http`: `{address}` is not an address such as \"127.0.0.1:8080\""));

@@ -111,6 +111,7 @@ mod scratch;
 mod secrets;
 #[cfg(test)]
 mod selftest;
+mod serve_http;
 mod server;
 #[cfg(test)]
 mod servers;
@@ -119,6 +120,7 @@ mod service;
 #[cfg(test)]
 mod session;
 #[cfg(test)]
+mod skills;
 mod store;
 #[cfg(test)]
 mod streams;

@@ -37,8 +37,7 @@ fn answer_is_json_that_matches_the_schema() {
 fn answer_that_never_matches_is_an_error() {
     let ran = run(&bench(&[r#"{"text": "{\"sum\": \"8\"}"}"#; 3].join("\n")), &TASK);
     assert_eq!((ran.code, ran.stdout.as_str()), (8, ""), "{ran:?}");
-    let says =
-        "the model's answer does not match `--output-schema`, also after it was asked to correct it: /sum: expected";
+    let says = "the model's answer does not match its schema, also after it was asked to correct it: /sum: expected";
     assert!(ran.stderr.contains(says), "{ran:?}");
 }
 

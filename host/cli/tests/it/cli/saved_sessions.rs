@@ -168,6 +168,92 @@ fn call_that_was_under_way_is_told_as_interrupted() {
 }
 
 #[test]
+fn saved_run_is_suspended_by_a_signal_and_goes_on() {
+    let code = r#"const one = await tools.calculator.add({a: 3, b: 5}); await tools.sleep.run({}); return one.result"#;
+    let reply = serde_json::json!({"calls": [{"name": "run_code", "arguments": {"code": code}}]});
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let bench = Workbench::new();
+        bench.example("calculator").program("sleep").put("script.jsonl", reply.to_string());
+        let options = ["--tool", "calculator.wasm", "--tool", "sleep.wasm", "--timeout", "60s", "--code=only"];
+        let begin = [&["run", TASK, "--session", "s", "--script", "script.jsonl", "--json"], &options[..]].concat();
+        let mut running = bench.command(&begin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let starts = |line: &String| line.contains("tool_started") && line.contains("sleep__run");
+        assert!(lines.any(|line| starts(&line)), "the call of the program starts");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&running), signal).unwrap();
+        let last: Value = serde_json::from_str(&lines.last().unwrap()).unwrap();
+        assert_eq!(
+            (&last["event"], &last["status"], &last["ending"]),
+            (&"outcome".into(), &"suspended".into(), &"suspended".into())
+        );
+        assert_eq!(running.wait().unwrap().code(), Some(130));
+        assert!(bench.run(&["sessions", "show", "s"]).stdout.contains("a run is under way"));
+
+        let server = Server::answering(|request| {
+            let told = since_the_message(request).last().unwrap().to_string();
+            assert!(told.contains("interrupted: the program stopped while the call was under way"), "{told}");
+            server::words(&["I see."])
+        });
+        let model = ["--model", "compatible:m", "--base-url", &server.url];
+        let ran = bench.run(&[&["run", "--resume", "s"], &model[..], &options[..]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "I see.\n"), "{ran:?}");
+        // What had a result was not made again.
+        let log = bench.run(&["log", "list", "--json"]).stdout;
+        assert_eq!(log.matches("\"calculator__add\"").count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn suspended_run_says_how_to_go_on_and_one_that_is_not_saved_is_cancelled() {
+    for (session, says) in [
+        (&["--session", "s"][..], "suspended; `fumehood run --resume s` goes on with it"),
+        (&[][..], "interrupted, and stopped sleep__run"),
+    ] {
+        let bench = Workbench::new();
+        bench.program("sleep").put("script.jsonl", r#"{"calls": [{"name": "sleep__run", "arguments": {}}]}"#);
+        let options = ["run", TASK, "--tool", "sleep.wasm", "--timeout", "60s", "--script", "script.jsonl"];
+        let begin = [&options[..], session].concat();
+        let mut running = bench.command(&begin).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(running.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("sleep__run")), "the call is shown");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::INT)
+            .unwrap();
+        let rest: Vec<String> = lines.collect();
+        assert!(rest.iter().any(|line| line.contains(says)), "{says} is not in: {rest:?}");
+        assert_eq!(running.wait().unwrap().code(), Some(130));
+    }
+}
+
+#[test]
+fn resumed_session_has_the_model_and_the_restrictions_that_it_began_with() {
+    let bench = bench();
+    let server = Server::answering(|request| {
+        assert_eq!(request["model"], "chosen", "{request}");
+        adding(request)
+    });
+    let config = format!("[model]\nname = \"compatible:usual\"\nbase_url = \"{}\"\n", server.url);
+    bench.put("fumehood.toml", config);
+    let tools = ["--tool", "calculator.wasm"];
+    let begin = ["run", TASK, "--session", "s", "--model", "compatible:chosen", "--ask", "calculator__add"];
+    let ran = bench.run(&[&begin[..], &tools].concat());
+    assert_eq!(ran.code, 11, "{ran:?}");
+
+    let refused = bench.run(&["run", "--resume", "s"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
+    assert!(refused.stderr.contains("type them again, or others: --tool calculator.wasm"), "{refused:?}");
+    let ran = bench.run(&[&["run", "--resume", "s", "--approve", "refuse"], &tools[..]].concat());
+    assert_eq!(ran.code, 11, "calls that waited go on waiting: {ran:?}");
+    assert_eq!(bench.run(&["approve-call", "s:1", "--yes"]).code, 0);
+    // The next call is asked about, too: the list of `--ask` went on.
+    let ran = bench.run(&[&["run", "--resume", "s"], &tools[..]].concat());
+    assert_eq!(ran.code, 11, "{ran:?}");
+
+    std::fs::rename(bench.path("fumehood.toml"), bench.path("other.toml")).unwrap();
+    let refused = bench.run(&[&["run", "--resume", "s"], &tools[..]].concat());
+    assert!(refused.code == 2 && refused.stderr.contains("began with another configuration"), "{refused:?}");
+}
+
+#[test]
 fn session_goes_on_after_200_kills() {
     const KILLS: u32 = 200;
     let bench = bench();

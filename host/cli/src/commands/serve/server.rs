@@ -1,0 +1,252 @@
+//! `fumehood serve`: serves the tools of components and of MCP servers over MCP, as an HTTP API, or both on one listener.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use fumehood::http_api::Api;
+use fumehood::listener::{HttpOptions, HttpService, Listener};
+use fumehood::mcp::{McpService, Server, ServerOptions};
+use fumehood::{CancellationToken, FlowProvider, Grant, Host, Limits, McpTools, ToolProvider};
+use tokio::task::JoinHandle;
+
+use super::served_components::{ServeRequest, ServedComponents};
+use super::served_tools::ServedTools;
+use super::{code_mode, settings, watch};
+use crate::agent::settings as agent_settings;
+use crate::args::{Arguments, ServeMcp, ServeOptions};
+use crate::config::Config;
+use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
+use crate::exit::{Exit, UsageError};
+use crate::recording::{EntryPoint, Recording};
+use crate::trust::ConfigSource;
+use crate::{flows, hooks, host, render, servers, signals};
+
+/// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
+const MAX_MEMORY_BYTES: usize = 1 << 30;
+
+/// The protocols that are served, and where.
+pub(crate) enum Faces<'a> {
+    /// MCP, over standard input and output or HTTP.
+    Mcp(&'a ServeMcp),
+    /// The HTTP API, at the typed address or that of the configuration.
+    Http(Option<SocketAddr>),
+    /// Both on one listener.
+    Both(Option<SocketAddr>),
+}
+
+impl Faces<'_> {
+    fn entry_point(&self) -> EntryPoint {
+        match self {
+            Self::Mcp(_) => EntryPoint::ServeMcp,
+            Self::Http(_) => EntryPoint::ServeHttp,
+            Self::Both(_) => EntryPoint::Serve,
+        }
+    }
+
+    fn has_mcp(&self) -> bool {
+        !matches!(self, Self::Http(_))
+    }
+
+    fn has_api(&self) -> bool {
+        !matches!(self, Self::Mcp(_))
+    }
+
+    /// Returns the options of the listener; `None` for standard input and output.
+    fn listener_options(&self, typed: &ServeOptions, config: &Config) -> Result<Option<HttpOptions>> {
+        let (address, drain) = match self {
+            Self::Mcp(mcp) => match settings::mcp_address(mcp, config)? {
+                Some(address) => (address, Duration::ZERO),
+                None => return Ok(None),
+            },
+            Self::Http(typed) | Self::Both(typed) => (settings::api_address(*typed, config)?, settings::drain(config)),
+        };
+        settings::listener_options(typed, config, address, drain).map(Some)
+    }
+}
+
+/// A listener that accepts connections already, and rejects requests until its services are opened.
+struct Listening {
+    listener: Arc<Listener>,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Listening {
+    async fn start(options: HttpOptions) -> Result<Self> {
+        let (listener, stop) = (Arc::new(Listener::bind(options).await?), CancellationToken::new());
+        let (served, stopped) = (Arc::clone(&listener), stop.clone());
+        let serving = tokio::spawn(async move { served.serve(stopped.cancelled()).await });
+        Ok(Self { listener, stop, serving })
+    }
+
+    /// Opens the services, and serves them until `stop` completes.
+    async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future) -> Result<()> {
+        self.listener.services().open(services);
+        stop.await;
+        self.stop.cancel();
+        self.serving.await.context("the listener ended early")
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Faces<'_>) -> Result<Exit> {
+    let source = ConfigSource::from_arguments(arguments);
+    let config = source.open()?;
+    let http = faces.listener_options(serve, &config)?;
+    let options = settings::server_options(serve, &config)?;
+    let listening = match http {
+        Some(http) => Some(Listening::start(http).await?),
+        None => None,
+    };
+    // Before anything is loaded: only existing files can be protected from tools.
+    let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
+    let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
+    let remotes = match serve.servers {
+        true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
+        false => None,
+    };
+    let offered = offer(serve, &config, (&host, remotes.clone()), recording.as_ref())?;
+    let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
+    let mut signals = signals::listen_for_stop()?;
+    let watching = CancellationToken::new();
+    let watch = if serve.watch { Some(watch::start(components, watching.clone())?) } else { None };
+    let served = match listening {
+        Some(listening) => {
+            let (services, urls) =
+                services(&faces, (offered, options), serve, (&listening.listener, recording.as_ref()))?;
+            render::note(&format!("serving {tools} tools at {urls}"));
+            listening.serve(services, signals.received()).await
+        }
+        None => {
+            render::note(&format!("serving {tools} tools over standard input and output"));
+            Server::new(offered, options).serve_stdio(signals.received()).await.map_err(Into::into)
+        }
+    };
+    watching.cancel();
+    host.shutdown(settings::shutdown_grace(&config)).await;
+    if let Some(remotes) = remotes {
+        remotes.close().await;
+    }
+    // The token above is cancelled, so this does not wait for changes of files.
+    if let Some(watch) = watch {
+        let _panicked = watch.join();
+    }
+    if let Some(recording) = recording {
+        recording.end(if served.is_ok() { "ok" } else { "host" }).await?;
+    }
+    served?;
+    Ok(Exit::Ok)
+}
+/// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.
+fn offer(
+    serve: &ServeOptions,
+    config: &Config,
+    (host, remotes): (&Host, Option<Arc<McpTools>>),
+    recording: Option<&Recording>,
+) -> Result<Arc<dyn ToolProvider>> {
+    let log = recording.map(|recording| recording.calls().clone());
+    let hooks = hooks::from_config(config, host)?;
+    let offered = ServedTools::new(host, remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
+    let offered: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
+        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log)),
+        None => Arc::new(offered),
+    };
+    match agent_settings::code(config.serve.code, serve.code) {
+        Some(mode) => code_mode::in_front_of(offered, host, mode, recording),
+        None => Ok(offered),
+    }
+}
+
+/// Creates the services of a listener, and the URLs that they have there.
+fn services(
+    faces: &Faces<'_>,
+    (tools, options): (Arc<dyn ToolProvider>, ServerOptions),
+    serve: &ServeOptions,
+    (listener, recording): (&Listener, Option<&Recording>),
+) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
+    let (mut services, mut urls): (Vec<Arc<dyn HttpService>>, _) = (Vec::new(), Vec::new());
+    let base = format!("http://{}", listener.address());
+    if faces.has_mcp() {
+        services.push(Arc::new(McpService::new(&Server::new(Arc::clone(&tools), options), listener)));
+        urls.push(format!("{base}/mcp"));
+    }
+    if faces.has_api() {
+        let api = Api::new(tools, settings::api_options(serve, recording), listener);
+        services.push(Arc::new(api.context("the system gave no random bytes to name calls with")?));
+        urls.push(format!("{base}/v1"));
+    }
+    Ok((services, urls.join(" and ")))
+}
+
+/// Creates a host and loads all components: those of the command line with the powers of the options, those of the
+/// configuration with their powers there, as far as they are approved.
+async fn load_components(
+    arguments: &Arguments,
+    serve: &ServeOptions,
+    (source, config): (ConfigSource, &Config),
+    recording: Option<&Recording>,
+) -> Result<(Host, ServedComponents)> {
+    let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
+    let may_appear = serve.watch && config.origin.exists();
+    let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
+    let has_servers = serve.servers && !config.mcp.servers.is_empty();
+    if configured.is_empty() && serve.components.is_empty() && !may_appear && !has_texts && !has_servers {
+        let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    let defaults = config.limits.over(Limits::default());
+    let limits =
+        serve.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| crate::args::name_limit_option(&error))?;
+    let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
+    let builder = match configured.is_empty() && !serve.watch {
+        true => host::builder(arguments),
+        false => host::builder_for(arguments, config)?,
+    };
+    let builder = host::with_components(builder, &serve.components);
+    let builder = host::with_typed_secrets(builder, &serve.powers);
+    let builder = host::with_typed_store(builder, config, &serve.powers, &serve.components)?;
+    let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
+    let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
+    let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));
+    let host =
+        builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
+    let mut typed = Vec::new();
+    let grant = serve.powers.grant_for(&serve.components, "on the command line")?;
+    for component in &serve.components {
+        typed.push(typed_component(config, component, limits, (&grant, serve.powers.strict_imports)).await?);
+    }
+    let request = ServeRequest {
+        source: source.without_asking(),
+        config: config.clone(),
+        typed,
+        configured,
+        allow_slow_compile: serve.allow_slow_compile,
+        persist: recording.map(|recording| recording.persist().clone()).unwrap_or_default(),
+    };
+    let components = ServedComponents::load(host.clone(), request).await?;
+    Ok((host, components))
+}
+
+/// Prepares a component of the command line, with the powers of the options.
+async fn typed_component(
+    config: &Config,
+    typed: &Path,
+    limits: Limits,
+    (grant, is_strict): (&Grant, bool),
+) -> Result<ConfiguredComponent> {
+    let typed = host::typed_component(config, typed, false).await?;
+    let name = typed.load.name()?;
+    let load = typed.load.grant(grant.clone());
+    let load = if is_strict { load.strict_imports() } else { load };
+    Ok(ConfiguredComponent {
+        name,
+        file: typed.file,
+        label: typed.label,
+        load,
+        limits,
+        is_pinned: false,
+        terms: LoadSettings::powerless(limits),
+    })
+}
