@@ -1,0 +1,44 @@
+"""Runs the tools of LLM agents as sandboxed WebAssembly components.
+
+>>> host = fumehood.Host()
+>>> await host.load("calculator.wasm")
+>>> result = await host.call("calculator__add", {"a": 3, "b": 5})
+>>> result.ok, result.structured
+(True, {'result': 8})
+"""
+
+from ._fumehood import (
+    VERSION as __version__,
+)
+from ._fumehood import (
+    CallError,
+    Component,
+    HostError,
+    LoadError,
+    LogLine,
+    Progress,
+    Request,
+    Result,
+    Tool,
+)
+from .host import Event, Grants, Host, Isolation, Limits, Secret, WriteFolder
+
+__all__ = [
+    "CallError",
+    "Component",
+    "Event",
+    "Grants",
+    "Host",
+    "HostError",
+    "Isolation",
+    "Limits",
+    "LoadError",
+    "LogLine",
+    "Progress",
+    "Request",
+    "Result",
+    "Secret",
+    "Tool",
+    "WriteFolder",
+    "__version__",
+]

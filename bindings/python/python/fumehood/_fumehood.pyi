@@ -1,0 +1,166 @@
+from collections.abc import Callable
+from typing import Any, final
+
+VERSION: str
+
+class HostError(Exception):
+    """The host itself failed; no tool is to blame."""
+
+class LoadError(Exception):
+    """A component cannot be loaded. Nothing of it is kept."""
+
+@final
+class Component:
+    """A loaded component."""
+
+    @property
+    def name(self) -> str:
+        """The name, which the full names of its tools begin with."""
+    @property
+    def digest(self) -> str:
+        """The digest of its bytes, ``sha256:…``."""
+    @property
+    def isolated(self) -> bool:
+        """Whether its calls run in a worker process."""
+    @property
+    def tools(self) -> list[str]:
+        """The full names of its tools."""
+
+@final
+class Tool:
+    """A tool that can be called. All texts are sanitized: they are shown to models."""
+
+    @property
+    def name(self) -> str:
+        """The full name, ``component__tool``."""
+    @property
+    def title(self) -> str | None: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments."""
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of its structured result."""
+    @property
+    def annotations(self) -> dict[str, bool]:
+        """What the tool says of its effects: `read_only`, `destructive`, `idempotent` and `open_world`."""
+    @property
+    def powers(self) -> list[str]:
+        """Its powers beyond computing, one phrase for each."""
+
+@final
+class CallError:
+    """A failed call."""
+
+    @property
+    def kind(self) -> str:
+        """The kind, such as ``invalid_arguments``."""
+    @property
+    def message(self) -> str: ...
+    @property
+    def hint(self) -> str | None:
+        """A suggested remedy."""
+    @property
+    def retry_after(self) -> float | None:
+        """The delay after which the same call may be retried, in seconds."""
+    @property
+    def backtrace(self) -> list[str]:
+        """The backtrace of a crashed guest, innermost frame first."""
+
+@final
+class Result:
+    """The outcome of one call: parts of a result, or an error."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def content(self) -> tuple[dict[str, Any], ...]:
+        """The parts of the result as the tool wrote them; none if the call failed."""
+    @property
+    def structured(self) -> Any:
+        """The value of the first JSON part; `None` if there is none."""
+    @property
+    def text(self) -> str | None:
+        """The first text or JSON part for a model, with hidden characters escaped; `None` if there is none."""
+    @property
+    def model_text(self) -> str:
+        """All that a model should read: each part as text with hidden characters escaped, or the error."""
+    @property
+    def error(self) -> CallError | None: ...
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Resource usage and observations."""
+    def to_json(self) -> str:
+        """Returns the result as one line of JSON, the same as that of ``fumehood call --json``."""
+
+@final
+class Progress:
+    """A progress report of a running call."""
+
+    @property
+    def fraction(self) -> float | None: ...
+    @property
+    def message(self) -> str | None: ...
+    @property
+    def partial(self) -> tuple[dict[str, Any], ...]:
+        """Parts of the result that are ready."""
+
+@final
+class LogLine:
+    """A log line of a running call."""
+
+    @property
+    def level(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+@final
+class Request:
+    """An HTTP request of a running call that ended or was refused."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def status(self) -> int | None: ...
+    @property
+    def reason(self) -> str | None: ...
+    @property
+    def bytes_out(self) -> int: ...
+    @property
+    def bytes_in(self) -> int: ...
+
+@final
+class Events:
+    def drain(self) -> list[Progress | LogLine | Request]: ...
+
+@final
+class Operation:
+    def on_end(self, callback: Callable[[], object]) -> None: ...
+    def cancel(self) -> None: ...
+    def is_done(self) -> bool: ...
+    def take(self) -> Any: ...
+
+@final
+class NativeHost:
+    def __new__(cls, settings: str, limits: str) -> NativeHost: ...
+    def load(self, settings: str, bytes: bytes | None, grant: str | None, limits: str | None) -> Operation: ...
+    @staticmethod
+    def wait(operation: Operation) -> Any: ...
+    def start(self, name: str, arguments: str, limits: str | None) -> Result | Operation: ...
+    def start_observed(
+        self, call: tuple[str, str, str | None], events: Events, callback: Callable[[], object]
+    ) -> Operation: ...
+    def call_sync(self, name: str, arguments: str, limits: str | None) -> Result: ...
+    def unload(self, name: str) -> bool: ...
+    def tools(self) -> list[Tool]: ...
+    def tool(self, name: str) -> Tool | None: ...
+    def running(self) -> int: ...
+    def shutdown(self, grace: float) -> Operation: ...

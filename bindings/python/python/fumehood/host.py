@@ -1,0 +1,331 @@
+"""The host: components, their tools, and calls of them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal, TypedDict, Union
+
+
+from ._fumehood import Component, Events, LogLine, NativeHost, Operation, Progress, Request, Result, Tool
+from .program import find_program
+
+Event = Union[Progress, LogLine, Request, Result]
+Isolation = Literal["in_process", "process", "process_required"]
+Path = Union[str, "os.PathLike[str]"]
+Amount = Union[str, int]
+
+
+class Limits(TypedDict, total=False):
+    """Limits of one call. A limit that is left out has its default."""
+
+    deadline: str
+    """Wall time, such as "2s". The default is 10s."""
+    fuel: Amount
+    """Instructions, such as "500M". The default is 10G."""
+    memory: Amount
+    """Memory, such as "64MiB", which is the default."""
+    output: Amount
+    """Size of a result. The default is 1MiB."""
+    log: Amount
+    """Size of log lines and progress, and of stdout and stderr. The default is 256KiB."""
+    string: Amount
+    """Size of a single string in the arguments. The default is 10KiB."""
+
+
+class HttpLimits(TypedDict, total=False):
+    """Limits on the requests of one call. A limit that is left out has its default."""
+
+    requests: int
+    bytes_out: Amount
+    bytes_in: Amount
+    in_flight: int
+    connect: str
+    tls: str
+    first_byte: str
+    between_bytes: str
+
+
+class _WriteFolder(TypedDict):
+    folder: Path
+    guest: str
+
+
+class WriteFolder(_WriteFolder, total=False):
+    """A folder that may be changed, with quotas of what a call adds."""
+
+    bytes: Amount
+    entries: Amount
+
+
+# `from` and `for` are keywords, so that classes cannot have such members.
+Secret = TypedDict(
+    "Secret",
+    {"name": str, "from": "dict[str, str]", "for": str, "header": str, "query": str, "value": str},
+    total=False,
+)
+
+
+class Grants(TypedDict, total=False):
+    """Powers of a component, with the names of `fumehood.toml`. What is left out is not granted."""
+
+    state: bool
+    read: Sequence[str]
+    """Folders that it may read, as "HOST:GUEST"."""
+    write: Sequence[Union[str, WriteFolder]]
+    """Folders that it may read and change."""
+    scratch: Amount
+    """Size of an empty folder for each call, /scratch."""
+    http: Sequence[str]
+    """Requests, as "METHOD URL", such as "GET https://api.example.com/v1/**"."""
+    http_limits: HttpLimits
+    private_addresses: Sequence[str]
+    env: Mapping[str, str]
+    args: Sequence[str]
+    secrets: Sequence[Secret]
+    clock: str
+    random_seed: int
+    key_value: Amount
+    """Size of a private store of keys and values."""
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _arguments(arguments: Mapping[str, Any] | str | None) -> str:
+    if arguments is None:
+        return "{}"
+    text = arguments if isinstance(arguments, str) else _encode(arguments)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair is no text. As an escape it gets to the gate, which refuses it as it refuses other arguments.
+        return text.encode("ascii", "backslashreplace").decode() if text is arguments else _encode_ascii(arguments)
+    return text
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, default=os.fspath)
+
+
+def _optional(settings: Mapping[str, Any] | None) -> str | None:
+    return None if settings is None else _settings(settings)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _outcome(operation: Operation) -> Any:
+    """Awaits an operation. It is stopped if the task that awaits it is cancelled."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    operation.on_end(functools.partial(loop.call_soon_threadsafe, _wake, future))
+    try:
+        await future
+    except BaseException:
+        operation.cancel()
+        raise
+    return operation.take()
+
+
+class Host:
+    """A set of loaded components and the sandbox that runs them.
+
+    Every call runs in a fresh WebAssembly instance, with fuel, an enforced deadline, a memory ceiling, and none of the powers that
+    were not granted. Failures of tools are values, see :class:`Result`; failures of the host raise :class:`HostError`.
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        isolation: Isolation = "in_process",
+        cache: Path | None = None,
+        key_value_store: Path | None = None,
+        concurrency: int | None = None,
+        queue: int | None = None,
+        http_in_flight: int | None = None,
+        memory_ceiling: Amount | None = None,
+        program: Path | None = None,
+    ) -> None:
+        """Creates a host.
+
+        :param limits: limits of calls without limits of their own
+        :param isolation: where calls run: "in_process", "process" for worker processes in a jail of the kernel, or
+            "process_required" to refuse a kernel on which that jail is incomplete
+        :param cache: a folder for compiled code; without one it is in memory
+        :param key_value_store: a file for the keys and values of tools; without one they are in memory
+        :param concurrency: calls that run at once; more wait
+        :param queue: calls that wait; more are refused
+        :param http_in_flight: HTTP requests at once, of all calls together
+        :param memory_ceiling: the largest memory limit that a call may have
+        :param program: the program `fumehood` that compiles components and runs workers; the default is that of this package
+        """
+        settings = {
+            "program": find_program() if program is None else os.path.abspath(program),
+            "isolation": isolation,
+            "cache": cache,
+            "key_value_store": key_value_store,
+            "concurrency": concurrency,
+            "queue": queue,
+            "http_in_flight": http_in_flight,
+            "memory_ceiling": memory_ceiling,
+        }
+        self._native = NativeHost(_settings(settings), _settings(limits or {}))
+
+    def _load(
+        self,
+        source: Path | bytes,
+        name: str | None,
+        grants: Grants | None,
+        limits: Limits | None,
+        strict_imports: bool,
+        allow_slow_compile: bool,
+        isolated: bool,
+    ) -> Operation:
+        component = source if isinstance(source, bytes) else None
+        path = None if isinstance(source, bytes) else os.fspath(source)
+        if path is not None and "://" in path:
+            raise ValueError(
+                f"`{path}` is a reference; components of registries are not loaded yet: download it, and give the path of the file"
+            )
+        if component is not None and name is None:
+            raise ValueError("a component in memory needs a `name`")
+        settings = {
+            "path": path,
+            "name": name,
+            "strict_imports": strict_imports,
+            "allow_slow_compile": allow_slow_compile,
+            "isolated": isolated,
+        }
+        return self._native.load(_settings(settings), component, _optional(grants), _optional(limits))
+
+    async def load(
+        self,
+        source: Path | bytes,
+        *,
+        name: str | None = None,
+        grants: Grants | None = None,
+        limits: Limits | None = None,
+        strict_imports: bool = False,
+        allow_slow_compile: bool = False,
+        isolated: bool = False,
+    ) -> Component:
+        """Loads a component from a file or from bytes. Its tools can be called as ``name__tool``.
+
+        :param name: the name of the component; the default is that of the file
+        :param grants: its powers; the default is none
+        :param limits: limits of its calls, in place of the host's
+        :param strict_imports: refuse it if it imports a power that it is not granted
+        :param allow_slow_compile: compile it even if that takes many seconds
+        :param isolated: run its calls in a worker process, whatever the host's `isolation`
+        :raises LoadError: if it cannot be loaded; nothing of it is kept
+        :raises ValueError: if a grant or a limit is malformed
+        """
+        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated)
+        component: Component = await _outcome(operation)
+        return component
+
+    def load_sync(
+        self,
+        source: Path | bytes,
+        *,
+        name: str | None = None,
+        grants: Grants | None = None,
+        limits: Limits | None = None,
+        strict_imports: bool = False,
+        allow_slow_compile: bool = False,
+        isolated: bool = False,
+    ) -> Component:
+        """Like :meth:`load`, and blocks the thread."""
+        operation = self._load(source, name, grants, limits, strict_imports, allow_slow_compile, isolated)
+        component: Component = self._native.wait(operation)
+        return component
+
+    def unload(self, name: str) -> bool:
+        """Unloads a component, and returns whether it was loaded. Running calls continue to their end."""
+        return self._native.unload(name)
+
+    def tools(self) -> list[Tool]:
+        """Returns all tools, sorted by their names."""
+        return self._native.tools()
+
+    def tool(self, name: str) -> Tool | None:
+        """Returns the tool with this name, ``component__tool``."""
+        return self._native.tool(name)
+
+    @property
+    def running(self) -> int:
+        """The number of calls that are running guest code right now."""
+        return self._native.running()
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, limits: Limits | None = None
+    ) -> Result:
+        """Calls a tool. Every outcome of the tool is a value.
+
+        Cancelling the task stops the guest within milliseconds. The first slice of a call runs on this thread, with the interpreter
+        released: two milliseconds at most, or one bulk instruction.
+
+        :param arguments: a mapping, or JSON text as a model wrote it
+        :param limits: limits of this call, in place of the tool's
+        :raises HostError: if the host itself failed
+        """
+        started = self._native.start(name, _arguments(arguments), _optional(limits))
+        if type(started) is Result:
+            return started
+        result: Result = await _outcome(started)
+        return result
+
+    def call_sync(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, limits: Limits | None = None
+    ) -> Result:
+        """Like :meth:`call`, and blocks the thread. Other threads go on, and Ctrl-C stops the call."""
+        return self._native.call_sync(name, _arguments(arguments), _optional(limits))
+
+    async def stream(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, limits: Limits | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Calls a tool, and yields its progress, log lines and requests, and at last its :class:`Result`.
+
+        Closing the iterator before its end stops the guest.
+        """
+        changed = asyncio.Event()
+        notify = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set)
+        events = Events()
+        operation = self._native.start_observed((name, _arguments(arguments), _optional(limits)), events, notify)
+        operation.on_end(notify)
+        try:
+            while True:
+                changed.clear()
+                # Looked at first: no event comes after the end.
+                is_done = operation.is_done()
+                for event in events.drain():
+                    yield event
+                if is_done:
+                    break
+                await changed.wait()
+            yield operation.take()
+        finally:
+            operation.cancel()
+
+    async def shutdown(self, grace: float = 1.0) -> None:
+        """Accepts no more calls, and stops those that still run after `grace` seconds."""
+        await _outcome(self._native.shutdown(grace))
+
+    async def __aenter__(self) -> Host:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.shutdown()
+
+
+__all__ = ["Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Secret", "WriteFolder"]

@@ -1,0 +1,35 @@
+//! Exceptions of the module, and the errors of the host that become them.
+
+use std::error::Error;
+
+use pyo3::PyErr;
+use pyo3::exceptions::{PyException, PyValueError};
+
+pyo3::create_exception!(_fumehood, HostError, PyException, "The host itself failed; no tool is to blame.");
+pyo3::create_exception!(_fumehood, LoadError, PyException, "A component cannot be loaded. Nothing of it is kept.");
+
+/// Returns the message of an error with those of its causes.
+fn chain(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        message = format!("{message}: {error}");
+        cause = error.source();
+    }
+    message
+}
+
+/// Creates the exception of a host that failed.
+pub(crate) fn host_error(error: &dyn Error) -> PyErr {
+    HostError::new_err(chain(error))
+}
+
+/// Creates the exception of a component that cannot be loaded.
+pub(crate) fn load_error(error: &dyn Error) -> PyErr {
+    LoadError::new_err(chain(error))
+}
+
+/// Creates the exception of a setting that cannot be used; `name` is that of the parameter.
+pub(crate) fn value_error(name: &str, message: &dyn std::fmt::Display) -> PyErr {
+    PyValueError::new_err(format!("`{name}`: {message}"))
+}

@@ -1,0 +1,175 @@
+//! Progress, log lines and requests of one running call, queued for Python.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fumehood::{Level, Observer, RequestReport};
+use pyo3::IntoPyObjectExt as _;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::result::part;
+
+/// A progress report of a running call.
+#[pyclass(frozen, get_all, module = "fumehood")]
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// The completed fraction, 0.0 to 1.0.
+    fraction: Option<f64>,
+    /// A description of the current activity.
+    message: Option<String>,
+    /// Parts of the result that are ready.
+    partial: Py<PyTuple>,
+}
+
+/// A log line of a running call.
+#[pyclass(frozen, get_all, module = "fumehood")]
+#[derive(Debug)]
+pub(crate) struct LogLine {
+    /// The severity, such as `info`.
+    level: &'static str,
+    /// The text of the line.
+    message: String,
+}
+
+/// An HTTP request of a running call that ended or was refused.
+#[pyclass(frozen, get_all, module = "fumehood")]
+#[derive(Debug)]
+pub(crate) struct Request {
+    method: String,
+    host: String,
+    status: Option<u16>,
+    reason: Option<String>,
+    bytes_out: u64,
+    bytes_in: u64,
+}
+
+/// The events of one call that Python has not taken yet. Their number is bounded by the call's own limits.
+#[pyclass(frozen, module = "fumehood")]
+#[derive(Default)]
+pub(crate) struct Events {
+    queue: Arc<Queue>,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<VecDeque<Event>>,
+    changed: Notify,
+}
+
+enum Event {
+    Log(Level, String),
+    Progress(fumehood::Progress),
+    Request(RequestReport),
+}
+
+impl Queue {
+    fn push(&self, event: Event) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        self.changed.notify_one();
+    }
+}
+
+impl Observer for Queue {
+    fn log(&self, level: Level, message: &str) {
+        self.push(Event::Log(level, message.to_owned()));
+    }
+
+    fn progress(&self, progress: fumehood::Progress) {
+        self.push(Event::Progress(progress));
+    }
+
+    fn request(&self, request: RequestReport) {
+        self.push(Event::Request(request));
+    }
+}
+
+impl Events {
+    pub(crate) fn observer(&self) -> Arc<dyn Observer> {
+        Arc::clone(&self.queue) as Arc<dyn Observer>
+    }
+
+    /// Calls `callback` from a thread of the runtime whenever there are new events: the threads that run tools never wait
+    /// for the interpreter.
+    pub(crate) fn notify(&self, runtime: &Handle, callback: Py<PyAny>) {
+        let queue = Arc::clone(&self.queue);
+        let task = runtime.spawn(async move {
+            loop {
+                queue.changed.notified().await;
+                // A loop that was closed takes no more callbacks, and nobody waits for the events.
+                if Python::try_attach(|py| callback.call0(py).is_ok()) != Some(true) {
+                    return;
+                }
+            }
+        });
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+#[pymethods]
+impl Events {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the events that came since the last time.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let events = std::mem::take(&mut *self.queue.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        events.into_iter().map(|event| event.into_object(py)).collect()
+    }
+}
+
+impl Event {
+    fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self {
+            Self::Log(level, message) => LogLine { level: level.as_str(), message }.into_bound_py_any(py),
+            Self::Progress(fumehood::Progress { fraction, message, partial }) => {
+                let parts: PyResult<Vec<_>> = partial.iter().map(|content| part(py, content)).collect();
+                let message = message.map(|message| message.to_string());
+                Progress { fraction, message, partial: PyTuple::new(py, parts?)?.unbind() }.into_bound_py_any(py)
+            }
+            Self::Request(RequestReport { method, host, status, reason, bytes_out, bytes_in }) => {
+                Request { method, host, status, reason, bytes_out, bytes_in }.into_bound_py_any(py)
+            }
+        }
+    }
+}
+
+/// Formats a value that may be missing as Python does.
+fn repr(value: Option<&impl std::fmt::Debug>) -> String {
+    value.map_or_else(|| "None".to_owned(), |value| format!("{value:?}"))
+}
+
+#[pymethods]
+impl Progress {
+    fn __repr__(&self) -> String {
+        format!("Progress(fraction={}, message={})", repr(self.fraction.as_ref()), repr(self.message.as_ref()))
+    }
+}
+
+#[pymethods]
+impl LogLine {
+    fn __repr__(&self) -> String {
+        format!("LogLine(level={:?}, message={:?})", self.level, self.message)
+    }
+}
+
+#[pymethods]
+impl Request {
+    fn __repr__(&self) -> String {
+        format!("Request(method={:?}, host={:?}, status={})", self.method, self.host, repr(self.status.as_ref()))
+    }
+}

@@ -1,0 +1,207 @@
+//! The host, as Python sees it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fumehood::{Call, CallResult, Host, Limits};
+use pyo3::prelude::*;
+use tokio::runtime::Runtime;
+
+use crate::component::Component;
+use crate::error::{HostError, host_error, load_error, value_error};
+use crate::event::Events;
+use crate::operation::{Operation, Outcome};
+use crate::settings::{HostSettings, LimitsSection, LoadSettings};
+use crate::tool::Tool;
+
+/// Number of threads that carry outcomes to Python. Guests run elsewhere.
+const RUNTIME_THREADS: usize = 2;
+
+/// A host and the runtime of its operations.
+#[pyclass(frozen, module = "fumehood")]
+pub(crate) struct NativeHost {
+    /// Always there until the host is dropped.
+    state: Option<Box<State>>,
+    /// The process that made it. Its threads exist in no other.
+    process: u32,
+}
+
+struct State {
+    host: Host,
+    limits: Limits,
+    runtime: Runtime,
+}
+
+/// A call on its way.
+type Calling = Pin<Box<dyn Future<Output = CallResult> + Send>>;
+
+impl NativeHost {
+    /// Returns the host.
+    ///
+    /// # Errors
+    /// In a process that was forked from that of the host, where no thread would ever answer.
+    fn state(&self) -> PyResult<&State> {
+        let state = self.state.as_deref().filter(|_| self.process == std::process::id());
+        state.ok_or_else(|| {
+            HostError::new_err(
+                "this host was made in another process, from which this one was forked; its threads are not here: \
+                 make a host after the fork",
+            )
+        })
+    }
+
+    /// Starts a call, and returns its outcome if it ends within its first slice.
+    fn begin(&self, py: Python<'_>, call: Call) -> PyResult<Result<CallResult, Calling>> {
+        let state = self.state()?;
+        let host = state.host.clone();
+        py.detach(|| {
+            let _entered = state.runtime.enter();
+            let mut calling: Calling = Box::pin(async move { host.call(call).await });
+            Ok(match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(result) => Ok(result),
+                Poll::Pending => Err(calling),
+            })
+        })
+    }
+
+    fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> PyResult<Call> {
+        let call = Call::new(name, arguments);
+        match limits {
+            None => Ok(call),
+            Some(json) => Ok(call.limits(LimitsSection::read(json)?.over(self.state()?.limits))),
+        }
+    }
+
+    fn spawn(&self, future: impl Future<Output = Outcome> + Send + 'static) -> PyResult<Operation> {
+        Ok(Operation::spawn(self.state()?.runtime.handle(), future))
+    }
+}
+
+impl Drop for NativeHost {
+    fn drop(&mut self) {
+        let Some(state) = self.state.take() else { return };
+        if self.process != std::process::id() {
+            // Dropping it would wait for threads that were not forked.
+            std::mem::forget(state);
+            return;
+        }
+        let State { host, runtime, .. } = *state;
+        runtime.shutdown_background();
+        drop(host);
+    }
+}
+
+#[pymethods]
+impl NativeHost {
+    /// Creates a host; `settings` and `limits` are JSON.
+    #[new]
+    fn new(py: Python<'_>, settings: &str, limits: &str) -> PyResult<Self> {
+        let limits = LimitsSection::read(limits)?.over(Limits::default());
+        let builder = HostSettings::read(settings)?.apply(Host::builder().limits(limits))?;
+        let (host, runtime) = py.detach(|| {
+            let host = builder.build().map_err(|error| host_error(&error))?;
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(RUNTIME_THREADS)
+                .thread_name("fumehood-python")
+                .enable_all()
+                .build()
+                .map_err(|error| host_error(&error))?;
+            Ok::<_, PyErr>((host, runtime))
+        })?;
+        Ok(Self { state: Some(Box::new(State { host, limits, runtime })), process: std::process::id() })
+    }
+
+    /// Loads a component from the file in `settings`, or from `bytes`.
+    fn load(
+        &self,
+        settings: &str,
+        bytes: Option<Vec<u8>>,
+        grant: Option<&str>,
+        limits: Option<&str>,
+    ) -> PyResult<Operation> {
+        let state = self.state()?;
+        let mut load = LoadSettings::read(settings)?.load(bytes, grant)?;
+        if let Some(json) = limits {
+            load = load.limits(LimitsSection::read(json)?.over(state.limits));
+        }
+        let name = load.name().map_err(|error| load_error(&error))?.to_string();
+        let host = state.host.clone();
+        self.spawn(async move {
+            let loaded = host.load(load).await;
+            Outcome::Loaded(loaded.map(|component| Component::new(&host, name, &component)))
+        })
+    }
+
+    /// Waits for an operation with the interpreter released, and returns its outcome.
+    #[staticmethod]
+    fn wait(py: Python<'_>, operation: &Operation) -> PyResult<Py<PyAny>> {
+        operation.wait(py)?;
+        operation.take(py)
+    }
+
+    /// Starts a call. Returns its result if it ends within its first slice, and otherwise the operation.
+    fn start(&self, py: Python<'_>, name: String, arguments: String, limits: Option<&str>) -> PyResult<Py<PyAny>> {
+        match self.begin(py, self.make_call(name, arguments, limits)?)? {
+            Ok(result) => Outcome::Called(Box::new(result)).into_object(py),
+            Err(calling) => {
+                let operation = self.spawn(async move { Outcome::Called(Box::new(calling.await)) })?;
+                Ok(Py::new(py, operation)?.into_any())
+            }
+        }
+    }
+
+    /// Starts a call whose events are queued; `callback` is called when there are some.
+    fn start_observed(
+        &self,
+        call: (String, String, Option<String>),
+        events: &Events,
+        callback: Py<PyAny>,
+    ) -> PyResult<Operation> {
+        let state = self.state()?;
+        let (name, arguments, limits) = call;
+        let call = self.make_call(name, arguments, limits.as_deref())?.observer(events.observer());
+        events.notify(state.runtime.handle(), callback);
+        let host = state.host.clone();
+        self.spawn(async move { Outcome::Called(Box::new(host.call(call).await)) })
+    }
+
+    /// Calls a tool and waits for the result.
+    fn call_sync(&self, py: Python<'_>, name: String, arguments: String, limits: Option<&str>) -> PyResult<Py<PyAny>> {
+        match self.begin(py, self.make_call(name, arguments, limits)?)? {
+            Ok(result) => Outcome::Called(Box::new(result)).into_object(py),
+            Err(calling) => {
+                let operation = self.spawn(async move { Outcome::Called(Box::new(calling.await)) })?;
+                operation.wait(py)?;
+                operation.take(py)
+            }
+        }
+    }
+
+    fn unload(&self, name: &str) -> PyResult<bool> {
+        Ok(self.state()?.host.unload(name))
+    }
+
+    fn tools(&self) -> PyResult<Vec<Tool>> {
+        Ok(self.state()?.host.tools().into_iter().map(Tool::from).collect())
+    }
+
+    fn tool(&self, name: &str) -> PyResult<Option<Tool>> {
+        Ok(self.state()?.host.tool(name).map(Tool::from))
+    }
+
+    /// Returns the number of calls that are running guest code right now.
+    fn running(&self) -> PyResult<usize> {
+        Ok(self.state()?.host.running())
+    }
+
+    /// Accepts no more calls, and stops those that run after `grace` seconds.
+    fn shutdown(&self, grace: f64) -> PyResult<Operation> {
+        let grace = Duration::try_from_secs_f64(grace).map_err(|error| value_error("grace", &error))?;
+        let host = self.state()?.host.clone();
+        self.spawn(async move {
+            host.shutdown(grace).await;
+            Outcome::ShutDown
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! The extension module of the Python package `fumehood`: a host, its calls and their results. The package itself, in `../python`,
+//! adds what is easier to say in Python: coroutines and adapters.
+#![cfg(feature = "extension-module")]
+
+use pyo3::prelude::*;
+
+mod amount;
+mod component;
+mod error;
+mod event;
+mod grant;
+mod host;
+mod operation;
+mod result;
+mod settings;
+mod tool;
+
+/// Defines the module.
+#[pymodule]
+fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("HostError", py.get_type::<error::HostError>())?;
+    module.add("LoadError", py.get_type::<error::LoadError>())?;
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<component::Component>()?;
+    module.add_class::<event::Events>()?;
+    module.add_class::<event::LogLine>()?;
+    module.add_class::<event::Progress>()?;
+    module.add_class::<event::Request>()?;
+    module.add_class::<host::NativeHost>()?;
+    module.add_class::<operation::Operation>()?;
+    module.add_class::<result::CallError>()?;
+    module.add_class::<result::Result>()?;
+    module.add_class::<tool::Tool>()
+}

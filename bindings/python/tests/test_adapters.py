@@ -1,0 +1,139 @@
+"""Adapters of agent frameworks, each with the framework's own model for tests: it calls a tool, and reads what the tool said."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import mcp
+import pytest
+from agents import Agent, Model, ModelResponse, Runner, Usage, set_tracing_disabled
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai import models
+from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelResponse as PydanticResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+import fumehood
+import fumehood.langchain
+import fumehood.mcp
+import fumehood.openai_agents
+import fumehood.pydantic_ai
+
+models.ALLOW_MODEL_REQUESTS = False
+set_tracing_disabled(True)
+
+
+async def test_langchain_calls_tools(calculator: fumehood.Host) -> None:
+    tools = {tool.name: tool for tool in fumehood.langchain.tools(calculator)}
+    add = tools["calculator__add"]
+    assert add.args_schema == calculator.tools()[0].input_schema and add.description == "Adds two numbers: a + b."
+
+    def call(**arguments: object) -> ToolCall:
+        return ToolCall(name=add.name, args=arguments, id="1", type="tool_call")
+
+    for message in (await add.ainvoke(call(a=3, b=5)), add.invoke(call(a=3, b=5))):
+        assert isinstance(message, ToolMessage) and (message.status, message.content) == ("success", '{"result":8}')
+        assert message.artifact.structured == {"result": 8}
+    for message in (await add.ainvoke(call(a="x", b=5)), add.invoke(call(a="x", b=5))):
+        assert isinstance(message, ToolMessage) and message.status == "error"
+        assert "/a: expected a number" in str(message.content)
+
+
+async def test_langchain_binds_tools_to_a_model(calculator: fumehood.Host) -> None:
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    offered = [convert_to_openai_tool(tool) for tool in fumehood.langchain.tools(calculator)]
+    add = next(tool["function"] for tool in offered if tool["function"]["name"] == "calculator__add")
+    assert set(add["parameters"]["properties"]) == {"a", "b"} and add["parameters"]["required"] == ["a", "b"]
+
+
+async def test_langchain_agent_answers_with_a_tool(calculator: fumehood.Host) -> None:
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+
+    class Scripted(GenericFakeChatModel):
+        def bind_tools(self, tools: Any, **_: Any) -> Any:
+            assert "calculator__add" in {tool.name for tool in tools}
+            return self
+
+    call = ToolCall(name="calculator__add", args={"a": 3, "b": 5}, id="1", type="tool_call")
+    model = Scripted(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="It is 8.")]))
+    agent = create_agent(model, fumehood.langchain.tools(calculator))
+    state = await agent.ainvoke({"messages": [{"role": "user", "content": "3 + 5?"}]})
+    assert [message.content for message in state["messages"]][2:] == ['{"result":8}', "It is 8."]
+
+
+async def test_pydantic_ai_calls_every_tool(calculator: fumehood.Host) -> None:
+    model = TestModel(call_tools=["calculator__add"])
+    agent = PydanticAgent(model, tools=fumehood.pydantic_ai.tools(calculator))
+    run = await agent.run("Add.")
+    assert json.loads(run.output) == {"calculator__add": '{"result":0}'}
+
+
+async def test_pydantic_ai_asks_again_for_refused_arguments(calculator: fumehood.Host) -> None:
+    seen: list[str] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> PydanticResponse:
+        last = messages[-1].parts[-1]
+        if len(messages) == 1:
+            return PydanticResponse(parts=[ToolCallPart("calculator__divide", {"a": "4", "b": 2})])
+        assert isinstance(last, ToolReturnPart)
+        content = str(last.content)
+        if not content.startswith("invalid_arguments"):
+            return PydanticResponse(parts=[TextPart(content)])
+        seen.append(last.outcome)
+        return PydanticResponse(parts=[ToolCallPart("calculator__divide", {"a": 4, "b": 2})])
+
+    agent = PydanticAgent(FunctionModel(model), tools=fumehood.pydantic_ai.tools(calculator))
+    run = await agent.run("Divide.")
+    assert run.output == '{"result":2}' and seen != ["success"] and len(seen) == 1
+
+
+class ScriptedModel(Model):
+    """A model of the OpenAI Agents SDK that calls a tool and then repeats what it said."""
+
+    def __init__(self, arguments: str) -> None:
+        self.arguments = arguments
+        self.offered: set[str] = set()
+
+    async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
+        input, tools = options.get("input", args[1] if len(args) > 1 else None), options.get("tools", args[3:4])
+        self.offered |= {tool.name for tool in (tools[0] if isinstance(tools, tuple) else tools)}
+        last = input[-1] if isinstance(input, list) else {}
+        output: Any
+        if last.get("type") == "function_call_output":
+            text = ResponseOutputText(annotations=[], text=str(last["output"]), type="output_text")
+            output = ResponseOutputMessage(
+                id="2", content=[text], role="assistant", status="completed", type="message"
+            )
+        else:
+            output = ResponseFunctionToolCall(
+                arguments=self.arguments, call_id="1", name="calculator__add", type="function_call"
+            )
+        return ModelResponse(output=[output], usage=Usage(), response_id=None)
+
+    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [('{"a":3,"b":5}', '{"result":8}'), ('{"a":3', "invalid_arguments")])
+async def test_openai_agents_call_tools(calculator: fumehood.Host, arguments: str, expected: str) -> None:
+    model = ScriptedModel(arguments)
+    agent = Agent(name="a", model=model, tools=fumehood.openai_agents.tools(calculator))
+    run = await Runner.run(agent, "3 + 5?")
+    assert expected in str(run.final_output) and "calculator__evaluate" in model.offered
+
+
+async def test_mcp_clients_list_and_call_tools(calculator: fumehood.Host) -> None:
+    async with mcp.Client(fumehood.mcp.server(calculator)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        add = tools["calculator__add"]
+        assert add.annotations is not None and add.annotations.read_only_hint is True
+        assert add.input_schema["required"] == ["a", "b"]
+        done = await client.call_tool("calculator__add", {"a": 3, "b": 5})
+        assert (done.is_error, done.structured_content) == (False, {"result": 8})
+        refused = await client.call_tool("calculator__add", {"a": "x", "b": 5})
+        assert refused.is_error and "/a: expected a number" in str(refused.content)

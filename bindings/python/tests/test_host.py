@@ -1,0 +1,307 @@
+"""Loading, calls, cancellation, events and faults of a host."""
+
+import asyncio
+import contextlib
+import math
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import wasmtime
+
+import fumehood
+
+
+async def test_calls_return_values(calculator: fumehood.Host) -> None:
+    result = await calculator.call("calculator__add", {"a": 3, "b": 5})
+    assert (result.ok, result.error, result.structured) == (True, None, {"result": 8})
+    assert result.content == ({"type": "json", "value": {"result": 8}},)
+    assert result.text == result.model_text == '{"result":8}'
+    assert result.tool == "calculator__add" and result.metadata["fuel_used"] > 0
+    assert '"status":"ok"' in result.to_json()
+    assert calculator.call_sync("calculator__add", '{"a": 3, "b": 5}').structured == {"result": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind"),
+    [
+        ("calculator__add", {"a": "3", "b": 5}, "invalid_arguments"),
+        ("calculator__add", {"a": 3}, "invalid_arguments"),
+        ("calculator__add", {"a": math.nan, "b": 1}, "invalid_arguments"),
+        ("calculator__add", {"a": "\ud800", "b": 1}, "invalid_arguments"),
+        ("calculator__add", '{"a": 3, "b": 5', "invalid_arguments"),
+        ("calculator__add", '{"a": "\ud800"}', "invalid_arguments"),
+        ("calculator__divide", {"a": 1, "b": 0}, "tool_failed"),
+        ("calculator__nothing", {}, "unknown_tool"),
+        ("nothing__add", None, "unknown_tool"),
+    ],
+)
+async def test_failures_of_tools_are_values(calculator: fumehood.Host, name: str, arguments: object, kind: str) -> None:
+    result = await calculator.call(name, arguments)  # type: ignore[arg-type]
+    assert result.error is not None
+    assert (result.ok, result.error.kind, result.content, result.structured) == (False, kind, (), None)
+    assert result.error.message and str(result.error) == result.model_text
+    again = calculator.call_sync(name, arguments)  # type: ignore[arg-type]
+    assert again.error is not None and again.error.kind == kind
+
+
+async def test_arguments_that_are_no_json_are_an_error_of_the_program(calculator: fumehood.Host) -> None:
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        await calculator.call("calculator__add", {"a": {1, 2}})
+
+
+def test_tools_have_schemas(calculator: fumehood.Host) -> None:
+    tools = {tool.name: tool for tool in calculator.tools()}
+    add = tools["calculator__add"]
+    assert add.description == "Adds two numbers: a + b."
+    assert add.input_schema["required"] == ["a", "b"] and add.input_schema["type"] == "object"
+    assert add.output_schema is not None and add.annotations["read_only"] is True and add.powers == []
+    assert calculator.tool("calculator__nothing") is None
+
+
+async def test_components_are_loaded_by_path_and_bytes(host: fumehood.Host, components: pathlib.Path) -> None:
+    file = components / "calculator.wasm"
+    component = await host.load(file)
+    assert component.name == "calculator" and "calculator__add" in component.tools and not component.isolated
+    other = await host.load(file.read_bytes(), name="other")
+    assert other.digest == component.digest and component.digest.startswith("sha256:")
+    assert host.unload("other") and not host.unload("other")
+    for source, message in [
+        (components / "nothing.wasm", "nothing.wasm: No such file"),
+        (file, "a component named `calculator` is loaded already"),
+        (components, "not a regular file"),
+        (components / "digests.toml", "WebAssembly"),
+    ]:
+        with pytest.raises(fumehood.LoadError, match=message):
+            await host.load(source)
+    for bad in (b"\0asm", b""):
+        with pytest.raises(fumehood.LoadError):
+            await host.load(bad, name="bad")
+    with pytest.raises(ValueError, match="needs a `name`"):
+        await host.load(b"\0asm")
+    with pytest.raises(ValueError, match="is a reference"):
+        await host.load("oci://example.com/a:1")
+
+
+async def test_cancelling_the_task_stops_the_guest(countdown: fumehood.Host) -> None:
+    calling = asyncio.create_task(countdown.call("countdown__countdown", {"from": 1000, "step_ms": 50}))
+    while countdown.running == 0:
+        await asyncio.sleep(0.001)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    # The time is for the bench; a guest that went on would run for 50 s.
+    async with asyncio.timeout(5):
+        while countdown.running:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_loop_ends_at_its_deadline_or_when_it_is_cancelled(host: fumehood.Host, programs: pathlib.Path) -> None:
+    spin = wasmtime.wat2wasm((programs / "spin.wat").read_text())
+    await host.load(bytes(spin), name="spin", limits={"deadline": "60s", "fuel": "1000G"})
+    (tool,) = host.tools()
+    result = await host.call(tool.name, {}, limits={"deadline": "100ms"})
+    assert result.error is not None and result.error.kind == "deadline"
+    assert 90 <= result.metadata["duration_ms"] < 5000
+    result = host.call_sync(tool.name, {}, limits={"fuel": "1M"})
+    assert result.error is not None and result.error.kind == "fuel"
+    calling = asyncio.create_task(host.call(tool.name))
+    while host.running == 0:
+        await asyncio.sleep(0.001)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(calling, 0.01)
+    async with asyncio.timeout(5):
+        while host.running:
+            await asyncio.sleep(0.001)
+
+
+async def test_the_loop_goes_on_while_a_call_runs(countdown: fumehood.Host) -> None:
+    calling = asyncio.create_task(countdown.call("countdown__countdown", {"from": 10, "step_ms": 20}))
+    turns = 0
+    while not calling.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert (await calling).ok and turns >= 5
+
+
+def test_other_threads_go_on_while_a_call_blocks(countdown: fumehood.Host) -> None:
+    def call() -> None:
+        results.append(countdown.call_sync("countdown__countdown", {"from": 10, "step_ms": 100}))
+
+    results: list[fumehood.Result] = []
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # One after another they would take 8 s.
+    assert len(results) == 8 and all(result.ok for result in results) and time.monotonic() - begun < 7
+
+
+async def test_events_are_streamed(countdown: fumehood.Host) -> None:
+    events = [event async for event in countdown.stream("countdown__countdown", {"from": 3, "step_ms": 5})]
+    *reports, result = events
+    assert isinstance(result, fumehood.Result) and result.structured == {"from": 3, "waited_ms": 15}
+    progress = [report for report in reports if isinstance(report, fumehood.Progress)]
+    assert [report.message for report in progress] == ["1 of 3", "2 of 3", "3 of 3"]
+    assert progress[-1].fraction == 1.0 and progress[0].partial == ({"type": "text", "text": "3"},)
+    (refused,) = [event async for event in countdown.stream("countdown__countdown", {"from": 0})]
+    assert isinstance(refused, fumehood.Result) and refused.error is not None
+
+
+async def test_events_come_while_the_call_runs(countdown: fumehood.Host) -> None:
+    stream = countdown.stream("countdown__countdown", {"from": 1000, "step_ms": 20})
+    async with contextlib.aclosing(stream):
+        async for event in stream:
+            assert isinstance(event, fumehood.Progress) and event.message == "1 of 1000"
+            assert countdown.running == 1
+            break
+    async with asyncio.timeout(5):
+        while countdown.running:
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grants": {"raed": ["./a:/a"]}}, "`grants`: unknown field `raed`, expected one of `state`, `read`, `write`"),
+        ({"grants": {"read": ["docs"]}}, "`grants`: read: `docs` does not say where"),
+        ({"grants": {"read": "./docs:/docs"}}, "`grants`: invalid type: string"),
+        ({"grants": {"write": [{"folder": "a"}]}}, "`grants`: a text"),
+        ({"grants": {"http": ["GET example.com"]}}, "`grants`: http: `GET example.com` is no rule"),
+        ({"grants": {"http_limits": {"requests": 1}}}, "http_limits is of no use without http"),
+        ({"grants": {"private_addresses": ["here"], "http": ["GET http://a/"]}}, "`here` is no address"),
+        ({"grants": {"env": {"A=B": "1"}}}, "`grants`: env: "),
+        ({"grants": {"clock": 5}}, "`grants`: invalid type: integer"),
+        ({"grants": {"key_value": "1"}}, "`grants`: key_value: "),
+        ({"limits": {"deadlin": "1s"}}, "`limits`: unknown field `deadlin`"),
+        ({"limits": {"deadline": "soon"}}, "`limits`: `soon` is not an amount of time"),
+    ],
+)
+async def test_misspelt_settings_are_refused(
+    host: fumehood.Host, components: pathlib.Path, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        await host.load(components / "calculator.wasm", **options)  # type: ignore[arg-type]
+    assert host.tools() == []
+
+
+async def test_granted_folders_are_read_and_no_others(
+    host: fumehood.Host, components: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "a.txt").write_text("granted")
+    file = components / "files.wasm"
+    await host.load(file, name="granted", grants={"read": [f"{tmp_path}:/docs"]})
+    await host.load(file, name="bare")
+    names = sorted(tool.name for tool in host.tools())
+    reader = next(name for name in names if name.startswith("granted__") and "read" in name)
+    granted = await host.call(reader, {"path": "/docs/a.txt"})
+    assert granted.ok and "granted" in granted.model_text, granted.model_text
+    refused = await host.call(reader.replace("granted__", "bare__"), {"path": "/docs/a.txt"})
+    assert refused.error is not None and refused.error.kind == "denied", refused.model_text
+    assert "files" in " ".join(next(tool for tool in host.tools() if tool.name == reader).powers)
+
+
+async def test_calls_run_in_worker_processes(components: pathlib.Path, cache: pathlib.Path) -> None:
+    host = fumehood.Host(isolation="process", cache=cache)
+    component = await host.load(components / "calculator.wasm")
+    assert component.isolated
+    assert (await host.call("calculator__add", {"a": 1, "b": 1})).structured == {"result": 2}
+    await host.shutdown()
+
+
+async def test_a_forked_process_is_refused_clearly(calculator: fumehood.Host, components: pathlib.Path) -> None:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(60)
+            for attempt in (
+                lambda: calculator.call_sync("calculator__add", {"a": 1, "b": 1}),
+                lambda: calculator.load_sync(components / "text.wasm"),
+                calculator.tools,
+            ):
+                with pytest.raises(fumehood.HostError, match="forked"):
+                    attempt()
+            # One of its own works.
+            host = fumehood.Host()
+            host.load_sync(components / "calculator.wasm")
+            code = 0 if host.call_sync("calculator__add", {"a": 1, "b": 1}).ok else 2
+        finally:
+            os._exit(code)
+    status = await asyncio.to_thread(os.waitpid, child, 0)
+    assert os.waitstatus_to_exitcode(status[1]) == 0
+    assert (await calculator.call("calculator__add", {"a": 1, "b": 1})).ok
+
+
+def test_ctrl_c_stops_a_blocking_call(components: pathlib.Path) -> None:
+    code = f"""
+import fumehood, os, signal, threading
+host = fumehood.Host()
+host.load_sync({str(components / "countdown.wasm")!r}, limits={{"deadline": "60s"}})
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    host.call_sync("countdown__countdown", {{"from": 1000, "step_ms": 50}})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
+
+
+def test_an_interpreter_ends_with_calls_under_way(components: pathlib.Path) -> None:
+    code = f"""
+import asyncio, fumehood
+async def main():
+    host = fumehood.Host()
+    await host.load({str(components / "countdown.wasm")!r})
+    asyncio.create_task(host.call("countdown__countdown", {{"from": 100, "step_ms": 50}}))
+    await asyncio.sleep(0.05)
+    print("end")
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.returncode) == ("end\n", 0), done.stderr
+
+
+async def test_a_host_that_was_shut_down_accepts_no_calls(components: pathlib.Path, cache: pathlib.Path) -> None:
+    async with fumehood.Host(cache=cache) as host:
+        await host.load(components / "calculator.wasm")
+    result = await host.call("calculator__add", {"a": 1, "b": 1})
+    assert result.error is not None and result.error.kind == "unavailable"
+
+
+def test_settings_of_a_host_are_checked(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="unknown variant `jail`"):
+        fumehood.Host(isolation="jail")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="`much` is not an amount of bytes"):
+        fumehood.Host(memory_ceiling="much")
+    with pytest.raises(fumehood.HostError, match="the deadline limit is zero"):
+        fumehood.Host(limits={"deadline": "0s"})
+    host = fumehood.Host(program=tmp_path / "nothing")
+    with pytest.raises(fumehood.LoadError, match="nothing"):
+        host.load_sync(b"\0asm\x0d\0\1\0", name="empty")
+
+
+async def test_keys_and_values_are_kept_in_a_file(
+    components: pathlib.Path, cache: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    for expected in (0, 1):
+        host = fumehood.Host(cache=cache, key_value_store=tmp_path / "notes.db")
+        await host.load(components / "notes.wasm", grants={"key_value": "1MiB"})
+        listed = await host.call("notes__list", {})
+        assert listed.ok and listed.model_text.count("milk") == expected, listed.model_text
+        assert (await host.call("notes__write", {"title": "milk", "text": "two"})).ok
+        await host.shutdown()
+
+
+def test_the_command_is_installed() -> None:
+    program = pathlib.Path(sys.executable).parent / "fumehood"
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["fumehood", fumehood.__version__]

@@ -1,0 +1,37 @@
+"""A program that uses all of the interface, for the type checker: each line with `type: ignore` must be an error."""
+
+import fumehood
+import fumehood.langchain
+import fumehood.mcp
+import fumehood.openai_agents
+import fumehood.pydantic_ai
+
+
+async def use() -> None:
+    host = fumehood.Host(limits={"deadline": "2s", "memory": "64MiB"}, isolation="process", cache="cache")
+    grants: fumehood.Grants = {
+        "read": ["./docs:/docs"],
+        "write": [{"folder": "./out", "guest": "/out", "bytes": "10MiB"}],
+        "http": ["GET https://api.example.com/v1/**"],
+        "secrets": [{"name": "a", "from": {"env": "A"}, "for": "https://api.example.com/**", "header": "Authorization"}],
+        "key_value": "1MiB",
+    }
+    component = await host.load("a.wasm", name="a", grants=grants)
+    digest: str = component.digest
+    result = await host.call("a__b", {"c": digest}, limits={"deadline": "1s"})
+    if result.error is not None:
+        kind: str = result.error.kind
+        print(kind)
+    async for event in host.stream("a__b"):
+        if isinstance(event, fumehood.Progress):
+            fraction: float | None = event.fraction
+            print(fraction)
+    fumehood.langchain.tools(host)
+    fumehood.pydantic_ai.tools(host)
+    fumehood.openai_agents.tools(host)
+    fumehood.mcp.server(host)
+    await host.load("a.wasm", grants={"raed": []})  # type: ignore[arg-type]
+    await host.load("a.wasm", limits={"deadline": 5})  # type: ignore[arg-type]
+    fumehood.Host(isolation="jail")  # type: ignore[arg-type]
+    result.ok = False  # type: ignore[misc]
+    await host.call(1)  # type: ignore[arg-type]
