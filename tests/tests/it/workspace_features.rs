@@ -40,7 +40,7 @@ fn host_crates() -> Vec<(String, Vec<&'static str>)> {
     let packages = metadata["packages"].as_array().unwrap().iter();
     let is_of_the_host = |package: &&serde_json::Value| {
         let manifest = package["manifest_path"].as_str().unwrap().strip_prefix(root).unwrap();
-        ["/host/", "/tests/", "/example-tools/builder/"].iter().any(|folder| manifest.starts_with(folder))
+        ["/host/", "/bindings/", "/tests/", "/example-tools/builder/"].iter().any(|folder| manifest.starts_with(folder))
     };
     let edges = |package: &serde_json::Value| match &package["publish"] {
         serde_json::Value::Null => vec!["normal,build,dev"],

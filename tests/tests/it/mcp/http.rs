@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::mcp::{
     Access, Endpoint, HttpError, HttpListener, HttpOptions, Principal, Remote, RemoteOptions, Server, ServerOptions,
     Token,
 };
-use fumehood::{CancellationToken, Host};
+use fumehood::{CancellationToken, FlowProvider, Host};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -350,4 +351,37 @@ async fn stopping_takes_bounded_time_whatever_runs() {
     running(&host, 0).await;
     assert!(stopped.elapsed() < Duration::from_secs(3), "{:?}", stopped.elapsed());
     assert!(calling.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn sessions_have_separate_histories_of_flows() {
+    let host = host(&["calculator"], &[]).await;
+    let policy = FlowPolicy::new()
+        .label_tool("calculator__add", FlowLabels::default().source(FlowLabel::Private))
+        .label_tool("calculator__divide", FlowLabels::default().sink(FlowLabel::Public));
+    let server = Server::new(Arc::new(FlowProvider::new(Arc::new(host), policy)), ServerOptions::default());
+    let http = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
+    let served = Served::of(HttpListener::bind(&server, http).await.unwrap());
+    let open = async || {
+        let (_, answer) = served.send(&served.post(&[], &initialize())).await;
+        answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned()
+    };
+    let call = async |session: &str, tool: &str| {
+        let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")];
+        let params = json!({"name": tool, "arguments": {"a": 6, "b": 3}});
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).to_string();
+        served.send(&served.post(&headers, &body)).await.1
+    };
+    let is_refused = |answer: &str| {
+        let is_refused = answer.contains(r#""kind":"needs_approval""#);
+        assert_ne!(is_refused, answer.contains(r#""result":"#) && !answer.contains(r#""isError":true"#), "{answer}");
+        is_refused
+    };
+    let (first, second) = (open().await, open().await);
+    assert!(!is_refused(&call(&first, "calculator__add").await));
+    assert!(is_refused(&call(&first, "calculator__divide").await), "this client has read private data");
+    assert!(!is_refused(&call(&second, "calculator__divide").await), "the other one has not");
+    assert!(!is_refused(&call(&second, "calculator__add").await));
+    assert!(is_refused(&call(&second, "calculator__divide").await), "now it has");
+    served.end().await;
 }

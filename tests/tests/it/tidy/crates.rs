@@ -12,13 +12,17 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-agent", &["fumehood-core"]),
     ("fumehood-model", &["fumehood-core"]),
     ("fumehood-storage", &["fumehood-core", "fumehood-platform"]),
-    ("fumehood-mcp", &["fumehood-core", "fumehood-platform"]),
+    ("fumehood-listener", &["fumehood-core", "fumehood-platform"]),
+    ("fumehood-mcp", &["fumehood-core", "fumehood-listener", "fumehood-platform"]),
+    ("fumehood-http", &["fumehood-core", "fumehood-listener"]),
     ("fumehood-registry", &["fumehood-core", "fumehood-platform"]),
     (
         "fumehood",
         &[
             "fumehood-agent",
             "fumehood-core",
+            "fumehood-http",
+            "fumehood-listener",
             "fumehood-mcp",
             "fumehood-model",
             "fumehood-platform",
@@ -34,6 +38,7 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-guest-macros", &[]),
     ("fumehood-guest-http", &["fumehood-guest"]),
     ("fumehood-guest-hooks", &[]),
+    ("fumehood-python", &["fumehood"]),
     ("fumehood-build-tools", &["fumehood-author"]),
     ("fumehood-tests", &[]),
     (HACK, &[]),
@@ -62,6 +67,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("rusqlite", &["fumehood-storage"]),
     ("genai", &["fumehood-model"]),
     ("rmcp", &["fumehood-mcp"]),
+    ("utoipa", &["fumehood-http"]),
     ("oci-client", &["fumehood-registry"]),
     ("reqwest", &["fumehood-mcp", "fumehood-model", "fumehood-registry"]),
     ("ring", &["fumehood-registry"]),
@@ -72,6 +78,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("linux-keyutils-keyring-store", &["fumehood"]),
     ("rustyline", &["fumehood-cli"]),
     ("clap", &["fumehood-cli", "fumehood-build-tools"]),
+    ("pyo3", &["fumehood-python"]),
 ];
 
 fn is_ours(dependency: &str) -> bool {
