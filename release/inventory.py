@@ -1,7 +1,7 @@
 """Writes the inventory of a release: fumehood.cdx.json (CycloneDX 1.6) and THIRD-PARTY-LICENSES.txt.
 
-Reads Cargo.lock and what cargo says about the packages that the command line is built from, and no clock: the same commit
-gives the same bytes. Needs the sources of the packages, which cargo has once the program is built.
+Reads the lock files and what cargo says about the packages that the command line and the interpreter inside it are built
+from, and no clock: the same commit gives the same bytes. Needs the sources of the packages, which cargo downloads.
 """
 
 import argparse
@@ -17,19 +17,25 @@ import uuid
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = "fumehood-cli"
 TARGET = "x86_64-unknown-linux-gnu"
+# What the program consists of: the folder of a lock file, the package there, and the target it is compiled for.
+PARTS = [
+    (ROOT, PACKAGE, TARGET),
+    (ROOT / "interpreters" / "javascript", "fumehood-interpreter-javascript", "wasm32-unknown-unknown"),
+]
 LICENSE_FILE = re.compile(r"(?i)^(licen[cs]e|copying|notice|unlicense)")
 # Texts that only say where the others are.
 MAX_LICENSE_BYTES = 200_000
 
 
-def cargo(*arguments):
-    return subprocess.run(["cargo", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+def cargo(folder, *arguments):
+    return subprocess.run(["cargo", *arguments], cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def tree(edges):
+def tree(part, edges):
     """The (name, version) of every package that cargo's resolver selects along these edges."""
-    listing = cargo("tree", "--locked", "--package", PACKAGE, "--target", TARGET, "--edges", edges, "--prefix", "none",
-                    "--format", "{p}")
+    folder, package, target = part
+    listing = cargo(folder, "tree", "--locked", "--package", package, "--target", target, "--edges", edges, "--prefix",
+                    "none", "--format", "{p}")
     words = (line.split() for line in listing.splitlines() if line)
     return {(word[0], word[1].removeprefix("v")) for word in words}
 
@@ -75,6 +81,8 @@ def bundled(packages):
         "purl": f"pkg:generic/rust-std@{rust[1]}",
     }
     for package in packages:
+        if package["name"] == "rquickjs-sys":
+            yield quickjs(pathlib.Path(package["manifest_path"]).parent / "quickjs")
         if package["name"] == "libsqlite3-sys":
             header = pathlib.Path(package["manifest_path"]).parent / "sqlite3" / "sqlite3.h"
             version = re.search(r'#define SQLITE_VERSION\s+"([^"]+)"', header.read_text())[1]
@@ -90,15 +98,29 @@ def bundled(packages):
             }
 
 
-def read_inventory():
-    """The packages that go into a build, those of them in the program, the checksums, and who depends on whom."""
-    in_program = tree("normal,no-proc-macro")
-    used = tree("normal,build")
-    metadata = json.loads(cargo("metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET))
-    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
+def quickjs(folder):
+    header = (folder / "quickjs.h").read_text()
+    version = ".".join(re.search(rf"#define QJS_VERSION_{part}\s+(\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+    return {
+        "type": "library",
+        "bom-ref": f"pkg:generic/quickjs-ng@{version}",
+        "name": "quickjs-ng",
+        "version": version,
+        "scope": "required",
+        "licenses": [{"expression": "MIT"}],
+        "purl": f"pkg:generic/quickjs-ng@{version}",
+    }
+
+
+def read_part(part):
+    """The packages that go into a part, those of them in the program, the checksums, and who depends on whom."""
+    folder, _, target = part
+    in_program = tree(part, "normal,no-proc-macro")
+    used = tree(part, "normal,build")
+    metadata = json.loads(cargo(folder, "metadata", "--locked", "--format-version", "1", "--filter-platform", target))
+    lock = tomllib.loads((folder / "Cargo.lock").read_text())
     checksums = {(p["name"], p["version"]): p.get("checksum") for p in lock["package"]}
     packages = [p for p in metadata["packages"] if (p["name"], p["version"]) in used]
-    packages.sort(key=lambda p: (p["name"], p["version"]))
     missing = used - {(p["name"], p["version"]) for p in packages}
     if missing:
         raise SystemExit(f"release/inventory.py: cargo metadata does not list {sorted(missing)}")
@@ -106,10 +128,28 @@ def read_inventory():
     edges = {}
     for node in metadata["resolve"]["nodes"]:
         if node["id"] in references:
-            ends = {references[d["pkg"]] for d in node["deps"]
-                    if d["pkg"] in references and any(kind["kind"] != "dev" for kind in d["dep_kinds"])}
-            edges[references[node["id"]]] = sorted(ends)
+            edges[references[node["id"]]] = {
+                references[d["pkg"]] for d in node["deps"]
+                if d["pkg"] in references and any(kind["kind"] != "dev" for kind in d["dep_kinds"])
+            }
     return packages, in_program, checksums, edges
+
+
+def read_inventory():
+    """Like `read_part`, for all parts together. The program depends on the interpreter, which is embedded in it."""
+    packages, in_program, checksums, edges = {}, set(), {}, {}
+    for part in PARTS:
+        found, in_part, checksums_of_part, edges_of_part = read_part(part)
+        packages.update({(p["name"], p["version"]): p for p in found})
+        in_program |= in_part
+        checksums.update(checksums_of_part)
+        for start, ends in edges_of_part.items():
+            edges.setdefault(start, set()).update(ends)
+    program, *embedded = [reference(p["name"], p["version"]) for _, name, _ in PARTS
+                          for p in packages.values() if p["name"] == name]
+    edges[program].update(embedded)
+    return ([packages[key] for key in sorted(packages)], in_program, checksums,
+            {start: sorted(ends) for start, ends in edges.items()})
 
 
 def write_bom(path, arguments, packages, in_program, checksums, edges):
@@ -119,10 +159,11 @@ def write_bom(path, arguments, packages, in_program, checksums, edges):
     extra = list(bundled(packages))
     program = reference(PACKAGE, arguments.version)
     edges = {**edges, **{entry["bom-ref"]: [] for entry in extra}}
-    sqlite = [entry["bom-ref"] for entry in extra if entry["name"] == "sqlite"]
+    inside = {"libsqlite3-sys": "sqlite", "rquickjs-sys": "quickjs-ng"}
     for package in packages:
-        if package["name"] == "libsqlite3-sys":
-            edges[reference(package["name"], package["version"])] += sqlite
+        library = inside.get(package["name"])
+        edges[reference(package["name"], package["version"])] += [
+            entry["bom-ref"] for entry in extra if entry["name"] == library]
     bom = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -154,7 +195,9 @@ def write_bom(path, arguments, packages, in_program, checksums, edges):
 
 def license_texts(package):
     folder = pathlib.Path(package["manifest_path"]).parent
-    files = sorted(f for f in folder.iterdir() if f.is_file() and LICENSE_FILE.match(f.name))
+    # The second folder has the sources of a library in C, where rquickjs-sys keeps them.
+    folders = [folder] + [sources for sources in [folder / "quickjs"] if sources.is_dir()]
+    files = sorted(f for place in folders for f in place.iterdir() if f.is_file() and LICENSE_FILE.match(f.name))
     if package.get("license_file"):
         named = folder / package["license_file"]
         files += [named] if named.is_file() and named not in files else []

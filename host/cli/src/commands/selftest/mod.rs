@@ -2,6 +2,7 @@
 //! contained.
 
 mod cases;
+mod hooks;
 mod neighbour;
 mod programs;
 mod rejected_components;
@@ -141,6 +142,7 @@ async fn run_cases(host: &Arc<Host>, env: &HostileEnv) -> Result<Vec<Finding>> {
     for rejected in rejected_components::ALL {
         findings.push(runner::try_load(host, rejected).await?);
     }
+    findings.extend(hooks::run_cases(host).await?);
     findings.sort_by_key(|finding| finding.row);
     Ok(findings)
 }

@@ -18,11 +18,11 @@ use super::rejected_components::RejectedComponent;
 use crate::hostile_env::HostileEnv;
 
 /// Deadline for cases that would never end, short so that the self-test is.
-const SHORT_DEADLINE: Duration = Duration::from_millis(100);
+pub(super) const SHORT_DEADLINE: Duration = Duration::from_millis(100);
 /// Deadline for all others, enough on a slow machine that is busy with something else.
-const LONG_DEADLINE: Duration = Duration::from_secs(10);
+pub(super) const LONG_DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum overshoot of a deadline, for a busy machine; after more than this the case counts as not contained.
-const DEADLINE_TOLERANCE: Duration = Duration::from_secs(2);
+pub(super) const DEADLINE_TOLERANCE: Duration = Duration::from_secs(2);
 /// Maximum time until a component is rejected.
 const MAX_REJECTION_TIME: Duration = Duration::from_secs(10);
 /// Maximum growth of this process during a case: the memory of a guest and some copies of its largest result, for each
@@ -101,17 +101,17 @@ fn in_ms<S: serde::Serializer>(times: &[Duration], to: S) -> Result<S::Ok, S::Er
 }
 
 /// The resources of this process before a case.
-struct Baseline(ResourceUsage);
+pub(super) struct Baseline(ResourceUsage);
 
 impl Baseline {
-    fn measure() -> Self {
+    pub(super) fn measure() -> Self {
         reset_peak_memory();
         Self(ResourceUsage::now())
     }
 
     /// Measures the growth since the baseline, and returns the finding: contained unless `ended` is an error or the
     /// process grew too much.
-    fn to_finding(&self, row: u8, what: &'static str, attempts: usize, ended: Result<String, String>) -> Finding {
+    pub(super) fn to_finding(&self, row: u8, what: &'static str, attempts: usize, ended: Result<String, String>) -> Finding {
         let now = ResourceUsage::now();
         let growth = peak_memory().saturating_sub(self.0.resident);
         let ended = match ended {
