@@ -268,12 +268,11 @@ impl<'a> InnerCalls<'a> {
         Ok(true)
     }
 
-    /// Records a result, and gives it to the program.
-    async fn give(&mut self, finished: FinishedCall, fuel: u64) -> Result<(), CallError> {
+    /// Gives a result to the program, which can do nothing with it but compute. So it is recorded together with what the
+    /// program does next, before that takes effect.
+    fn give(&mut self, finished: FinishedCall, fuel: u64) {
         self.replay.note_finished(&finished, fuel);
-        self.replay.flush().await?;
         self.finished.push(finished);
-        Ok(())
     }
 
     /// Waits until the program can be given a result, or has to be ended. Results are given one by one, as they are
@@ -289,13 +288,15 @@ impl<'a> InnerCalls<'a> {
         loop {
             self.start_waiting().await?;
             if let Some(id) = self.lost.pop_front() {
-                return self.give(FinishedCall { id, result: Err(interrupted()) }, 0).await;
+                self.give(FinishedCall { id, result: Err(interrupted()) }, 0);
+                return Ok(());
             }
             match self.next_finished(clock).await {
                 Some((id, Ok(Called::Finished(result)))) => {
                     let fuel = result.metadata.fuel_used;
                     let finished = self.finish(id, result);
-                    return self.give(finished, fuel).await;
+                    self.give(finished, fuel);
+                    return Ok(());
                 }
                 Some((id, Ok(Called::Deferred(call)))) => {
                     self.deferred.push(call);
