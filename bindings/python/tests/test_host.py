@@ -243,6 +243,8 @@ async def test_a_forked_process_is_refused_clearly(calculator: fumehood.Host, co
 def test_ctrl_c_stops_a_blocking_call(components: pathlib.Path) -> None:
     code = f"""
 import fumehood, os, signal, threading
+# A shell starts programs in the background with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 host = fumehood.Host()
 host.load_sync({str(components / "countdown.wasm")!r}, limits={{"deadline": "60s"}})
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
