@@ -86,6 +86,26 @@ impl<'t> Cursor<'t> {
         serde_json::from_str(self.escaped_string(stop + 1)?).ok()
     }
 
+    /// Reads a string that has no escapes.
+    pub(crate) fn plain_string(&mut self) -> Option<&'t str> {
+        let text = self.rest.strip_prefix('"')?;
+        let (plain, rest) = text.split_at_checked(memchr::memchr2(b'"', b'\\', text.as_bytes())?)?;
+        self.rest = rest.strip_prefix('"')?;
+        (!has_control(plain)).then_some(plain)
+    }
+
+    /// Reads an integer of at most 18 digits, written as every other program would write it.
+    pub(crate) fn short_integer(&mut self) -> Option<i64> {
+        let bytes = self.rest.as_bytes();
+        let length = bytes.iter().position(|byte| !is_number_byte(*byte)).unwrap_or(bytes.len());
+        let literal = self.take(length)?;
+        match literal.strip_prefix('-') {
+            Some("0") => None,
+            Some(digits) => i64::try_from(parse_short(digits)?).ok().map(|number| -number),
+            None => i64::try_from(parse_short(literal)?).ok(),
+        }
+    }
+
     /// Reads a string without keeping it. Leaves escapes by number to `serde_json`.
     fn skip_string(&mut self) -> Option<()> {
         let mut text = self.rest.strip_prefix('"')?;

@@ -233,6 +233,9 @@ impl Tool {
             return Err(InvalidCall::Withheld(CallError::clone(refusal)));
         }
         let (value, text) = match arguments {
+            Arguments::Text(text) if self.arguments.accepts_compact(&text) => {
+                return Ok(ValidatedCall::of_compact_text(Arc::clone(self), text));
+            }
             Arguments::Text(text) => {
                 let (value, is_compact) = self.arguments.parse_text(&text).map_err(InvalidCall::Arguments)?;
                 (value, is_compact.then_some(text))
@@ -266,6 +269,9 @@ impl Tool {
         let (Some(value), None) = (values.next(), values.next()) else {
             return Err(bad("the tool has an output schema, so its result needs exactly one `json` part".to_owned()));
         };
+        if gate.accepts_compact(value) {
+            return Ok(());
+        }
         let mismatch = |violations: Violations| {
             bad(format!("the result does not match the tool's own output schema:\n{violations}"))
         };

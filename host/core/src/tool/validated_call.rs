@@ -1,7 +1,7 @@
 //! Calls that passed the gate.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -21,7 +21,8 @@ pub struct ValidatedCall {
 
 #[derive(Debug, Clone)]
 struct ValidatedArguments {
-    value: Value,
+    /// Parsed when somebody asks, if the gate accepted the text without doing so.
+    value: OnceLock<Value>,
     /// Their compact text, if the caller wrote it.
     text: Option<String>,
 }
@@ -29,7 +30,12 @@ struct ValidatedArguments {
 impl ValidatedCall {
     /// `text` is the compact text of `value`, if there is one already.
     pub(super) fn new(tool: Arc<Tool>, value: Value, text: Option<String>) -> Self {
-        Self { tool, arguments: Arc::new(ValidatedArguments { value, text }) }
+        Self { tool, arguments: Arc::new(ValidatedArguments { value: value.into(), text }) }
+    }
+
+    /// `text` is compact, and the gate has accepted it.
+    pub(super) fn of_compact_text(tool: Arc<Tool>, text: String) -> Self {
+        Self { tool, arguments: Arc::new(ValidatedArguments { value: OnceLock::new(), text: Some(text) }) }
     }
 
     /// Returns the tool.
@@ -41,7 +47,7 @@ impl ValidatedCall {
     /// Returns the arguments, which match the schema.
     #[must_use]
     pub fn arguments(&self) -> &Value {
-        &self.arguments.value
+        self.arguments.value()
     }
 
     /// Returns the arguments as compact JSON text: what a guest receives, however the caller wrote them.
@@ -49,14 +55,24 @@ impl ValidatedCall {
     pub fn to_text(&self) -> Cow<'_, str> {
         match &self.arguments.text {
             Some(text) => Cow::Borrowed(text),
-            None => Cow::Owned(json::to_compact_text(&self.arguments.value)),
+            None => Cow::Owned(json::to_compact_text(self.arguments.value())),
         }
     }
 
     /// Returns the arguments, without a copy if nobody else holds them.
     #[must_use]
     pub fn into_arguments(self) -> Value {
-        Arc::unwrap_or_clone(self.arguments).value
+        let arguments = Arc::unwrap_or_clone(self.arguments);
+        arguments.value();
+        arguments.value.into_inner().unwrap_or_default()
+    }
+}
+
+impl ValidatedArguments {
+    fn value(&self) -> &Value {
+        // The gate has accepted the text, so it is JSON.
+        self.value
+            .get_or_init(|| self.text.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
     }
 }
 

@@ -11,6 +11,7 @@ use super::format::{format_value, quote};
 use super::graph::SchemaGraph;
 use super::keywords::{ASSERTIONS, REFERENCES};
 use super::source::Source;
+use super::streaming::StreamingSchema;
 use super::{Gate, GateLimits, bounds, keywords, preparation};
 
 /// Compiles `schema`. With `arguments`, the root must be an object and is closed.
@@ -41,7 +42,8 @@ pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) 
         // The meta-schema accepted it, and the location is lost because references have been renamed.
         SchemaError::Malformed { pointer: String::new(), given: format_value(schema) }
     })?;
-    Ok(Gate { validator, graph, patterns, costs, limits })
+    let streaming = StreamingSchema::of(&graph);
+    Ok(Gate { validator, graph, patterns, costs, streaming, limits })
 }
 
 /// Checks the schema, as written, against the meta-schema.

@@ -38,6 +38,7 @@ mod locator;
 mod number;
 mod preparation;
 mod source;
+mod streaming;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -57,6 +58,7 @@ use assertions::Patterns;
 use cost::Costs;
 use graph::SchemaGraph;
 use locator::Locator;
+use streaming::StreamingSchema;
 use strict::{Caps, Extent};
 
 /// Limits of schemas and of documents.
@@ -141,6 +143,8 @@ pub struct Gate {
     graph: SchemaGraph,
     patterns: Patterns,
     costs: Costs,
+    /// Decides on most documents; `None` for a schema that is not simple enough.
+    streaming: Option<StreamingSchema>,
     limits: GateLimits,
 }
 
@@ -194,6 +198,13 @@ impl Gate {
         };
         self.validate(&document.value, document.extent)?;
         Ok((document.value, document.is_compact))
+    }
+
+    /// Returns whether a text is compact JSON that [`Gate::parse`] accepts: what
+    /// [`to_compact_text`](super::json::to_compact_text) writes for its value. If unsure, false. Quicker than parsing.
+    pub(crate) fn accepts_compact(&self, text: &str) -> bool {
+        let extent = self.streaming.as_ref().and_then(|schema| schema.check(text, self.caps()));
+        extent.is_some_and(|extent| self.costs.steps(extent) <= self.limits.work)
     }
 
     /// Checks a value in memory against the limits and the schema.
