@@ -228,7 +228,7 @@ fn validate(found: &RegisteredTool, given: &Arguments) -> Result<ValidatedCall, 
             mismatch(Fault::InvalidArguments, parsed.as_deref(), &error.to_string())
         }
     })?;
-    match catch_panic_sync(|| found.accepts(call.arguments())).unwrap_or_else(Err) {
+    match catch_panic_sync(|| found.accepts(&call)).unwrap_or_else(Err) {
         Ok(()) => Ok(call),
         Err(problem) => Err(mismatch(Fault::Deserialization, Some(call.arguments()), &problem)),
     }
@@ -256,7 +256,7 @@ fn recheck(found: &RegisteredTool, actor: Option<&str>, changed: Value) -> Resul
         Abort::denial(format!("a guardrail changed the arguments to what the tool does not take: {problem}"))
     };
     let call = found.tool.validate(Arguments::Value(changed)).map_err(|error| problem(error.to_string()))?;
-    found.accepts(call.arguments()).map_err(problem)?;
+    found.accepts(&call).map_err(problem)?;
     check_authorization(found, actor, &call)?;
     Ok(call)
 }

@@ -22,8 +22,8 @@ use super::journal::Journal;
 use crate::catch_panic::{catch_panic, catch_panic_sync};
 use crate::deferred::DeferredCall;
 use crate::execution::{Status, ToolExecution};
-use crate::registry::CallSession;
 use crate::registry::retry::{Fault, Remedy, escalate};
+use crate::registry::{CallAccount, CallSession};
 use crate::truncate::{truncate_result, truncate_text};
 
 /// Maximum bytes of the arguments of a refused call that are recorded.
@@ -181,10 +181,12 @@ impl Dispatch<'_> {
                 match found.is_of_pipeline() {
                     true => self.run_code_tool(call, context).await,
                     false => {
-                        let session = self.call_session();
-                        let account = Arc::clone(&session.account);
+                        let mut account = None;
+                        let session = || self.call_session(account.insert(Arc::default()));
                         let ended = found.call(call.clone(), context.clone(), session).await;
-                        self.batch.add_account(account.take());
+                        if let Some(account) = account {
+                            self.batch.add_account(account.take());
+                        }
                         ended
                     }
                 }
@@ -212,14 +214,14 @@ impl Dispatch<'_> {
     }
 
     /// Returns the session for a tool that has sessions of its own.
-    fn call_session(&self) -> CallSession {
+    fn call_session(&self, account: &Arc<CallAccount>) -> CallSession {
         let scope = self.batch.scope;
         CallSession {
             id: scope.session.clone(),
             cause: self.journal.last().map(str::to_owned),
             recorder: Arc::clone(&self.config.recorder),
             allowance: scope.allowance.clone(),
-            account: Arc::default(),
+            account: Arc::clone(account),
         }
     }
 
@@ -283,7 +285,8 @@ impl Dispatch<'_> {
             // The model sees the summary, which must not depend on the policy of a tool out of its reach.
             self.persist = Persistence::Nothing;
         }
-        self.record_episode(&result.tool, &Value::from(self.call.arguments.as_str()), status_of(&seen), &seen);
+        let arguments = || Value::from(self.call.arguments.as_str()).to_string();
+        self.record_episode(&result.tool, arguments, status_of(&seen), &seen);
         self.into_execution(status, seen)
     }
 

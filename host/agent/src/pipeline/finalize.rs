@@ -19,14 +19,14 @@ use crate::truncate::{MARKER, Room, describe_blob, image_type, truncate_result, 
 impl Dispatch<'_> {
     /// Truncates the result to what the model sees, records it as far as allowed, and notifies observers.
     pub(super) async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
-        let arguments = authorized.call.arguments();
         let max_bytes = authorized.policy.result_bytes.unwrap_or(usize::MAX);
         let seen = self.truncate(authorized.found.tool.full_name(), &result, max_bytes);
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let kind = status_of(&result);
         // If the redaction panics, nothing is recorded.
         let recorded = describe_images(&seen);
-        let redacted = || catch_panic_sync(|| self.persist.result(arguments, &result, &recorded)).unwrap_or_default();
+        let redact = || self.persist.result(authorized.call.arguments(), &result, &recorded);
+        let redacted = || catch_panic_sync(redact).unwrap_or_default();
         let recorded = if self.config.recorder.is_enabled() { redacted() } else { None };
         if let Some(recorded) = recorded {
             let body = || json!({"result": recorded, "truncated": seen.metadata.truncated});
@@ -39,6 +39,7 @@ impl Dispatch<'_> {
         if self.batch.skill_call().is_some() && result.is_ok() {
             self.batch.set_answer(answer(&result, authorized.found.is_of_pipeline()));
         }
+        let arguments = || authorized.call.arguments().to_string();
         self.record_episode(authorized.found.tool.full_name(), arguments, kind, &seen);
         // A program gets all of it: what a model sees is the value that the program returns.
         (status, if self.batch.is_program() { result } else { seen })
@@ -81,7 +82,13 @@ impl Dispatch<'_> {
     }
 
     /// Adds a summary of the call to the episodes, without arguments and result unless both may be recorded in full.
-    pub(super) fn record_episode(&self, tool: &str, arguments: &Value, status: &str, seen: &CallResult) {
+    pub(super) fn record_episode(
+        &self,
+        tool: &str,
+        arguments: impl FnOnce() -> String,
+        status: &str,
+        seen: &CallResult,
+    ) {
         let Some(episodes) = &self.config.episodes else { return };
         let is_full = self.persist.is_full();
         let result = match &seen.outcome {
@@ -93,7 +100,7 @@ impl Dispatch<'_> {
             execution: scope.execution.clone(),
             step: scope.step,
             tool: tool.to_owned(),
-            arguments: if is_full { arguments.to_string() } else { String::new() },
+            arguments: if is_full { arguments() } else { String::new() },
             status: status.to_owned(),
             result: if is_full { result.into_owned() } else { String::new() },
         };

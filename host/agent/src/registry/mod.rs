@@ -12,6 +12,7 @@ mod tool_registry;
 pub use actor_filter::ActorFilter;
 pub use built_in::{BuiltIn, BuiltInError, BuiltInTool, Purpose, ToolError, built_in_tool};
 pub use built_ins::{BuiltIns, RegisterError, ToolHandle};
+pub(crate) use call_session::CallAccount;
 pub use call_session::CallSession;
 pub use policy::Policy;
 pub(crate) use tool_registry::RegisteredTool;

@@ -8,7 +8,6 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
-use serde_json::Value;
 
 use super::built_in::{BuiltInTool, Purpose};
 use super::built_ins::BuiltIns;
@@ -113,12 +112,13 @@ impl RegisteredTool {
         self.built_in().is_none_or(|function| function.authorize(actor, call))
     }
 
-    /// Checks arguments that fit the schema against the tool's own type.
+    /// Checks the arguments of a call, which fit the schema, against the tool's own type.
     ///
     /// # Errors
     /// A description of the problem, if the type does not accept them.
-    pub(crate) fn accepts(&self, arguments: &Value) -> Result<(), String> {
-        self.built_in().map_or(Ok(()), |function| function.accepts(arguments))
+    pub(crate) fn accepts(&self, call: &ValidatedCall) -> Result<(), String> {
+        // Other tools get the text that passed the gate, and nobody has to parse it.
+        self.built_in().map_or(Ok(()), |function| function.accepts(call.arguments()))
     }
 
     /// Returns the purpose of the tool.
@@ -135,7 +135,7 @@ impl RegisteredTool {
         }
     }
 
-    /// Runs a call of the tool.
+    /// Runs a call of the tool. `session` is for functions of the host.
     ///
     /// # Errors
     /// Only to end the whole run.
@@ -143,10 +143,10 @@ impl RegisteredTool {
         &self,
         call: ValidatedCall,
         context: CallContext,
-        session: CallSession,
+        session: impl FnOnce() -> CallSession,
     ) -> BoxFuture<'_, Result<CallResult, Stop>> {
         match &self.runner {
-            Runner::BuiltIn(function) => function.call_in(call, context, session),
+            Runner::BuiltIn(function) => function.call_in(call, context, session()),
             Runner::Provider(provider) => provider.call(call, context),
             Runner::Pipeline(_) => {
                 let (id, tool) = (context.id, call.tool().full_name().to_owned());
