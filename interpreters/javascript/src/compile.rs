@@ -10,8 +10,8 @@ use crate::{source, types};
 
 /// Compiles a program to a function.
 ///
-/// What is valid JavaScript is never looked at for types, except for calls such as `f<T>(x)`: in JavaScript they are two
-/// comparisons, which nobody means.
+/// Valid JavaScript is never searched for types, except for calls such as `f<T>(x)`: in JavaScript they are two comparisons,
+/// which nobody means.
 pub(crate) fn compile<'js>(ctx: &Ctx<'js>, prelude: &Object<'js>, code: &str) -> Result<Function<'js>, Exception> {
     let program = source::unfence(code);
     if types::may_have_typed_call(&program)

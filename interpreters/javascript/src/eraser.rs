@@ -19,7 +19,7 @@ const MODIFIERS: [&str; 7] = ["abstract", "declare", "override", "private", "pro
 /// A part of TypeScript that is more than a type.
 pub(crate) struct Uncompiled {
     pub(crate) what: &'static str,
-    /// What to write in its place.
+    /// Words for the JavaScript to write in its place.
     pub(crate) instead: &'static str,
     /// Its position, in bytes.
     pub(crate) at: u32,

@@ -1,8 +1,11 @@
 // Globals beside those of the language: `tools`, `console` and timers. Evaluated once, when the component is built.
 (function (host) {
   "use strict";
+  // A program may replace the globals.
+  const { Promise } = globalThis;
+  const rejected = Promise.reject.bind(Promise);
   const { parse, stringify } = JSON;
-  const { create, defineProperty, freeze } = Object;
+  const { create, defineProperty, freeze, setPrototypeOf } = Object;
   const now = Date.now;
   const then = Function.prototype.call.bind(Promise.prototype.then);
   const isError = (value) => value instanceof Error;
@@ -22,8 +25,9 @@
     if (text === undefined) {
       throw new TypeError(`the arguments of ${name} are no object`);
     }
-    // Created here, so that its backtrace has the line of the call.
-    const error = new ToolError();
+    // Created here, so that its backtrace has the line of the call. It gets its class if the call fails: a constructor of
+    // a class takes as long as all the rest of this.
+    const error = new Error();
     return new Promise((resolve, reject) => {
       pending.set(host.start(name, text), { resolve, reject, error });
     });
@@ -48,6 +52,7 @@
   }
 
   function describe(error, kind, message, retryable) {
+    setPrototypeOf(error, ToolError.prototype);
     const field = (value) => ({ value, writable: true, configurable: true, enumerable: true });
     defineProperty(error, "message", { ...field(message), enumerable: false });
     defineProperty(error, "kind", field(kind));
@@ -61,7 +66,14 @@
 
   function makeTool(component, tool) {
     const name = `${component}__${tool}`;
-    const run = async (argument) => call(name, argument);
+    // Without `async`, which would wrap the promise in another one.
+    const run = (argument) => {
+      try {
+        return call(name, argument);
+      } catch (error) {
+        return rejected(error);
+      }
+    };
     defineProperty(run, "name", { value: name });
     return freeze(run);
   }
