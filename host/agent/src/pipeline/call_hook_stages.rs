@@ -22,9 +22,6 @@ impl Dispatch<'_> {
     /// the approver is asked what they ask.
     pub(super) async fn run_call_hooks_before(&mut self, authorized: AuthorizedCall) -> Result<AuthorizedCall, Abort> {
         let hooks = &self.config.call_hooks;
-        if hooks.is_empty() {
-            return Ok(authorized);
-        }
         let running = hooks.before(authorized.call.clone(), &authorized.context);
         let cleared = match catch_panic(running).await {
             Ok(Ok(cleared)) => cleared,
@@ -50,10 +47,6 @@ impl Dispatch<'_> {
     /// Runs the hooks of the operator after the call, and returns the result as they leave it.
     pub(super) async fn run_call_hooks_after(&mut self, authorized: &AuthorizedCall, result: CallResult) -> CallResult {
         let hooks = &self.config.call_hooks;
-        let tool = authorized.call.tool().full_name();
-        if !hooks.decide_on_results(tool) {
-            return result;
-        }
         let was_ok = result.is_ok();
         let running = hooks.after(&authorized.call, &authorized.context, result.clone());
         let decided = match catch_panic(running).await {

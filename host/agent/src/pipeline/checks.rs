@@ -54,11 +54,16 @@ impl Dispatch<'_> {
         let call = validate_arguments(&found, &policy, given)?;
         let actor = self.batch.scope.actor.as_deref();
         check_authorization(&found, actor, &call)?;
-        let call = match self.apply_guardrails(&call).await? {
-            Some(changed) => recheck(&found, actor, changed)?,
-            None => call,
+        let call = match self.has_guardrails() {
+            true => match Box::pin(self.apply_guardrails(&call)).await? {
+                Some(changed) => recheck(&found, actor, changed)?,
+                None => call,
+            },
+            false => self.check_refusal().map(|()| call)?,
         };
-        self.check_flow(&found, &call).await?;
+        if self.config.flows.is_some() {
+            Box::pin(self.check_flow(&found, &call)).await?;
+        }
         Ok(AuthorizedCall { found, call, context: self.context(), policy })
     }
 
@@ -103,11 +108,13 @@ impl Dispatch<'_> {
         }
     }
 
+    /// Returns whether there are rules or a judge.
+    fn has_guardrails(&self) -> bool {
+        !self.config.rules.is_empty() || self.config.judge.is_some()
+    }
+
     /// Runs rules and judge, and asks the approver where they require it. Returns the arguments if they were changed.
     async fn apply_guardrails(&mut self, call: &ValidatedCall) -> Result<Option<Value>, Abort> {
-        if self.config.rules.is_empty() && self.config.judge.is_none() {
-            return self.check_refusal().map(|()| None);
-        }
         let mut proposed = self.proposed(call);
         let outcome = self.config.rules.evaluate(&mut proposed);
         let mut changed = !outcome.notes.is_empty();

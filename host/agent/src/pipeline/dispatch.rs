@@ -44,6 +44,9 @@ pub(super) enum Dispatched {
 }
 
 /// One call on its way through the pipeline.
+///
+/// Stages that most calls skip are futures of their own in boxes: a batch moves the future of each call, and all of them
+/// together made it several times as large.
 pub(super) struct Dispatch<'a> {
     pub(super) config: &'a PipelineConfig,
     pub(super) batch: &'a Batch<'a>,
@@ -83,7 +86,7 @@ impl Dispatch<'_> {
     pub(super) async fn run(mut self) -> Result<Dispatched, Stop> {
         match self.run_stages().await {
             Ok((status, result)) => Ok(Dispatched::Ended(Box::new(self.into_execution(status, result)))),
-            Err(Abort::Refused(refusal)) => Ok(Dispatched::Ended(Box::new(self.refuse(*refusal).await))),
+            Err(Abort::Refused(refusal)) => Ok(Dispatched::Ended(Box::new(Box::pin(self.refuse(*refusal)).await))),
             Err(Abort::Deferred(deferred)) => Ok(Dispatched::Deferred(deferred)),
             Err(Abort::Stop(stop)) => {
                 let body = json!({"status": "stopped", "reason": stop.reason});
@@ -103,7 +106,7 @@ impl Dispatch<'_> {
             (&completed.result.outcome, completed.authorized.policy.remedy(Fault::Execution))
             && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
         {
-            completed = self.run_once(Arguments::Value(fixed)).await?;
+            completed = Box::pin(self.run_once(Arguments::Value(fixed))).await?;
         }
         let CompletedCall { authorized, mut result } = completed;
         if let Err(error) = &mut result.outcome {
@@ -113,8 +116,14 @@ impl Dispatch<'_> {
                 Remedy::Tell | Remedy::Retry(_) | Remedy::Fix(_) => {}
             }
         }
-        let result = self.run_call_hooks_after(&authorized, result).await;
-        let result = self.run_after_hooks(&authorized, result).await?;
+        let result = match self.config.call_hooks.decide_on_results(authorized.call.tool().full_name()) {
+            true => Box::pin(self.run_call_hooks_after(&authorized, result)).await,
+            false => result,
+        };
+        let result = match self.config.after.is_empty() {
+            true => result,
+            false => Box::pin(self.run_after_hooks(&authorized, result)).await?,
+        };
         Ok(self.finalize(&authorized, result).await)
     }
 
@@ -122,8 +131,14 @@ impl Dispatch<'_> {
     async fn run_once(&mut self, given: Arguments) -> Result<CompletedCall, Abort> {
         let name = self.call.name.clone();
         let authorized = self.check(&name, given).await?;
-        let authorized = self.run_before_hooks(authorized).await?;
-        let mut authorized = self.run_call_hooks_before(authorized).await?;
+        let authorized = match self.config.before.is_empty() {
+            true => authorized,
+            false => Box::pin(self.run_before_hooks(authorized)).await?,
+        };
+        let mut authorized = match self.config.call_hooks.is_empty() {
+            true => authorized,
+            false => Box::pin(self.run_call_hooks_before(authorized)).await?,
+        };
         let body = || {
             let arguments =
                 catch_panic_sync(|| self.persist.arguments(authorized.call.arguments())).unwrap_or_default();
@@ -179,7 +194,7 @@ impl Dispatch<'_> {
             // `call` itself may panic before it returns a future.
             let ended = catch_panic(async {
                 match found.is_of_pipeline() {
-                    true => self.run_code_tool(call, context).await,
+                    true => Box::pin(self.run_code_tool(call, context)).await,
                     false => {
                         let mut account = None;
                         let session = || self.call_session(account.insert(Arc::default()));

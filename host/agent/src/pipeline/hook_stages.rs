@@ -19,9 +19,6 @@ use crate::execution::Status;
 impl Dispatch<'_> {
     /// Runs the hooks before the call. A call that they changed goes through every check again.
     pub(super) async fn run_before_hooks(&mut self, authorized: AuthorizedCall) -> Result<AuthorizedCall, Abort> {
-        if self.config.before.is_empty() {
-            return Ok(authorized);
-        }
         let mut call = ToolUse {
             id: self.call.id.clone(),
             tool: authorized.call.tool().full_name().to_owned(),
@@ -60,9 +57,6 @@ impl Dispatch<'_> {
         authorized: &AuthorizedCall,
         result: CallResult,
     ) -> Result<CallResult, Abort> {
-        if self.config.after.is_empty() {
-            return Ok(result);
-        }
         let mut used = CompletedToolUse {
             id: self.call.id.clone(),
             tool: authorized.call.tool().full_name().to_owned(),
