@@ -4,7 +4,8 @@
     python3 -m venv bench && bench/bin/pip install target/wheels/fumehood-*-abi3-*.whl wasmtime extism
     bench/bin/python bindings/python/bench.py
 
-Each calls a function that returns its text, with 1 KB. A host of Fumehood makes a fresh instance for each call, checks the arguments, and
+Each calls a function that returns its text, with 1 KB, and one that computes for some 50 µs, on one thread and on several: of a call that
+returns at once, most of the time is Python's own, which holds the interpreter's lock, so that threads gain nothing there. A host of Fumehood makes a fresh instance for each call, checks the arguments, and
 keeps a deadline, fuel and a memory limit. wasmtime makes a fresh store and instance, with fuel. Extism calls one instance again and
 again, which keeps what a call left behind. A package that is not installed is left out, which is printed.
 """
@@ -20,8 +21,9 @@ from collections.abc import Callable
 import fumehood
 
 CALLS = 20_000
+WORK_CALLS = 4_000
 ROUNDS = 5
-THREADS = 8
+THREADS = (2, 8)
 TEXT = "x" * 1024
 
 ECHO = """
@@ -43,6 +45,24 @@ ECHO = """
     (canon lift (core func $i "echo") (memory (core memory $i "memory")) (realloc (core func $i "realloc")))))
 """
 
+# Counts down from 100,000.
+LOOP = """
+      (local $left i32)
+      (local.set $left (i32.const 100000))
+      (loop $again (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+"""
+
+WORK = f"""
+(component
+  (core module $m (func (export "work") {LOOP}))
+  (core instance $i (instantiate $m))
+  (func (export "work") (canon lift (core func $i "work"))))
+"""
+
+EXTISM_WORK = f"""
+(module (func (export "work") (result i32) {LOOP} (i32.const 0)))
+"""
+
 EXTISM_ECHO = """
 (module
   (import "extism:host/env" "input_offset" (func $input_offset (result i64)))
@@ -60,43 +80,54 @@ def report(name: str, calls: int, rounds: list[float]) -> None:
     print(f"{name:<44} {statistics.median(each):8.1f} µs   {1e6 / statistics.median(each):10,.0f} calls/s")
 
 
-def measure(name: str, call: Callable[[], object]) -> None:
+def measure(name: str, call: Callable[[], object], calls: int = CALLS) -> None:
+    """Measures calls from one thread."""
     rounds = []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
         rounds.append(time.perf_counter() - begun)
-    report(name, CALLS, rounds)
+    report(name, calls, rounds)
 
 
-def measure_threads(name: str, call: Callable[[], object]) -> None:
-    def work() -> None:
-        for _ in range(CALLS // THREADS):
-            call()
+def measure_threads(name: str, make: Callable[[], Callable[[], object]], calls: int = WORK_CALLS) -> None:
+    """Measures calls from one thread and from several; `make` makes what a thread calls."""
+    measure(f"{name}, 1 thread", make(), calls)
+    for count in THREADS:
+        rounds = []
+        for _ in range(ROUNDS):
+            ready = threading.Barrier(count + 1)
 
-    rounds = []
-    for _ in range(ROUNDS):
-        threads = [threading.Thread(target=work) for _ in range(THREADS)]
-        begun = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        rounds.append(time.perf_counter() - begun)
-    report(f"{name}, {THREADS} threads", CALLS, rounds)
+            def work(call: Callable[[], object], ready: threading.Barrier = ready, count: int = count) -> None:
+                ready.wait()
+                for _ in range(calls // count):
+                    call()
+
+            threads = [threading.Thread(target=work, args=(make(),)) for _ in range(count)]
+            for thread in threads:
+                thread.start()
+            ready.wait()
+            begun = time.perf_counter()
+            for thread in threads:
+                thread.join()
+            rounds.append(time.perf_counter() - begun)
+        report(f"{name}, {count} threads", calls, rounds)
 
 
-def bench_fumehood(component: bytes) -> None:
+def bench_fumehood(component: bytes, work: bytes) -> None:
     host = fumehood.Host()
     host.load_sync(component, name="echo")
-    name, arguments = host.tools()[0].name, {"text": TEXT}
+    host.load_sync(work, name="work")
+    name, arguments = "echo__echo", {"text": TEXT}
     result = host.call_sync(name, arguments)
     assert result.text == TEXT or result.structured == TEXT, result
-    inside = [host.call_sync(name, arguments).metadata["duration_ms"] * 1e3 for _ in range(1000)]
-    print(f"{'fumehood: in the sandbox, of one call':<44} {statistics.median(inside):8.1f} µs")
+    assert host.call_sync("work__work").ok
+    for tool, given in ((name, arguments), ("work__work", {})):
+        inside = [host.call_sync(tool, given).metadata["duration_ms"] * 1e3 for _ in range(1000)]
+        print(f"{f'fumehood: in the sandbox, of one {tool}':<44} {statistics.median(inside):8.1f} µs")
     measure("fumehood, call_sync", lambda: host.call_sync(name, arguments))
-    measure_threads("fumehood, call_sync", lambda: host.call_sync(name, arguments))
+    measure_threads("fumehood, work", lambda: lambda: host.call_sync("work__work"))
 
     async def measure_async() -> None:
         rounds = []
@@ -131,35 +162,44 @@ def bench_cancellation(spin: bytes) -> None:
     print(f"{'fumehood: a loop that is cancelled is gone':<44} {statistics.median(stops):8.1f} ms   at most {max(stops):.1f} ms")
 
 
-def bench_wasmtime(component: bytes) -> None:
+def bench_wasmtime(component: bytes, work: bytes) -> None:
     import wasmtime
     from wasmtime import component as components
 
     config = wasmtime.Config()
     config.consume_fuel = True
     engine = wasmtime.Engine(config)
-    compiled = components.Component(engine, component)
-    linker = components.Linker(engine)
 
-    def call() -> object:
-        store = wasmtime.Store(engine)
-        store.set_fuel(10_000_000_000)
-        echo = linker.instantiate(store, compiled).get_func(store, "echo")
-        result = echo(store, TEXT)
-        echo.post_return(store)
-        return result
+    def caller(bytes: bytes, name: str, *arguments: object) -> Callable[[], object]:
+        compiled, linker = components.Component(engine, bytes), components.Linker(engine)
 
-    assert call() == TEXT
-    measure("wasmtime, a fresh instance", call)
-    measure_threads("wasmtime, a fresh instance", call)
+        def call() -> object:
+            store = wasmtime.Store(engine)
+            store.set_fuel(10_000_000_000)
+            function = linker.instantiate(store, compiled).get_func(store, name)
+            result = function(store, *arguments)
+            function.post_return(store)
+            return result
+
+        return call
+
+    echo, loop = caller(component, "echo", TEXT), caller(work, "work")
+    assert echo() == TEXT
+    measure("wasmtime, a fresh instance", echo)
+    measure_threads("wasmtime, work", lambda: loop)
 
 
-def bench_extism(module: bytes) -> None:
+def bench_extism(module: bytes, work: bytes) -> None:
     import extism
 
-    plugin = extism.Plugin({"wasm": [{"data": module}], "timeout_ms": 10_000}, wasi=False)
-    assert bytes(plugin.call("echo", TEXT)) == TEXT.encode()
-    measure("extism, one instance for all calls", lambda: plugin.call("echo", TEXT))
+    def caller(bytes: bytes, name: str, text: str) -> Callable[[], object]:
+        plugin = extism.Plugin({"wasm": [{"data": bytes}], "timeout_ms": 10_000}, wasi=False)
+        return lambda: plugin.call(name, text)
+
+    echo = caller(module, "echo", TEXT)
+    assert bytes(echo()) == TEXT.encode()  # type: ignore[call-overload]
+    measure("extism, one instance for all calls", echo)
+    measure_threads("extism, work", lambda: caller(work, "work", ""))
 
 
 SPIN = """
@@ -175,13 +215,13 @@ def main() -> None:
         from wasmtime import wat2wasm
     except ImportError:
         raise SystemExit("the programs of this bench are text, which the package `wasmtime` translates: install it") from None
-    print(f"{CALLS} calls with 1 KB, the median of {ROUNDS} rounds")
-    component = bytes(wat2wasm(ECHO))
-    bench_fumehood(component)
+    print(f"{CALLS} calls with 1 KB, {WORK_CALLS} with work, the median of {ROUNDS} rounds")
+    component, work = bytes(wat2wasm(ECHO)), bytes(wat2wasm(WORK))
+    bench_fumehood(component, work)
     bench_cancellation(bytes(wat2wasm(SPIN)))
-    bench_wasmtime(component)
+    bench_wasmtime(component, work)
     try:
-        bench_extism(bytes(wat2wasm(EXTISM_ECHO)))
+        bench_extism(bytes(wat2wasm(EXTISM_ECHO)), bytes(wat2wasm(EXTISM_WORK)))
     except ImportError:
         print("SKIPPED extism: it is not installed")
 

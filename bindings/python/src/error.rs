@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use fumehood::settings::SettingsError;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyException, PyValueError};
 
@@ -27,6 +28,14 @@ pub(crate) fn host_error(error: &dyn Error) -> PyErr {
 /// Creates the exception of a component that cannot be loaded.
 pub(crate) fn load_error(error: &dyn Error) -> PyErr {
     LoadError::new_err(chain(error))
+}
+
+/// Creates the exception of settings that cannot be used, or of a host that they cannot make.
+pub(crate) fn settings_error(error: &SettingsError) -> PyErr {
+    match error {
+        SettingsError::Setting { .. } => PyValueError::new_err(error.to_string()),
+        _ => host_error(error),
+    }
 }
 
 /// Creates the exception of a setting that cannot be used; `name` is that of the parameter.

@@ -4,15 +4,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use fumehood::{Call, CallResult, Host, Limits};
+use fumehood::settings::{EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
+use fumehood::{Call, CallResult};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
 
 use crate::component::Component;
-use crate::error::{HostError, host_error, load_error, value_error};
+use crate::error::{HostError, host_error, load_error, settings_error, value_error};
 use crate::event::Events;
 use crate::operation::{Operation, Outcome};
-use crate::settings::{HostSettings, LimitsSection, LoadSettings};
 use crate::tool::Tool;
 
 /// Number of threads that carry outcomes to Python. Guests run elsewhere.
@@ -28,8 +28,7 @@ pub(crate) struct NativeHost {
 }
 
 struct State {
-    host: Host,
-    limits: Limits,
+    embedded: EmbeddedHost,
     runtime: Runtime,
 }
 
@@ -54,7 +53,7 @@ impl NativeHost {
     /// Starts a call, and returns its outcome if it ends within its first slice.
     fn begin(&self, py: Python<'_>, call: Call) -> PyResult<Result<CallResult, Calling>> {
         let state = self.state()?;
-        let host = state.host.clone();
+        let host = state.embedded.host().clone();
         py.detach(|| {
             let _entered = state.runtime.enter();
             let mut calling: Calling = Box::pin(async move { host.call(call).await });
@@ -67,10 +66,9 @@ impl NativeHost {
 
     fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> PyResult<Call> {
         let call = Call::new(name, arguments);
-        match limits {
-            None => Ok(call),
-            Some(json) => Ok(call.limits(LimitsSection::read(json)?.over(self.state()?.limits))),
-        }
+        let Some(json) = limits else { return Ok(call) };
+        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_error(&error))?;
+        Ok(call.limits(limits.over(*self.state()?.embedded.host().limits())))
     }
 
     fn spawn(&self, future: impl Future<Output = Outcome> + Send + 'static) -> PyResult<Operation> {
@@ -86,47 +84,38 @@ impl Drop for NativeHost {
             std::mem::forget(state);
             return;
         }
-        let State { host, runtime, .. } = *state;
+        let State { embedded, runtime } = *state;
         runtime.shutdown_background();
-        drop(host);
+        drop(embedded);
     }
 }
 
 #[pymethods]
 impl NativeHost {
-    /// Creates a host; `settings` and `limits` are JSON.
+    /// Creates a host; `settings` is JSON.
     #[new]
-    fn new(py: Python<'_>, settings: &str, limits: &str) -> PyResult<Self> {
-        let limits = LimitsSection::read(limits)?.over(Limits::default());
-        let builder = HostSettings::read(settings)?.apply(Host::builder().limits(limits))?;
-        let (host, runtime) = py.detach(|| {
-            let host = builder.build().map_err(|error| host_error(&error))?;
+    fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
+        let settings: HostSettings = read_json("", settings).map_err(|error| settings_error(&error))?;
+        let (embedded, runtime) = py.detach(|| {
+            let embedded = settings.build().map_err(|error| settings_error(&error))?;
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(RUNTIME_THREADS)
                 .thread_name("fumehood-python")
                 .enable_all()
                 .build()
                 .map_err(|error| host_error(&error))?;
-            Ok::<_, PyErr>((host, runtime))
+            Ok::<_, PyErr>((embedded, runtime))
         })?;
-        Ok(Self { state: Some(Box::new(State { host, limits, runtime })), process: std::process::id() })
+        Ok(Self { state: Some(Box::new(State { embedded, runtime })), process: std::process::id() })
     }
 
     /// Loads a component from the file in `settings`, or from `bytes`.
-    fn load(
-        &self,
-        settings: &str,
-        bytes: Option<Vec<u8>>,
-        grant: Option<&str>,
-        limits: Option<&str>,
-    ) -> PyResult<Operation> {
+    fn load(&self, settings: &str, bytes: Option<Vec<u8>>) -> PyResult<Operation> {
         let state = self.state()?;
-        let mut load = LoadSettings::read(settings)?.load(bytes, grant)?;
-        if let Some(json) = limits {
-            load = load.limits(LimitsSection::read(json)?.over(state.limits));
-        }
+        let settings: LoadSettings = read_json("", settings).map_err(|error| settings_error(&error))?;
+        let load = state.embedded.prepare(&settings, bytes).map_err(|error| settings_error(&error))?;
         let name = load.name().map_err(|error| load_error(&error))?.to_string();
-        let host = state.host.clone();
+        let host = state.embedded.host().clone();
         self.spawn(async move {
             let loaded = host.load(load).await;
             Outcome::Loaded(loaded.map(|component| Component::new(&host, name, &component)))
@@ -162,7 +151,7 @@ impl NativeHost {
         let (name, arguments, limits) = call;
         let call = self.make_call(name, arguments, limits.as_deref())?.observer(events.observer());
         events.notify(state.runtime.handle(), callback);
-        let host = state.host.clone();
+        let host = state.embedded.host().clone();
         self.spawn(async move { Outcome::Called(Box::new(host.call(call).await)) })
     }
 
@@ -179,26 +168,26 @@ impl NativeHost {
     }
 
     fn unload(&self, name: &str) -> PyResult<bool> {
-        Ok(self.state()?.host.unload(name))
+        Ok(self.state()?.embedded.host().unload(name))
     }
 
     fn tools(&self) -> PyResult<Vec<Tool>> {
-        Ok(self.state()?.host.tools().into_iter().map(Tool::from).collect())
+        Ok(self.state()?.embedded.host().tools().into_iter().map(Tool::from).collect())
     }
 
     fn tool(&self, name: &str) -> PyResult<Option<Tool>> {
-        Ok(self.state()?.host.tool(name).map(Tool::from))
+        Ok(self.state()?.embedded.host().tool(name).map(Tool::from))
     }
 
     /// Returns the number of calls that are running guest code right now.
     fn running(&self) -> PyResult<usize> {
-        Ok(self.state()?.host.running())
+        Ok(self.state()?.embedded.host().running())
     }
 
     /// Accepts no more calls, and stops those that run after `grace` seconds.
     fn shutdown(&self, grace: f64) -> PyResult<Operation> {
         let grace = Duration::try_from_secs_f64(grace).map_err(|error| value_error("grace", &error))?;
-        let host = self.state()?.host.clone();
+        let host = self.state()?.embedded.host().clone();
         self.spawn(async move {
             host.shutdown(grace).await;
             Outcome::ShutDown

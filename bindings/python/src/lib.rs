@@ -4,15 +4,12 @@
 
 use pyo3::prelude::*;
 
-mod amount;
 mod component;
 mod error;
 mod event;
-mod grant;
 mod host;
 mod operation;
 mod result;
-mod settings;
 mod tool;
 
 /// Defines the module.

@@ -113,17 +113,7 @@ impl Result {
     /// Returns all that a model should read: each part as text with hidden characters escaped, or the error.
     #[getter]
     fn model_text(&self) -> String {
-        if let Some(error) = self.result.error() {
-            return error.to_string();
-        }
-        let describe = |part: &Content| match part {
-            Content::Text { text } => text.to_sanitized().into_owned(),
-            Content::Json { value } => value.to_sanitized().into_owned(),
-            Content::Blob { mime_type, data } => format!("({} bytes of {})", data.len(), mime_type.to_sanitized()),
-            Content::Link { uri, .. } => format!("({})", uri.to_sanitized_uri()),
-        };
-        let parts: Vec<String> = self.result.content().iter().map(describe).collect();
-        parts.join("\n")
+        fumehood::model_text(&self.result)
     }
 
     #[getter]

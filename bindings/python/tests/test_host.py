@@ -5,7 +5,9 @@ import contextlib
 import math
 import os
 import pathlib
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -84,8 +86,6 @@ async def test_components_are_loaded_by_path_and_bytes(host: fumehood.Host, comp
             await host.load(bad, name="bad")
     with pytest.raises(ValueError, match="needs a `name`"):
         await host.load(b"\0asm")
-    with pytest.raises(ValueError, match="is a reference"):
-        await host.load("oci://example.com/a:1")
 
 
 async def test_cancelling_the_task_stops_the_guest(countdown: fumehood.Host) -> None:
@@ -170,18 +170,18 @@ async def test_events_come_while_the_call_runs(countdown: fumehood.Host) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"grants": {"raed": ["./a:/a"]}}, "`grants`: unknown field `raed`, expected one of `state`, `read`, `write`"),
-        ({"grants": {"read": ["docs"]}}, "`grants`: read: `docs` does not say where"),
-        ({"grants": {"read": "./docs:/docs"}}, "`grants`: invalid type: string"),
-        ({"grants": {"write": [{"folder": "a"}]}}, "`grants`: a text"),
-        ({"grants": {"http": ["GET example.com"]}}, "`grants`: http: `GET example.com` is no rule"),
-        ({"grants": {"http_limits": {"requests": 1}}}, "http_limits is of no use without http"),
+        ({"grants": {"raed": ["./a:/a"]}}, "`grants.raed`: unknown field `raed`, expected one of `state`, `read`, `write`"),
+        ({"grants": {"read": ["docs"]}}, r"`grants`: read\[0\]: `docs` does not say where"),
+        ({"grants": {"read": "./docs:/docs"}}, "`grants.read`: invalid type: string"),
+        ({"grants": {"write": [{"folder": "a"}]}}, r"`grants.write\[0\]`: missing field `guest`"),
+        ({"grants": {"http": ["GET example.com"]}}, r"`grants`: http\[0\]: `GET example.com` is no rule"),
+        ({"grants": {"http_limits": {"requests": 1}}}, "`http_limits` is of no use without `http`"),
         ({"grants": {"private_addresses": ["here"], "http": ["GET http://a/"]}}, "`here` is no address"),
-        ({"grants": {"env": {"A=B": "1"}}}, "`grants`: env: "),
-        ({"grants": {"clock": 5}}, "`grants`: invalid type: integer"),
+        ({"grants": {"env": {"A=B": "1"}}}, r"`grants`: env\[A=B\]: "),
+        ({"grants": {"clock": 5}}, "`grants.clock`: invalid type: integer"),
         ({"grants": {"key_value": "1"}}, "`grants`: key_value: "),
-        ({"limits": {"deadlin": "1s"}}, "`limits`: unknown field `deadlin`"),
-        ({"limits": {"deadline": "soon"}}, "`limits`: `soon` is not an amount of time"),
+        ({"limits": {"deadlin": "1s"}}, "`limits.deadlin`: unknown field `deadlin`"),
+        ({"limits": {"deadline": "soon"}}, "`limits.deadline`: `soon` is not an amount of time"),
     ],
 )
 async def test_misspelt_settings_are_refused(
@@ -289,6 +289,66 @@ def test_settings_of_a_host_are_checked(tmp_path: pathlib.Path) -> None:
     host = fumehood.Host(program=tmp_path / "nothing")
     with pytest.raises(fumehood.LoadError, match="nothing"):
         host.load_sync(b"\0asm\x0d\0\1\0", name="empty")
+
+
+async def test_references_need_settings_of_registries(components: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    reference = "oci://localhost:1/acme/calculator:1.0"
+    with pytest.raises(ValueError, match="is a reference; say with `registry`"):
+        await fumehood.Host().load(reference)
+    with pytest.raises(ValueError, match="`registry.trusted_keys`: "):
+        fumehood.Host(registry={"store": tmp_path / "store", "trusted_keys": ["no key"]})
+    with pytest.raises(ValueError, match="`registry.signature`: unknown field"):
+        fumehood.Host(registry={"store": tmp_path / "store", "signature": "off"})  # type: ignore[typeddict-unknown-key]
+    host = fumehood.Host(registry={"store": tmp_path / "store", "offline": True})
+    with pytest.raises(fumehood.LoadError, match="calculator"):
+        await host.load(reference)
+
+
+@pytest.mark.skipif(shutil.which("docker-registry") is None, reason="there is no docker-registry here")
+async def test_components_of_a_registry_are_loaded(components: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:{}".format(free.getsockname()[1])
+    settings = f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/data}}}}\nhttp: {{addr: '{address}'}}\n"
+    (tmp_path / "config.yml").write_text(settings)
+    server = subprocess.Popen(["docker-registry", "serve", tmp_path / "config.yml"], stderr=subprocess.DEVNULL)
+    try:
+        program = pathlib.Path(sys.executable).parent / "fumehood"
+        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        reference = f"oci://{address}/acme/calculator:1.0"
+        publish = [program, "publish", components / "calculator.wasm", reference, "--no-sign"]
+        for _ in range(100):
+            done = subprocess.run(publish, env=environment, capture_output=True, text=True, timeout=60)
+            if done.returncode == 0:
+                break
+            await asyncio.sleep(0.1)
+        assert done.returncode == 0, done.stderr
+        host = fumehood.Host(registry={"store": tmp_path / "store", "signatures": "off"})
+        component = await host.load(reference)
+        assert component.name == "calculator"
+        assert (await host.call("calculator__add", {"a": 3, "b": 5})).structured == {"result": 8}
+        with pytest.raises(fumehood.LoadError, match="sign"):
+            await fumehood.Host(registry={"store": tmp_path / "other"}).load(reference)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+async def test_a_lock_decides_what_can_be_called(components: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    shutil.copy(components / "calculator.wasm", tmp_path)
+    host = fumehood.Host(lock=tmp_path / "fumehood.lock")
+    await host.load(tmp_path / "calculator.wasm")
+    refused = await host.call("calculator__add", {"a": 1, "b": 1})
+    assert refused.error is not None and refused.error.kind == "needs_approval"
+    (tmp_path / "fumehood.toml").write_text('[tools.calculator]\ncomponent = "calculator.wasm"\n')
+    program = pathlib.Path(sys.executable).parent / "fumehood"
+    approve = [program, "--config", tmp_path / "fumehood.toml", "--trust-config", "approve", "calculator", "--yes"]
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run(approve, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    host = fumehood.Host(lock=tmp_path / "fumehood.lock")
+    await host.load(tmp_path / "calculator.wasm")
+    assert (await host.call("calculator__add", {"a": 1, "b": 1})).ok
 
 
 async def test_keys_and_values_are_kept_in_a_file(

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fumehood::Grant;
+use fumehood::settings::{HttpLimitsSection, SecretSection, WriteFolder, WriteFolderTable};
 
 use crate::config::amount::{Bytes, Time, parse_size};
 use crate::config::powers::{PowerFault, Powers};
-use crate::config::sources::SecretSection;
-use crate::config::tool::{HttpLimitsSection, WriteFolder, WriteFolderTable};
 use crate::exit::UsageError;
 use crate::flags;
 

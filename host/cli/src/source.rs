@@ -5,15 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::SecretSource;
+use fumehood::settings::ValueSource;
 
+use crate::config::Config;
 use crate::config::sources::TextSource;
-use crate::config::sources::ValueSource;
-use crate::config::{Config, resolve};
 use crate::exit::UsageError;
 
-/// Service that entries of the keyring belong to.
-const KEYRING_SERVICE: &str = "fumehood";
 /// Maximum size of a text for a model, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
@@ -65,33 +62,6 @@ pub(crate) fn read_file(path: &Path, what: &str) -> Result<String> {
         return Err(to_error("is larger than 1 MiB".to_owned()).into());
     }
     Ok(String::from_utf8(bytes).map_err(|_| to_error("is not UTF-8 text".to_owned()))?)
-}
-
-impl ValueSource {
-    /// Describes the source of the value for people: a variable, a file, an entry of the keyring.
-    pub(crate) fn place(&self) -> String {
-        // As JSON, so that the end of the name is never in doubt.
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
-        match self {
-            Self::Env(name) => format!("the variable {}", quoted(name)),
-            Self::File(path) => format!("the file {}", quoted(&path.to_string_lossy())),
-            Self::Keyring(name) => format!("the keyring entry {}", quoted(name)),
-        }
-    }
-
-    /// Reads the value. Files are relative to `base`.
-    ///
-    /// # Errors
-    /// If the value is not available: the source and the reason. The message never contains the value.
-    pub(crate) fn value(&self, base: &Path) -> Result<String, String> {
-        let source = match self {
-            Self::Env(name) => SecretSource::Env(name.clone()),
-            Self::File(path) => SecretSource::File(resolve(base, path)),
-            Self::Keyring(name) => SecretSource::Keyring { service: KEYRING_SERVICE.to_owned(), user: name.clone() },
-        };
-        let value = source.read().map_err(|error| error_chain(&error))?;
-        Ok(value.expose().to_owned())
-    }
 }
 
 /// Formats an error with its causes, in one line.

@@ -51,7 +51,9 @@
 //! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
 //! | `rate-limit` | the hook that limits the rate of calls (`hooks::RateLimit`) |
 //! | `registry` | components of OCI registries, verified and kept in a local store (`Load::reference`); not among the defaults |
+//! | `settings` | grants and limits with the names of `fumehood.toml` (`settings`); not among the defaults, and neither is `schema`, their JSON Schema |
 //! | `storage` | the event log and the key-value store on disk |
+//! | `tower` | calls as a service of tower (`ToolService`) |
 //! | `tls` | requests of tools to `https` addresses; without it, a grant of those is refused when a component is loaded |
 //!
 //! # Build settings
@@ -82,7 +84,12 @@ pub mod hooks;
 mod host;
 mod load;
 mod lock;
+mod model_text;
 mod secrets;
+#[cfg(feature = "settings")]
+pub mod settings;
+#[cfg(feature = "tower")]
+mod tool_service;
 
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use agents::McpTools;
@@ -150,4 +157,7 @@ pub use load::wit_docs::{WitDocs, WitDocsError};
 pub use load::{IsolationPolicy, Load};
 pub use lock::approval_check::ApprovalCheck;
 pub use lock::{Lock, LockError};
+pub use model_text::model_text;
 pub use secrets::{SecretSource, SecretSourceError};
+#[cfg(feature = "tower")]
+pub use tool_service::ToolService;

@@ -21,7 +21,7 @@ from ._fumehood import (
     Result,
     Tool,
 )
-from .host import Event, Grants, Host, Isolation, Limits, Secret, WriteFolder
+from .host import Event, Grants, Host, Isolation, Limits, Registry, Secret, WriteFolder
 
 __all__ = [
     "CallError",
@@ -35,6 +35,7 @@ __all__ = [
     "LoadError",
     "LogLine",
     "Progress",
+    "Registry",
     "Request",
     "Result",
     "Secret",

@@ -92,6 +92,33 @@ class Grants(TypedDict, total=False):
     """Size of a private store of keys and values."""
 
 
+class _KeyFile(TypedDict):
+    file: Path
+
+
+class _Registry(TypedDict):
+    store: Path
+
+
+class Registry(_Registry, total=False):
+    """Components of registries, with the names of `[registry]` in `fumehood.toml`. `store` is the folder that they are kept in."""
+
+    offline: bool
+    """Use only what is in the store."""
+    allow: Sequence[str]
+    """Names that may be used, such as "ghcr.io/acme/**". The default is all."""
+    signatures: Literal["required", "warn", "off"]
+    trusted_keys: Sequence[Union[str, _KeyFile]]
+    """Public keys of publishers: PEM, its base64 alone, or {"file": "…"}."""
+    trusted: Mapping[str, Sequence[Union[str, _KeyFile]]]
+    max_bytes: Amount
+    min_age: str
+    revoked: Sequence[str]
+    mirrors: Mapping[str, Sequence[str]]
+    proxy: str
+    plain_http: Sequence[str]
+
+
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -154,6 +181,8 @@ class Host:
         queue: int | None = None,
         http_in_flight: int | None = None,
         memory_ceiling: Amount | None = None,
+        registry: Registry | None = None,
+        lock: Path | None = None,
         program: Path | None = None,
     ) -> None:
         """Creates a host.
@@ -167,19 +196,25 @@ class Host:
         :param queue: calls that wait; more are refused
         :param http_in_flight: HTTP requests at once, of all calls together
         :param memory_ceiling: the largest memory limit that a call may have
+        :param registry: components of registries; without it none can be loaded
+        :param lock: the file with the approvals that `fumehood approve` writes; with one, tools of a component that is not what was approved
+            cannot be called
         :param program: the program `fumehood` that compiles components and runs workers; the default is that of this package
         """
         settings = {
             "program": find_program() if program is None else os.path.abspath(program),
             "isolation": isolation,
+            "limits": limits or {},
             "cache": cache,
             "key_value_store": key_value_store,
             "concurrency": concurrency,
             "queue": queue,
             "http_in_flight": http_in_flight,
             "memory_ceiling": memory_ceiling,
+            "registry": registry,
+            "lock": lock,
         }
-        self._native = NativeHost(_settings(settings), _settings(limits or {}))
+        self._native = NativeHost(_settings(settings))
 
     def _load(
         self,
@@ -193,20 +228,16 @@ class Host:
     ) -> Operation:
         component = source if isinstance(source, bytes) else None
         path = None if isinstance(source, bytes) else os.fspath(source)
-        if path is not None and "://" in path:
-            raise ValueError(
-                f"`{path}` is a reference; components of registries are not loaded yet: download it, and give the path of the file"
-            )
-        if component is not None and name is None:
-            raise ValueError("a component in memory needs a `name`")
         settings = {
             "path": path,
             "name": name,
+            "grants": grants,
+            "limits": limits,
             "strict_imports": strict_imports,
             "allow_slow_compile": allow_slow_compile,
             "isolated": isolated,
         }
-        return self._native.load(_settings(settings), component, _optional(grants), _optional(limits))
+        return self._native.load(_settings(settings), component)
 
     async def load(
         self,
@@ -219,7 +250,9 @@ class Host:
         allow_slow_compile: bool = False,
         isolated: bool = False,
     ) -> Component:
-        """Loads a component from a file or from bytes. Its tools can be called as ``name__tool``.
+        """Loads a component from a file, a reference such as ``oci://ghcr.io/acme/greeter:1.0``, or bytes.
+
+        Its tools can be called as ``name__tool``.
 
         :param name: the name of the component; the default is that of the file
         :param grants: its powers; the default is none
@@ -328,4 +361,4 @@ class Host:
         await self.shutdown()
 
 
-__all__ = ["Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Secret", "WriteFolder"]
+__all__ = ["Event", "Grants", "Host", "HttpLimits", "Isolation", "Limits", "Registry", "Secret", "WriteFolder"]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fumehood::Limits;
 use fumehood::hooks::ComponentHook;
+pub(crate) use fumehood::settings::resolve;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -141,11 +142,6 @@ impl Config {
     pub(crate) fn path(&self, written: &Path) -> PathBuf {
         resolve(self.folder(), written)
     }
-}
-
-/// Resolves a path that is written relative to `base`, so that it can be used from the working folder.
-pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
-    if base == Path::new(".") { path.to_owned() } else { base.join(path) }
 }
 
 /// Returns the JSON Schema of `fumehood.toml`, for editors. It is made from the types that read the file.

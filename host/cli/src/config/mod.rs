@@ -18,7 +18,6 @@ pub(crate) mod limits;
 #[cfg(test)]
 mod malformed;
 pub(crate) mod mcp;
-mod methods;
 pub(crate) mod model;
 mod open;
 mod position;

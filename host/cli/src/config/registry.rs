@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fumehood::Digest;
-use fumehood_registry::policy::{self, Pattern};
+pub(crate) use fumehood::settings::SignatureRule;
+use fumehood_registry::policy::Pattern;
 use fumehood_registry::reference::{Reference, ReferenceError};
 use fumehood_registry::signature::PublicKey;
 use schemars::JsonSchema;
@@ -15,29 +16,6 @@ use super::fault::KeyFault;
 use super::file::Config;
 use super::sources::TextSource;
 use super::tool::{ApprovalRule, ToolSection};
-
-/// The rule about signatures of components that come from a registry.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SignatureRule {
-    /// Components that no trusted key signed are refused.
-    #[default]
-    Required,
-    /// They are used, and the reason is shown.
-    Warn,
-    /// Signatures are not looked at.
-    Off,
-}
-
-impl From<SignatureRule> for policy::SignatureRule {
-    fn from(rule: SignatureRule) -> Self {
-        match rule {
-            SignatureRule::Required => Self::Required,
-            SignatureRule::Warn => Self::Warn,
-            SignatureRule::Off => Self::Off,
-        }
-    }
-}
 
 /// Components of registries: which of them may be used, and the way to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::amount::{Bytes, Count, Time};
+use super::amount::{Bytes, Time};
 use super::flows::FlowLabelName;
 use super::limits::LimitsSection;
-use super::sources::SecretSection;
+use fumehood::settings::{HttpLimitsSection, SecretSection, WriteFolder};
 
 /// Approval that a component needs before its tools can be called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -137,88 +137,6 @@ pub(crate) struct ToolSection {
     /// A private store of keys and values that may grow to this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value: Option<Bytes>,
-}
-
-/// Limits on the requests of one call. A limit that is left out has its default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct HttpLimitsSection {
-    /// Requests in one call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) requests: Option<Count>,
-    /// Bytes that all requests of a call may send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) bytes_out: Option<Bytes>,
-    /// Bytes that all requests of a call may receive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) bytes_in: Option<Bytes>,
-    /// Requests at one time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) in_flight: Option<Count>,
-    /// Time from looking up a name until there is a connection. Usually 10s. As with the others, never more than is
-    /// left of the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) connect: Option<Time>,
-    /// Time from there until the connection is encrypted. Usually 10s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tls: Option<Time>,
-    /// Time from there until the headers of the response are complete. Usually 30s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) first_byte: Option<Time>,
-    /// Time from one piece of the response to the next. Usually 30s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) between_bytes: Option<Time>,
-}
-
-/// A folder that may be changed, with its quotas.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WriteFolderTable {
-    /// The folder on this machine. The path is relative to this configuration.
-    pub(crate) folder: String,
-    /// The path at which the tool finds it, such as "/out".
-    pub(crate) guest: String,
-    /// Bytes that a call may write there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) bytes: Option<Bytes>,
-    /// Files and folders that a call may make there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) entries: Option<Count>,
-}
-
-/// A folder that may be changed: "HOST:GUEST", or a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum WriteFolder {
-    /// "HOST:GUEST", with the usual quotas.
-    Text(String),
-    /// With quotas of its own.
-    Table(WriteFolderTable),
-}
-
-/// A visitor for either form. Unlike the one that serde derives, it reports what is wrong with a table.
-struct EitherForm;
-
-impl<'de> serde::de::Visitor<'de> for EitherForm {
-    type Value = WriteFolder;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a text \"HOST:GUEST\" or a table with `folder` and `guest`")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<WriteFolder, E> {
-        Ok(WriteFolder::Text(text.to_owned()))
-    }
-
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<WriteFolder, A::Error> {
-        WriteFolderTable::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(WriteFolder::Table)
-    }
-}
-
-impl<'de> Deserialize<'de> for WriteFolder {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(EitherForm)
-    }
 }
 
 /// Folds `-` into `_`: a host takes both for one character, so that only one of two such names could be loaded.

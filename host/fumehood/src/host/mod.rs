@@ -28,8 +28,9 @@ use tracing::Instrument as _;
 
 use crate::events::{Bus, EventStream};
 use crate::load::error::LoadError;
+use crate::load::load_tools::load_tools;
 use crate::load::loaded_component::LoadedComponent;
-use crate::load::{self, IsolationPolicy, Load};
+use crate::load::{IsolationPolicy, Load};
 use crate::lock::approval_check::Pinning;
 
 pub use builder::{BuildError, HostBuilder};
@@ -166,18 +167,24 @@ impl Host {
         limits.check(self.inner.sandbox.memory_ceiling())?;
         let mut options = load.options(&name, limits);
         let (pinning, grant) = load.pinning();
-        let (bytes, isolation) = self.read(load, &name, &pinning).await?;
-        options.isolation = isolation;
-        let component = self
-            .inner
-            .sandbox
-            .load(bytes, options)
-            .await
-            .map_err(|source| LoadError::Component { name: name.clone(), source: Box::new(source) })?;
+        let component = match load.loaded().cloned() {
+            Some(component) => {
+                load.check_digest(component.digest())?;
+                options.isolation = self.inner.isolation.choose(load.isolation_wanted(), &pinning, &component.digest());
+                self.inner.sandbox.load_again(&component, &options).await
+            }
+            None => {
+                let (bytes, isolation) = self.read(load, &name, &pinning).await?;
+                options.isolation = isolation;
+                self.inner.sandbox.load(bytes, options).await
+            }
+        };
+        let component =
+            component.map_err(|source| LoadError::Component { name: name.clone(), source: Box::new(source) })?;
         let gating = (name.clone(), component.clone(), self.inner.gate.clone());
         let compile = move || {
             let (name, component, gate) = gating;
-            load::load_tools(&name, &component, limits, &gate, pinning.compare(&component, &grant), &grant)
+            load_tools(&name, &component, limits, &gate, pinning.compare(&component, &grant), &grant)
         };
         let loaded = self.inner.sandbox.off_thread(compile).await.ok_or(LoadError::Host)??;
         if let Some(approval) = &loaded.approval {

@@ -1,6 +1,7 @@
 //! Loading of components: the source of the bytes, the name, and the check of the schemas.
 
 pub(crate) mod error;
+pub(crate) mod load_tools;
 pub(crate) mod loaded_component;
 #[cfg(feature = "registry")]
 pub(crate) mod registry_source;
@@ -8,28 +9,23 @@ pub(crate) mod wit_docs;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "registry")]
 use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
-use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::approval::{Approval, Origin};
 use fumehood_core::policy::permission::Grant;
-use fumehood_core::schema::gate::{Gate, GateLimits};
-use fumehood_core::tool::Tool;
-use fumehood_core::tool::definition::{DefinitionLimits, ToolDefinition};
+use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
-use fumehood_runtime::{Component, Dialect, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
+use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 
-use crate::lock::approval_check::{ApprovalCheck, Pinning};
+use crate::lock::approval_check::Pinning;
 use error::LoadError;
-use loaded_component::{LoadedComponent, name_of_file};
+use loaded_component::name_of_file;
 #[cfg(feature = "registry")]
 use registry_source::{RegistrySource, StoredComponent, default_component_name};
 use wit_docs::WitDocs;
-
-/// Maximum size of the call and the result that a hook is handed, in bytes.
-const MAX_HOOK_INPUT_BYTES: usize = 64 << 20;
 
 /// A component to load, with its options.
 #[derive(Debug, Clone)]
@@ -51,6 +47,7 @@ pub struct Load {
 enum Source {
     Path(PathBuf),
     Bytes(Vec<u8>),
+    Loaded(Component),
     #[cfg(feature = "registry")]
     Reference(Box<fumehood_registry::reference::Reference>, Arc<RegistrySource>),
 }
@@ -64,6 +61,32 @@ impl Load {
     /// Creates a load of a component in memory, with its name.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self::new(Source::Bytes(bytes.into())).named(name)
+    }
+
+    /// Creates a load of a component that the same host has loaded, under another name and with a grant of its own: for tenants whose
+    /// tools have different powers. It is neither read nor compiled again, and its code does not run. A component in a worker process
+    /// cannot be shared.
+    ///
+    /// ```
+    /// use fumehood::{Call, Grant, Host, Load};
+    /// use fumehood::permission::KeyValueQuota;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/notes.wasm");
+    /// let host = Host::builder().build()?;
+    /// let notes = host.load(Load::path(path)).await?;
+    /// for tenant in ["acme", "initech"] {
+    ///     let grant = Grant::none().with_key_value(KeyValueQuota::new(1 << 20)?);
+    ///     host.load(Load::again(format!("notes-{tenant}"), &notes).grant(grant)).await?;
+    /// }
+    /// let written = host.call(Call::new("notes-acme__write", r#"{"title": "milk", "text": "two"}"#)).await;
+    /// assert!(written.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn again(name: impl Into<String>, component: &Component) -> Self {
+        Self::new(Source::Loaded(component.clone())).named(name)
     }
 
     /// Creates a load of a component in a registry, or at a URL with a digest. Its name is the last part of its repository.
@@ -200,7 +223,7 @@ impl Load {
         let name = match (&self.name, &self.source) {
             (Some(name), _) => Namespace::parse(name),
             (None, Source::Path(path)) => Namespace::parse(&name_of_file(path)),
-            (None, Source::Bytes(_)) => Namespace::parse(""),
+            (None, Source::Bytes(_) | Source::Loaded(_)) => Namespace::parse(""),
             #[cfg(feature = "registry")]
             (None, Source::Reference(reference, _)) => Namespace::parse(&default_component_name(reference)),
         };
@@ -239,6 +262,14 @@ impl Load {
         }
     }
 
+    /// Returns the component, if it is one that was loaded.
+    pub(crate) fn loaded(&self) -> Option<&Component> {
+        match &self.source {
+            Source::Loaded(component) => Some(component),
+            _ => None,
+        }
+    }
+
     /// Returns the file that the component is in, if it is in one.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.source {
@@ -252,17 +283,24 @@ impl Load {
         let (path, expected) = (self.file().map(Path::to_owned).unwrap_or_default(), self.digest);
         let bytes = self.read_bytes(name)?;
         let found = Digest::of(&bytes);
-        match expected.filter(|expected| *expected != found) {
-            Some(expected) => Err(LoadError::Digest { path, expected, found }),
-            None => Ok((bytes, found)),
-        }
+        check_digest(path, expected, found)?;
+        Ok((bytes, found))
+    }
+
+    /// Checks the digest of a component that was loaded.
+    ///
+    /// # Errors
+    /// If another one is expected.
+    pub(crate) fn check_digest(&self, found: Digest) -> Result<(), LoadError> {
+        check_digest(PathBuf::new(), self.digest, found)
     }
 
     fn read_bytes(self, name: &Namespace) -> Result<Vec<u8>, LoadError> {
         let path = match self.source {
             Source::Bytes(bytes) => return Ok(bytes),
             Source::Path(path) => path,
-            // A host fetches it before it reads.
+            // A host does not read it, or fetches it before it reads.
+            Source::Loaded(_) => return Err(LoadError::Host),
             #[cfg(feature = "registry")]
             Source::Reference(..) => return Err(LoadError::Host),
         };
@@ -283,6 +321,13 @@ impl Load {
         let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
         let read = file.take(most + 1).read_to_end(&mut bytes).map_err(io)?;
         if read as u64 > most { too_large(read as u64) } else { Ok(bytes) }
+    }
+}
+
+fn check_digest(path: PathBuf, expected: Option<Digest>, found: Digest) -> Result<(), LoadError> {
+    match expected.filter(|expected| *expected != found) {
+        Some(expected) => Err(LoadError::Digest { path, expected, found }),
+        None => Ok(()),
     }
 }
 
@@ -327,52 +372,6 @@ impl IsolationPolicy {
             (Self::Unapproved | Self::Nothing, None) => Isolation::InProcess,
         }
     }
-}
-
-/// Creates the tools of a loaded component, and compiles their schemas.
-pub(crate) fn load_tools(
-    name: &Namespace,
-    component: &Component,
-    limits: Limits,
-    gate_limits: &GateLimits,
-    approval: Option<ApprovalCheck>,
-    grant: &Grant,
-) -> Result<LoadedComponent, LoadError> {
-    let arguments_limits = match limits.string {
-        // What a hook is handed was checked elsewhere, and is as large as results are.
-        _ if matches!(component.dialect(), Dialect::Hook(_)) => {
-            gate_limits.clone().with_string_bytes(MAX_HOOK_INPUT_BYTES)
-        }
-        Some(bytes) => gate_limits.clone().with_string_bytes(bytes),
-        None => gate_limits.clone(),
-    };
-    let (powers, flow): (Arc<[String]>, _) = (grant.phrases().into(), ToolFlow::from_grant(grant));
-    let grant = Digest::of(grant.lines(None).join("\n").as_bytes());
-    let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
-    let load_tool = |definition: &ToolDefinition| {
-        let refused = |which| {
-            let (name, tool) = (name.clone(), definition.name.clone());
-            move |source| LoadError::Schema { name, tool, which, source: Box::new(source) }
-        };
-        let arguments = Gate::for_arguments(definition.input_schema.expose_raw(), arguments_limits.clone())
-            .map_err(refused("input"))?;
-        let results = definition.output_schema.as_ref().map(|schema| {
-            Gate::for_results(schema.expose_raw(), results_limits(gate_limits, &limits)).map_err(refused("output"))
-        });
-        let tool = Tool::new(definition.clone(), arguments).in_namespace(name).result_gate(results.transpose()?);
-        let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers)).grant_digest(grant);
-        let tool = tool.with_flow(flow);
-        Ok(Arc::new(tool.withheld(refusal.clone())))
-    };
-    let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;
-    Ok(LoadedComponent { component: component.clone(), tools, limits, approval })
-}
-
-/// Returns the limits of results. A result, and each string in it, may have as many bytes as the limits of the call
-/// allow: the lower limits of arguments only protect tools.
-fn results_limits(gate: &GateLimits, limits: &Limits) -> GateLimits {
-    let bytes = limits.output.max(gate.document_bytes);
-    GateLimits { document_bytes: bytes, string_bytes: bytes, ..gate.clone() }
 }
 
 #[cfg(test)]

@@ -21,4 +21,5 @@ mod code_savings;
 mod context;
 #[cfg(feature = "agent")]
 mod flows;
+mod load_again;
 mod sandbox;

@@ -72,7 +72,7 @@ pub(crate) struct Runnable(Arc<RunnableParts>);
 
 struct RunnableParts {
     shared: Arc<Shared>,
-    callable: Callable,
+    callable: Arc<Callable>,
     uses_wasi: bool,
     powers: Arc<Powers>,
     folders: Option<Arc<OpenFolders>>,
@@ -87,13 +87,20 @@ impl Runnable {
         folders: Option<Arc<OpenFolders>>,
     ) -> Self {
         let uses_wasi = surface.imports.iter().any(|import| import.starts_with("wasi:"));
-        let (shared, powers) = (Arc::clone(shared), Arc::new(powers));
+        let (shared, callable, powers) = (Arc::clone(shared), Arc::new(callable), Arc::new(powers));
         Self(Arc::new(RunnableParts { shared, callable, uses_wasi, powers, folders }))
+    }
+
+    /// Returns the same compiled component with other powers.
+    pub(crate) fn with_powers(&self, powers: Powers, folders: Option<Arc<OpenFolders>>) -> Self {
+        let RunnableParts { shared, callable, uses_wasi, .. } = &*self.0;
+        let (shared, callable, powers) = (Arc::clone(shared), Arc::clone(callable), Arc::new(powers));
+        Self(Arc::new(RunnableParts { shared, callable, uses_wasi: *uses_wasi, powers, folders }))
     }
 
     /// Returns the tools, if they are plain typed functions.
     pub(crate) fn typed(&self) -> Option<&[TypedTool]> {
-        match &self.0.callable {
+        match &*self.0.callable {
             Callable::Contract { .. } => None,
             Callable::Typed { tools, .. } => Some(tools),
         }

@@ -26,6 +26,14 @@ pub enum LoadError {
     /// The component has no bytes.
     #[error("the component is empty (0 bytes)")]
     Empty,
+    /// A component that was loaded is to be loaded again in another sandbox.
+    #[error("the component was loaded in another host; load its file or its bytes here")]
+    OtherSandbox,
+    /// A component that was loaded is to be loaded again, and one of the two runs in a worker process.
+    #[error(
+        "a component that runs in a worker process shares its code with no other; load its file or its bytes again"
+    )]
+    InWorker,
     /// The component has this many bytes, more than [`MAX_COMPONENT_BYTES`].
     #[error("the component has {}; at most {} are accepted", display_bytes(*.0), display_bytes(MAX_COMPONENT_BYTES as u64))]
     TooLarge(u64),

@@ -1,6 +1,7 @@
 //! A loaded component and its tools.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,6 +32,12 @@ use crate::wasi::Invocation;
 #[derive(Clone)]
 pub struct Component(Arc<ComponentParts>);
 
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Component").field("digest", &self.digest()).finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct ComponentParts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) backend: Backend,
@@ -55,6 +62,10 @@ pub(crate) enum Backend {
 impl Component {
     pub(crate) fn new(parts: ComponentParts) -> Self {
         Self(Arc::new(parts))
+    }
+
+    pub(super) fn parts(&self) -> &ComponentParts {
+        &self.0
     }
 
     /// Returns the SHA-256 digest of its bytes, which identifies it.

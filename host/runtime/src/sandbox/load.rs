@@ -21,6 +21,7 @@ use crate::load::compile::{self, CompileJob, Start};
 use crate::load::dialect::typed::PackageDocs;
 use crate::load::dialect::{self, Dialect};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
+use crate::load::imports::Import;
 use crate::load::surface::Surface;
 use crate::load::{Isolation, LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
@@ -99,6 +100,53 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         producers: dialect::read_producers(&bytes),
         report: LoadReport { cache: compiled.report, time: started.elapsed() },
     }))
+}
+
+/// Makes a loaded component callable with other powers. See [`crate::Sandbox::load_again`].
+pub(crate) async fn load_again(
+    shared: &Arc<Shared>,
+    component: &Component,
+    options: &LoadOptions,
+) -> Result<Component, LoadError> {
+    let started = Instant::now();
+    let parts = component.parts();
+    if !Arc::ptr_eq(shared, &parts.shared) {
+        return Err(LoadError::OtherSandbox);
+    }
+    let Backend::InProcess(runnable) = &parts.backend else { return Err(LoadError::InWorker) };
+    if options.isolation == Isolation::Process {
+        return Err(LoadError::InWorker);
+    }
+    check_grant(&parts.imports, options)?;
+    let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
+    let redactor = redactor.map(Arc::new);
+    let folders = open_folders(shared, &options.grant).await?;
+    let runnable = runnable.with_powers(build_powers(shared, options, redactor.clone()), folders);
+    Ok(Component::new(ComponentParts {
+        shared: Arc::clone(shared),
+        backend: Backend::InProcess(runnable),
+        redactor,
+        digest: parts.digest,
+        size: parts.size,
+        dialect: parts.dialect.clone(),
+        definitions: parts.definitions.clone(),
+        imports: parts.imports.clone(),
+        skipped: parts.skipped.clone(),
+        producers: parts.producers.clone(),
+        report: LoadReport { cache: CacheReport::Hit, time: started.elapsed() },
+    }))
+}
+
+/// Checks that a grant can work, and that it has every power that is imported, where that is asked for.
+fn check_grant(imports: &[Import], options: &LoadOptions) -> Result<(), LoadError> {
+    if cfg!(not(feature = "tls")) && options.grant.http().is_some_and(HttpGrant::allows_https) {
+        return Err(LoadError::NoTls);
+    }
+    let ungranted = match options.strict_imports {
+        true => crate::load::imports::find_ungranted(imports, &options.grant),
+        false => Vec::new(),
+    };
+    if ungranted.is_empty() { Ok(()) } else { Err(LoadError::Ungranted(ungranted)) }
 }
 
 /// Returns the powers of a component that runs in this process.
@@ -189,12 +237,7 @@ fn inspect(
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImport(unknown));
     }
-    if options.strict_imports {
-        let ungranted = crate::load::imports::find_ungranted(&imports, &options.grant);
-        if !ungranted.is_empty() {
-            return Err(LoadError::Ungranted(ungranted));
-        }
-    }
+    check_grant(&imports, options)?;
     let dialect = dialect::detect(&surface.exports)?;
     if options.docs.is_some() && !dialect.is_typed() {
         return Err(LoadError::DescribesItself);

@@ -53,6 +53,15 @@ impl Sandbox {
         load::load(&self.shared, bytes, options).await
     }
 
+    /// Makes a component that this sandbox has loaded callable once more, with the powers of `options`. Its compiled code is shared, and
+    /// no guest code runs: the definitions of its tools are those of the first load. Microseconds, unless folders are granted.
+    ///
+    /// # Errors
+    /// If it belongs to another sandbox or runs in a worker process, or a grant is not possible.
+    pub async fn load_again(&self, component: &Component, options: &LoadOptions) -> Result<Component, LoadError> {
+        load::load_again(&self.shared, component, options).await
+    }
+
     /// Loads an interpreter of code mode: a component of the world `fumehood:code/code`. It has no powers, and none can
     /// be granted to it. No guest code runs.
     ///

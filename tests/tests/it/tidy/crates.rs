@@ -38,6 +38,7 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-guest-macros", &[]),
     ("fumehood-guest-http", &["fumehood-guest"]),
     ("fumehood-guest-hooks", &[]),
+    ("fumehood-node", &["fumehood"]),
     ("fumehood-python", &["fumehood"]),
     ("fumehood-build-tools", &["fumehood-author"]),
     ("fumehood-tests", &[]),
@@ -78,6 +79,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("linux-keyutils-keyring-store", &["fumehood"]),
     ("rustyline", &["fumehood-cli"]),
     ("clap", &["fumehood-cli", "fumehood-build-tools"]),
+    ("napi", &["fumehood-node"]),
     ("pyo3", &["fumehood-python"]),
 ];
 

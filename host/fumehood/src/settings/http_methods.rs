@@ -1,6 +1,6 @@
 //! HTTP methods that a rule may name.
 
-use fumehood::permission::http::HttpRule;
+use fumehood_core::policy::permission::http::HttpRule;
 
 /// Methods of the IANA registry that act on a resource, and those of HTTPU and of caches that are in use besides.
 const METHODS: [&str; 42] = [

@@ -1,0 +1,27 @@
+// Errors that calls into the host throw. Failures of tools are values, and no errors.
+
+/** The host itself failed; no tool is to blame. */
+export class HostError extends Error {
+  name = 'HostError'
+  code = 'ERR_FUMEHOOD_HOST'
+}
+
+/** A component cannot be loaded. Nothing of it is kept. */
+export class LoadError extends Error {
+  name = 'LoadError'
+  code = 'ERR_FUMEHOOD_LOAD'
+}
+
+/** Returns the error with this code; undefined if it is not one of this package. */
+export function faultError(code, message) {
+  switch (code) {
+    case 'ERR_FUMEHOOD_HOST':
+      return new HostError(message)
+    case 'ERR_FUMEHOOD_LOAD':
+      return new LoadError(message)
+    case 'ERR_FUMEHOOD_SETTING':
+      return Object.assign(new TypeError(message), { code })
+    default:
+      return undefined
+  }
+}

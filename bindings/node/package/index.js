@@ -1,0 +1,198 @@
+// Runs the tools of LLM agents as sandboxed WebAssembly components.
+import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { HostError, LoadError, faultError } from './errors.js'
+import { Result } from './result.js'
+
+const native = createRequire(import.meta.url)('./fumehood.node')
+const PROGRAM = fileURLToPath(new URL('./bin/fumehood', import.meta.url))
+const HOST_OPTIONS = {
+  limits: 'limits',
+  isolation: 'isolation',
+  cache: 'cache',
+  keyValueStore: 'key_value_store',
+  concurrency: 'concurrency',
+  queue: 'queue',
+  httpInFlight: 'http_in_flight',
+  memoryCeiling: 'memory_ceiling',
+  registry: 'registry',
+  lock: 'lock',
+  program: 'program',
+}
+const LOAD_OPTIONS = {
+  name: 'name',
+  grants: 'grants',
+  limits: 'limits',
+  strictImports: 'strict_imports',
+  allowSlowCompile: 'allow_slow_compile',
+  isolated: 'isolated',
+}
+const CALL_OPTIONS = { limits: 'limits' }
+
+/** Calls into the native module, whose errors have a code. */
+function guarded(run) {
+  try {
+    return run()
+  } catch (error) {
+    throw faultError(error.code, error.message) ?? error
+  }
+}
+
+/** Renames options to the names of fumehood.toml; a misspelt one would otherwise be ignored. */
+function settings(options, names) {
+  const written = {}
+  for (const [name, value] of Object.entries(options ?? {})) {
+    if (name === 'signal') continue
+    if (!Object.hasOwn(names, name)) {
+      throw faultError('ERR_FUMEHOOD_SETTING', `unknown option \`${name}\`; known are ${Object.keys(names).join(', ')}`)
+    }
+    if (value !== undefined && value !== null) written[names[name]] = value
+  }
+  return written
+}
+
+/** Half of a surrogate pair is no text. As an escape it gets to the gate, which refuses it as it refuses other arguments. */
+function wellFormed(text) {
+  if (text.isWellFormed()) return text
+  return text.replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`)
+}
+
+function argumentsText(args) {
+  return typeof args === 'string' ? wellFormed(args) : (JSON.stringify(args ?? {}) ?? 'null')
+}
+
+/** The source of a component: a path, a reference, a file: URL, or bytes. */
+function componentSource(source) {
+  if (source instanceof URL) return { path: fileURLToPath(source), bytes: undefined }
+  if (typeof source === 'string') return { path: source, bytes: undefined }
+  if (source instanceof Uint8Array) {
+    return { path: undefined, bytes: Buffer.from(source.buffer, source.byteOffset, source.byteLength) }
+  }
+  throw new TypeError('a component is a path, a reference, a file: URL, or a Uint8Array')
+}
+
+function finish(outcome) {
+  if (typeof outcome !== 'string') return new Result(outcome)
+  const { component, fault } = JSON.parse(outcome)
+  if (fault) throw faultError(fault.code, fault.message)
+  return component
+}
+
+/** Awaits an operation, and stops it when the signal aborts. `begin` takes the handle that stops it. */
+function operate(signal, begin) {
+  if (!signal) {
+    const begun = guarded(() => begin(undefined))
+    return begun instanceof Promise ? begun.then(finish) : finish(begun)
+  }
+  signal.throwIfAborted()
+  const stop = new native.Stop()
+  const begun = guarded(() => begin(stop))
+  if (!(begun instanceof Promise)) return finish(begun)
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      stop.stop()
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', abort, { once: true })
+    begun
+      .finally(() => signal.removeEventListener('abort', abort))
+      .then(finish)
+      .then(resolve, reject)
+  })
+}
+
+/** A set of loaded components and the sandbox that runs them. */
+export class Host {
+  #native
+
+  constructor(options) {
+    const { program = PROGRAM, ...rest } = settings(options, HOST_OPTIONS)
+    this.#native = guarded(() => new native.NativeHost(JSON.stringify({ program: resolve(program), ...rest })))
+  }
+
+  async load(source, options) {
+    const { path, bytes } = componentSource(source)
+    const written = JSON.stringify({ path, ...settings(options, LOAD_OPTIONS) })
+    return operate(options?.signal, (stop) => this.#native.load(written, bytes, stop))
+  }
+
+  unload(name) {
+    return this.#native.unload(name)
+  }
+
+  tools() {
+    return this.#native.tools().map((tool) => JSON.parse(tool))
+  }
+
+  tool(name) {
+    const found = this.#native.tool(name)
+    return found ? JSON.parse(found) : undefined
+  }
+
+  get running() {
+    return this.#native.running()
+  }
+
+  async call(name, args, options) {
+    const limits = callLimits(options)
+    return operate(options?.signal, (stop) => this.#native.start(name, argumentsText(args), limits, stop))
+  }
+
+  async *stream(name, args, options) {
+    const limits = callLimits(options)
+    const signal = options?.signal
+    signal?.throwIfAborted()
+    const [events, stop] = [new native.Events(), new native.Stop()]
+    let wake = () => {}
+    let [isDone, outcome, failure] = [false, undefined, undefined]
+    const notify = () => wake()
+    const end = (done, failed) => {
+      ;[isDone, outcome, failure] = [true, done, failed]
+      wake()
+    }
+    const abort = () => {
+      stop.stop()
+      end(undefined, signal.reason)
+    }
+    const call = [name, argumentsText(args), limits]
+    const begun = guarded(() => this.#native.startObserved(call, events, notify, stop))
+    signal?.addEventListener('abort', abort, { once: true })
+    begun.then(
+      (settled) => isDone || end(settled),
+      (error) => isDone || end(undefined, error),
+    )
+    try {
+      for (;;) {
+        // Looked at first: no event comes after the end.
+        const wasDone = isDone
+        const changed = new Promise((resolve) => (wake = resolve))
+        const waiting = events.drain()
+        for (const event of waiting) yield JSON.parse(event)
+        if (wasDone) break
+        if (waiting.length === 0 && !isDone) await changed
+      }
+      if (failure !== undefined) throw failure
+      yield finish(outcome)
+    } finally {
+      signal?.removeEventListener('abort', abort)
+      stop.stop()
+    }
+  }
+
+  async shutdown(grace = 1000) {
+    await operate(undefined, () => this.#native.shutdown(grace))
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
+    await this.shutdown()
+  }
+}
+
+function callLimits(options) {
+  if (options === undefined || options === null) return undefined
+  const { limits } = settings(options, CALL_OPTIONS)
+  return limits === undefined ? undefined : JSON.stringify(limits)
+}
+
+export { HostError, LoadError, Result }

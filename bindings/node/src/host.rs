@@ -1,0 +1,240 @@
+//! The host, as JavaScript sees it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fumehood::settings::{EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
+use fumehood::{Call, CallResult, Host, Tool};
+use napi::Env;
+use napi::bindgen_prelude::{Buffer, Either, Either3, Object};
+use napi_derive::napi;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::events::{Events, Notify};
+use crate::fault::{Code, Fault, error_chain, host_fault, settings_fault};
+use crate::outcome::{Outcome, Promise};
+use crate::quick_tools::QuickTools;
+use crate::result::NativeResult;
+use crate::stop::Stop;
+
+/// Number of threads that carry outcomes to JavaScript. Guests run elsewhere.
+const RUNTIME_THREADS: usize = 2;
+
+/// A call on its way.
+type Calling = Pin<Box<dyn Future<Output = CallResult> + Send>>;
+
+/// A host and the runtime of its operations.
+#[napi]
+pub struct NativeHost {
+    embedded: EmbeddedHost,
+    /// Always there until the host is dropped.
+    runtime: Option<Runtime>,
+    quick: Arc<QuickTools>,
+}
+
+impl fmt::Debug for NativeHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeHost").finish_non_exhaustive()
+    }
+}
+
+impl Drop for NativeHost {
+    fn drop(&mut self) {
+        // Dropping it would wait for the threads, on that of JavaScript.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl NativeHost {
+    fn host(&self) -> &Host {
+        self.embedded.host()
+    }
+
+    fn runtime(&self) -> Result<&Runtime, Fault> {
+        self.runtime.as_ref().ok_or_else(|| host_fault("the host is gone"))
+    }
+
+    /// Runs an operation on the runtime, and returns the promise of its outcome.
+    fn spawn<'env>(
+        &self,
+        env: &'env Env,
+        stop: Option<&Stop>,
+        operation: impl Future<Output = Outcome> + Send + 'static,
+    ) -> Result<Object<'env>, Fault> {
+        let (promise, object) = Promise::create(env).map_err(|error| host_fault(error.reason.clone()))?;
+        let task = self.runtime()?.spawn(async move { promise.settle(operation.await) });
+        if let Some(stop) = stop {
+            stop.set(task.abort_handle());
+        }
+        Ok(object)
+    }
+
+    fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> Result<Call, Fault> {
+        let call = Call::new(name, arguments);
+        let Some(json) = limits else { return Ok(call) };
+        let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_fault(&error))?;
+        Ok(call.limits(limits.over(*self.host().limits())))
+    }
+
+    /// Begins a call, and returns its result if it ends within its first slice. The slice runs on this thread if calls of that tool
+    /// are quick.
+    fn begin(&self, name: &str, call: Call) -> Result<Result<CallResult, Calling>, Fault> {
+        let (host, is_quick) = (self.host().clone(), self.quick.contains(name));
+        let mut calling: Calling = Box::pin(async move { host.call(call).await });
+        if !is_quick {
+            return Ok(Err(calling));
+        }
+        let _entered = self.runtime()?.enter();
+        Ok(match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => {
+                self.quick.record(&result);
+                Ok(result)
+            }
+            Poll::Pending => {
+                self.quick.remove(name);
+                Err(calling)
+            }
+        })
+    }
+
+    /// Awaits a call that goes on elsewhere.
+    fn called(&self, calling: Calling) -> impl Future<Output = Outcome> + Send + 'static {
+        let quick = Arc::clone(&self.quick);
+        async move {
+            let result = calling.await;
+            quick.record(&result);
+            Outcome::Called(Box::new(result))
+        }
+    }
+}
+
+#[napi]
+impl NativeHost {
+    /// Creates a host; `settings` is JSON.
+    #[napi(constructor)]
+    pub fn new(settings: String) -> Result<Self, Fault> {
+        let settings: HostSettings = read_json("", &settings).map_err(|error| settings_fault(&error))?;
+        let embedded = settings.build().map_err(|error| settings_fault(&error))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(RUNTIME_THREADS)
+            .thread_name("fumehood-node")
+            .enable_all()
+            .build()
+            .map_err(|error| host_fault(error_chain(&error)))?;
+        Ok(Self { embedded, runtime: Some(runtime), quick: Arc::default() })
+    }
+
+    /// Loads a component from the file in `settings`, or from `bytes`.
+    #[napi]
+    pub fn load<'env>(
+        &self,
+        env: &'env Env,
+        settings: String,
+        bytes: Option<Buffer>,
+        stop: Option<&Stop>,
+    ) -> Result<Object<'env>, Fault> {
+        let settings: LoadSettings = read_json("", &settings).map_err(|error| settings_fault(&error))?;
+        let bytes = bytes.map(|bytes| bytes.to_vec());
+        let load = self.embedded.prepare(&settings, bytes).map_err(|error| settings_fault(&error))?;
+        let name = load.name().map_err(|error| Fault::new(Code::Load, error_chain(&error)))?.to_string();
+        let host = self.host().clone();
+        self.spawn(env, stop, async move {
+            let loaded = host.load(load).await;
+            Outcome::of_load(&host, &name, loaded)
+        })
+    }
+
+    /// Starts a call. Returns its result, or JSON with a fault, if it ends within its first slice, and otherwise the promise of it.
+    #[napi]
+    pub fn start<'env>(
+        &self,
+        env: &'env Env,
+        name: String,
+        arguments: String,
+        limits: Option<String>,
+        stop: Option<&Stop>,
+    ) -> Result<Either3<NativeResult, String, Object<'env>>, Fault> {
+        let call = self.make_call(name.clone(), arguments, limits.as_deref())?;
+        match self.begin(&name, call)? {
+            Ok(result) => Ok(match Outcome::Called(Box::new(result)).settle() {
+                Either::A(result) => Either3::A(result),
+                Either::B(fault) => Either3::B(fault),
+            }),
+            Err(calling) => self.spawn(env, stop, self.called(calling)).map(Either3::C),
+        }
+    }
+
+    /// Starts a call whose events are queued; `notify` is called when there are some.
+    #[napi]
+    pub fn start_observed<'env>(
+        &self,
+        env: &'env Env,
+        call: (String, String, Option<String>),
+        events: &Events,
+        notify: Notify,
+        stop: Option<&Stop>,
+    ) -> Result<Object<'env>, Fault> {
+        let (name, arguments, limits) = call;
+        let call = self.make_call(name, arguments, limits.as_deref())?.observer(events.observer(notify));
+        let host = self.host().clone();
+        self.spawn(env, stop, self.called(Box::pin(async move { host.call(call).await })))
+    }
+
+    /// Unloads a component, and returns whether it was loaded.
+    #[napi]
+    pub fn unload(&self, name: String) -> bool {
+        self.quick.clear();
+        self.host().unload(&name)
+    }
+
+    /// Returns all tools, each as JSON.
+    #[napi]
+    pub fn tools(&self) -> Vec<String> {
+        self.host().tools().iter().map(|tool| tool_json(tool)).collect()
+    }
+
+    /// Returns the tool with this name, as JSON.
+    #[napi]
+    pub fn tool(&self, name: String) -> Option<String> {
+        self.host().tool(&name).map(|tool| tool_json(&tool))
+    }
+
+    /// Returns the number of calls that are running guest code right now.
+    #[napi]
+    pub fn running(&self) -> u32 {
+        u32::try_from(self.host().running()).unwrap_or(u32::MAX)
+    }
+
+    /// Accepts no more calls, and stops those that run after `grace` milliseconds.
+    #[napi]
+    pub fn shutdown<'env>(&self, env: &'env Env, grace: f64) -> Result<Object<'env>, Fault> {
+        let grace = Duration::try_from_secs_f64(grace / 1e3)
+            .map_err(|error| Fault::new(Code::Setting, format!("`grace`: {error}; write milliseconds")))?;
+        let host = self.host().clone();
+        self.spawn(env, None, async move {
+            host.shutdown(grace).await;
+            Outcome::ShutDown
+        })
+    }
+}
+
+/// Writes the definition of a tool. All texts are sanitized: they are shown to models.
+fn tool_json(tool: &Tool) -> String {
+    let definition = tool.definition();
+    let tool = json!({
+        "name": tool.full_name(),
+        "title": definition.title.as_ref().map(|title| title.to_sanitized()),
+        "description": definition.description.to_sanitized(),
+        "inputSchema": definition.input_schema.to_sanitized(),
+        "outputSchema": definition.output_schema.as_ref().map(|schema| schema.to_sanitized()),
+        "annotations": definition.annotations,
+        "powers": tool.powers(),
+    });
+    tool.to_string()
+}

@@ -1,0 +1,11 @@
+//! The native module of the npm package `fumehood`: a host, its calls and their results. The package itself, in `../package`, adds what
+//! is easier to say in JavaScript: promises that a signal rejects, async iterators, and adapters.
+#![cfg(feature = "addon")]
+
+mod events;
+mod fault;
+mod host;
+mod outcome;
+mod quick_tools;
+mod result;
+mod stop;

@@ -1,0 +1,81 @@
+//! Outcomes of operations, and the promises that they settle.
+
+use fumehood::{CallResult, Component, ErrorKind, Host, LoadError};
+use napi::bindgen_prelude::{Either, Object};
+use napi::{Env, JsDeferred};
+use serde_json::{Value, json};
+
+use crate::fault::{Code, error_chain};
+use crate::result::NativeResult;
+
+/// The outcome of an operation, as JavaScript gets it: a result, or JSON with a `component`, a `fault`, or neither.
+pub(crate) type Settled = Either<NativeResult, String>;
+
+type Resolver = Box<dyn FnOnce(Env) -> napi::Result<Settled>>;
+
+/// The outcome of an operation.
+pub(crate) enum Outcome {
+    Called(Box<CallResult>),
+    Loaded(Value),
+    Fault(Code, String),
+    ShutDown,
+}
+
+impl Outcome {
+    /// Creates the outcome of a load; `name` is that of the component.
+    pub(crate) fn of_load(host: &Host, name: &str, loaded: Result<Component, LoadError>) -> Self {
+        let component = match loaded {
+            Ok(component) => component,
+            Err(error) => return Self::Fault(Code::Load, error_chain(&error)),
+        };
+        let there = host.component(name);
+        let tools: Vec<&str> = there.iter().flat_map(|there| there.tools()).map(|tool| tool.full_name()).collect();
+        let (digest, isolated) = (component.digest().to_string(), component.is_isolated());
+        Self::Loaded(json!({"name": name, "digest": digest, "isolated": isolated, "tools": tools}))
+    }
+
+    /// Converts the outcome. Failures of tools are results; those of the host are faults.
+    pub(crate) fn settle(self) -> Settled {
+        let fault = |code: Code, message: &str| {
+            Either::B(json!({"fault": {"code": code.as_str(), "message": message}}).to_string())
+        };
+        match self {
+            Self::Called(result) => match result.error().filter(|error| error.kind == ErrorKind::Host) {
+                Some(error) => fault(Code::Host, &error.message.to_string()),
+                None => Either::A(NativeResult::from(*result)),
+            },
+            Self::Loaded(component) => Either::B(json!({"component": component}).to_string()),
+            Self::Fault(code, message) => fault(code, &message),
+            Self::ShutDown => Either::B("{}".to_owned()),
+        }
+    }
+}
+
+/// A promise that is settled once, whatever becomes of the operation: an open one would keep the process running.
+pub(crate) struct Promise(Option<JsDeferred<Settled, Resolver>>);
+
+impl Promise {
+    /// Creates a promise, and the object that JavaScript awaits.
+    pub(crate) fn create(env: &Env) -> napi::Result<(Self, Object<'_>)> {
+        let (deferred, promise) = env.create_deferred()?;
+        Ok((Self(Some(deferred)), promise))
+    }
+
+    /// Settles the promise, from any thread.
+    pub(crate) fn settle(mut self, outcome: Outcome) {
+        self.resolve(outcome);
+    }
+
+    fn resolve(&mut self, outcome: Outcome) {
+        if let Some(deferred) = self.0.take() {
+            deferred.resolve(Box::new(move |_| Ok(outcome.settle())));
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        let message = "the operation was stopped before it had an outcome";
+        self.resolve(Outcome::Fault(Code::Host, message.to_owned()));
+    }
+}

@@ -1,0 +1,37 @@
+// A program whose types are checked, and which is not run.
+import { type CallEvent, type Component, type Content, type Grants, Host, HostError, LoadError, type Limits, Result, type Tool } from 'fumehood'
+import { tools } from 'fumehood/ai'
+import { server } from 'fumehood/mcp'
+import { generateText, type LanguageModel } from 'ai'
+
+const limits: Limits = { deadline: '2s', memory: '64MiB', fuel: 1_000_000 }
+const grants: Grants = {
+  read: ['./docs:/docs'],
+  write: ['./out:/out', { folder: './more', guest: '/more', bytes: '1MiB' }],
+  http: ['GET https://api.example.com/v1/**'],
+  secrets: [{ name: 'token', from: { env: 'TOKEN' }, for: 'https://api.example.com/**', header: 'Authorization' }],
+}
+
+export async function use(model: LanguageModel): Promise<string> {
+  await using host = new Host({ limits, isolation: 'process', cache: 'cache', concurrency: 4 })
+  const component: Component = await host.load('a.wasm', { grants, limits, strictImports: true })
+  const tool: Tool | undefined = host.tool(`${component.name}__add`)
+  const result: Result = await host.call(tool?.name ?? '', { a: 1 }, { signal: AbortSignal.timeout(100), limits })
+  if (!result.ok) return result.error?.kind ?? ''
+  const parts: readonly Content[] = result.content
+  for (const part of parts) if (part.type === 'blob') part.data.byteLength.toFixed()
+  for await (const event of host.stream('a__b', '{}')) {
+    if (event instanceof Result) return event.modelText
+    const other: CallEvent = event
+    if (other.type === 'progress') other.fraction?.toFixed()
+  }
+  await server(host).close()
+  const { text } = await generateText({ model, tools: tools(host), prompt: '' })
+  try {
+    // @ts-expect-error: options that are misspelt are errors.
+    await host.load('a.wasm', { grant: {} })
+  } catch (error) {
+    if (error instanceof LoadError || error instanceof HostError) return error.code
+  }
+  return text
+}

@@ -1,0 +1,147 @@
+//! Amounts as people write them: `"250ms"`, `"64MiB"`, `"10M"`.
+
+use std::time::Duration;
+
+use fumehood_core::call::limits::{display_bytes, parse_bytes, parse_count, parse_duration};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An amount of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+/// An amount of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub usize);
+
+/// A count of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count(pub u64);
+
+/// A number, or a text with a unit.
+struct Amount;
+
+impl serde::de::Visitor<'_> for Amount {
+    type Value = String;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a whole number, or a text with a number and a unit")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_duration(&text).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_any(Amount)?;
+        parse_bytes(&text).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_any(Amount)?;
+        parse_count(&text).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let nanos = self.0.as_nanos();
+        let text = match () {
+            () if nanos.is_multiple_of(1_000_000_000) => format!("{}s", nanos / 1_000_000_000),
+            () if nanos.is_multiple_of(1_000_000) => format!("{}ms", nanos / 1_000_000),
+            () => format!("{nanos}ns"),
+        };
+        serializer.collect_str(&text)
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = self.0 as u64;
+        let shown = display_bytes(bytes);
+        // Only if the text stands for exactly this number.
+        if parse_bytes(&shown).is_ok_and(|read| read == self.0) {
+            serializer.serialize_str(&shown)
+        } else {
+            serializer.serialize_u64(bytes)
+        }
+    }
+}
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+/// The amounts in the JSON Schema of the configuration.
+#[cfg(feature = "schema")]
+mod schema {
+    use std::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+    use super::{Bytes, Count, Time};
+
+    impl JsonSchema for Time {
+        fn schema_name() -> Cow<'static, str> {
+            "Time".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({
+                "type": "string",
+                "description": "An amount of time: a number and a unit.",
+                "examples": ["250ms", "2s", "1m 30s"],
+            })
+        }
+    }
+
+    impl JsonSchema for Bytes {
+        fn schema_name() -> Cow<'static, str> {
+            "Bytes".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({
+                "type": ["string", "integer"],
+                "minimum": 0,
+                "description": "An amount of bytes: a number, or a number and a unit.",
+                "examples": ["64MiB", "512KiB", 65536],
+            })
+        }
+    }
+
+    impl JsonSchema for Count {
+        fn schema_name() -> Cow<'static, str> {
+            "Count".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({
+                "type": ["string", "integer"],
+                "minimum": 0,
+                "description": "A whole number; `k`, `M` and `G` stand for thousands, millions and billions.",
+                "examples": [5000, "500M", "10G"],
+            })
+        }
+    }
+}

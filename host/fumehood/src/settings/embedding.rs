@@ -1,0 +1,307 @@
+//! Settings of a host and of a load, as the packages of other languages pass them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fumehood_core::call::limits::Limits;
+use fumehood_core::policy::permission::files::FileRole;
+use fumehood_registry::reference::Reference;
+use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Isolation, Workers};
+use fumehood_storage::key_value::DiskStore;
+use serde::Deserialize;
+
+use super::amount::Bytes;
+use super::error::SettingsError;
+use super::limits::LimitsSection;
+use super::powers::Powers;
+use super::registry::RegistrySettings;
+use super::secret::{ValueSource, error_chain, resolve};
+use crate::host::{Host, HostBuilder};
+use crate::load::registry_source::RegistrySource;
+use crate::load::{IsolationPolicy, Load};
+use crate::lock::Lock;
+
+/// The hidden commands of the program `fumehood` that compile a component and run calls.
+const COMPILE_COMPONENT: &str = "compile-component";
+const RUN_WORKER: &str = "run-worker";
+
+/// The components that run in worker processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum IsolationRule {
+    /// None of them.
+    #[default]
+    InProcess,
+    /// All of them.
+    Process,
+    /// All of them, and only in a complete jail.
+    ProcessRequired,
+}
+
+/// Settings of a host inside another program. Paths are relative to the working folder.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct HostSettings {
+    /// The program `fumehood` of this version, which compiles components and runs workers.
+    pub program: PathBuf,
+    /// The components that run in worker processes. The default is none.
+    #[serde(default)]
+    pub isolation: IsolationRule,
+    /// Limits of calls without limits of their own.
+    #[serde(default)]
+    pub limits: LimitsSection,
+    /// The folder for compiled code. Without one it is in memory.
+    pub cache: Option<PathBuf>,
+    /// The file for the keys and values of tools. Without one they are in memory.
+    pub key_value_store: Option<PathBuf>,
+    /// Number of calls that run at once; more wait.
+    pub concurrency: Option<u32>,
+    /// Number of calls that wait; more are refused.
+    pub queue: Option<u32>,
+    /// Number of HTTP requests at once, of all calls together.
+    pub http_in_flight: Option<u32>,
+    /// The largest memory limit that a call may have.
+    pub memory_ceiling: Option<Bytes>,
+    /// Components of registries. Without these settings none can be loaded.
+    pub registry: Option<RegistrySettings>,
+    /// The file with the approvals of components, `fumehood.lock`. With one, a component that is not what was approved is loaded, and its
+    /// tools cannot be called. It is read whenever a component is loaded.
+    pub lock: Option<PathBuf>,
+}
+
+impl HostSettings {
+    /// Builds the host.
+    ///
+    /// # Errors
+    /// If a file or a folder cannot be used, or the sandbox cannot be made.
+    pub fn build(&self) -> Result<EmbeddedHost, SettingsError> {
+        let args = vec![COMPILE_COMPONENT.into()];
+        let compiler = Compiler::Child { program: self.program.clone(), args, budget: CompileBudget::default() };
+        let limits = self.limits.over(Limits::default());
+        let builder = Host::builder().limits(limits).compiler(compiler).protect(&self.program, FileRole::Program);
+        let mut builder = self.with_isolation(builder);
+        if let Some(folder) = &self.cache {
+            let cache = CodeCache::open(absolute("cache", folder)?).map_err(SettingsError::Cache)?;
+            builder = builder.code_cache(cache);
+        }
+        if let Some(file) = &self.key_value_store {
+            let file = absolute("key_value_store", file)?;
+            let store = DiskStore::open(&file).map_err(SettingsError::KeyValueStore)?;
+            builder = builder.own_folder(file).key_value_store(Arc::new(store));
+        }
+        builder = self.concurrency.into_iter().fold(builder, HostBuilder::concurrency);
+        builder = self.queue.into_iter().fold(builder, HostBuilder::queue);
+        builder = self.http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);
+        builder = self.memory_ceiling.into_iter().fold(builder, |builder, bytes| builder.memory_ceiling(bytes.0));
+        let registry = self.registry.as_ref().map(RegistrySettings::source).transpose()?.map(Arc::new);
+        if let Some(source) = &registry {
+            builder = builder.own_folder(source.store().folder());
+        }
+        let lock = self.lock.as_deref().map(|file| absolute("lock", file)).transpose()?;
+        builder = lock.iter().fold(builder, |builder, file| builder.protect(file, FileRole::Lock));
+        Ok(EmbeddedHost { host: builder.build()?, registry, lock })
+    }
+
+    fn with_isolation(&self, builder: HostBuilder) -> HostBuilder {
+        let workers = Workers::program(&self.program, [RUN_WORKER]);
+        match self.isolation {
+            IsolationRule::InProcess => builder.workers(workers).isolation(IsolationPolicy::Nothing),
+            IsolationRule::Process => builder.workers(workers).isolation(IsolationPolicy::Everything),
+            IsolationRule::ProcessRequired => {
+                builder.workers(workers.require_jail()).isolation(IsolationPolicy::Everything)
+            }
+        }
+    }
+}
+
+/// A host inside another program, with what its loads need.
+#[derive(Debug, Clone)]
+pub struct EmbeddedHost {
+    host: Host,
+    registry: Option<Arc<RegistrySource>>,
+    lock: Option<PathBuf>,
+}
+
+impl EmbeddedHost {
+    /// Returns the host.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Creates the load of a file or a reference, or of `bytes` in their place. [`Host::load`] of a reference needs a runtime of tokio.
+    ///
+    /// # Errors
+    /// If there is no component, or no name for bytes, a grant is not possible, or the lock cannot be read.
+    pub fn prepare(&self, settings: &LoadSettings, bytes: Option<Vec<u8>>) -> Result<Load, SettingsError> {
+        let mut load = self.source(settings, bytes)?;
+        if let Some(name) = &settings.name {
+            load = load.named(name);
+        }
+        if let Some(powers) = &settings.grants {
+            let here = absolute("grants", Path::new("."))?;
+            for secret in &powers.secrets {
+                if let ValueSource::File(file) = &secret.from {
+                    self.host.sandbox().protect(&resolve(&here, file), FileRole::Secret);
+                }
+            }
+            let granted = powers.grant(&here, &|source| source.value(&here));
+            let joined = |faults: Vec<_>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            load = load.grant(granted.map_err(|faults| SettingsError::setting("grants", joined(faults)))?);
+        }
+        if let Some(limits) = &settings.limits {
+            load = load.limits(limits.over(*self.host.limits()));
+        }
+        if let Some(file) = &self.lock {
+            let lock = Lock::open(file).map_err(SettingsError::Lock)?;
+            let name = load.name().map_err(|error| SettingsError::setting("name", error_chain(&error)))?;
+            let folder = file.parent().unwrap_or_else(|| Path::new("/"));
+            load = load.approval_below(folder, lock.get(&name).cloned());
+        }
+        if settings.strict_imports {
+            load = load.strict_imports();
+        }
+        if settings.allow_slow_compile {
+            load = load.allow_slow_compile();
+        }
+        Ok(if settings.isolated { load.isolation(Isolation::Process) } else { load })
+    }
+
+    fn source(&self, settings: &LoadSettings, bytes: Option<Vec<u8>>) -> Result<Load, SettingsError> {
+        if let Some(bytes) = bytes {
+            let name = settings.name.as_ref();
+            let missing = || SettingsError::setting("name", "a component in memory needs a `name`");
+            return Ok(Load::bytes(name.ok_or_else(missing)?, bytes));
+        }
+        let missing = || SettingsError::setting("path", "there is no component; name its file");
+        let path = settings.path.as_deref().ok_or_else(missing)?;
+        let Some(text) = path.to_str().filter(|text| text.contains("://")) else {
+            return Ok(Load::path(absolute("path", path)?));
+        };
+        let reference: Reference = text.parse().map_err(|error| SettingsError::setting("path", error))?;
+        let missing = || {
+            let message =
+                format!("{text} is a reference; say with `registry` where components are kept, and whose to trust");
+            SettingsError::setting("path", message)
+        };
+        Ok(Load::reference(reference, Arc::clone(self.registry.as_ref().ok_or_else(missing)?)))
+    }
+}
+
+/// Settings of the load of one component. Paths are relative to the working folder.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct LoadSettings {
+    /// The file of the component, or its reference, such as `oci://ghcr.io/acme/greeter:1.0`, unless its bytes are at hand.
+    pub path: Option<PathBuf>,
+    /// The name of the component. The default is that of the file.
+    pub name: Option<String>,
+    /// Its powers. The default is none.
+    pub grants: Option<Powers>,
+    /// Limits of its calls, in place of the host's.
+    pub limits: Option<LimitsSection>,
+    /// Refuses it if it imports a power that it is not granted.
+    pub strict_imports: bool,
+    /// Compiles it even if that takes many seconds.
+    pub allow_slow_compile: bool,
+    /// Runs its calls in a worker process, whatever the setting of the host.
+    pub isolated: bool,
+}
+
+fn absolute(setting: &str, path: &Path) -> Result<PathBuf, SettingsError> {
+    std::path::absolute(path).map_err(|error| SettingsError::setting(setting, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::read_json;
+    use serde_json::json;
+
+    const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+
+    fn host(settings: serde_json::Value) -> EmbeddedHost {
+        let mut settings = settings;
+        settings["program"] = json!("/nothing");
+        read_json::<HostSettings>("", &settings.to_string()).unwrap().build().unwrap()
+    }
+
+    fn prepare(host: &EmbeddedHost, settings: &serde_json::Value, bytes: Option<Vec<u8>>) -> Result<String, String> {
+        let settings: LoadSettings = read_json("", &settings.to_string()).map_err(|error| error.to_string())?;
+        let load = host.prepare(&settings, bytes).map_err(|error| error_chain(&error))?;
+        load.name().map(|name| name.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn sources_are_files_bytes_and_references() {
+        let store = tempfile::tempdir().unwrap();
+        let plain = host(json!({}));
+        assert_eq!(prepare(&plain, &json!({"path": CALCULATOR}), None).unwrap(), "calculator");
+        assert_eq!(prepare(&plain, &json!({"path": CALCULATOR, "name": "sums"}), None).unwrap(), "sums");
+        assert_eq!(prepare(&plain, &json!({"name": "sums"}), Some(Vec::new())).unwrap(), "sums");
+        let check = |settings: serde_json::Value, bytes: Option<Vec<u8>>, expected: &str| {
+            let error = prepare(&plain, &settings, bytes).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        };
+        check(json!({}), None, "`path`: there is no component");
+        check(json!({}), Some(Vec::new()), "`name`: a component in memory needs a `name`");
+        check(
+            json!({"path": "oci://ghcr.io/acme/greeter:1.0"}),
+            None,
+            "`path`: oci://ghcr.io/acme/greeter:1.0 is a reference",
+        );
+        check(json!({"path": CALCULATOR, "grants": {"read": ["x"]}}), None, "`grants`: read[0]: ");
+        let with_registry = host(json!({"registry": {"store": store.path().join("store"), "offline": true}}));
+        let reference = json!({"path": "oci://ghcr.io/acme/greeter:1.0"});
+        assert_eq!(prepare(&with_registry, &reference, None).unwrap(), "greeter");
+        assert!(prepare(&with_registry, &json!({"path": "oci://"}), None).unwrap_err().starts_with("`path`: "));
+    }
+
+    #[test]
+    fn settings_of_registries_are_checked() {
+        let store = tempfile::tempdir().unwrap();
+        let check = |registry: serde_json::Value, expected: &str| {
+            let mut settings = json!({"program": "/nothing", "registry": registry});
+            settings["registry"]["store"] = json!(store.path().join("store"));
+            let built = read_json::<HostSettings>("", &settings.to_string()).and_then(|settings| settings.build());
+            let error = built.map(drop).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        };
+        check(json!({"trusted_keys": ["no key"]}), "`registry.trusted_keys`: ");
+        check(
+            json!({"trusted_keys": [{"file": "/nothing/key.pem"}]}),
+            "`registry.trusted_keys`: /nothing/key.pem: No such file",
+        );
+        check(json!({"revoked": ["sha256:1"]}), "`registry.revoked`: ");
+        check(json!({"allow": ["a b"]}), "`registry.allow`: ");
+        check(json!({"signatures": "maybe"}), "`registry.signatures`: unknown variant `maybe`");
+    }
+
+    #[tokio::test]
+    async fn a_lock_decides_what_can_be_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fumehood.lock");
+        let settings = json!({"program": "/nothing", "lock": file});
+        let settings: HostSettings = read_json("", &settings.to_string()).unwrap();
+        let embedded = settings.build().unwrap();
+        // Without the program that compiles, in this process.
+        let host = Host::builder().build().unwrap();
+        let embedded = EmbeddedHost { host: host.clone(), ..embedded };
+        let load =
+            || embedded.prepare(&read_json("", &json!({"path": CALCULATOR}).to_string()).unwrap(), None).unwrap();
+        let call = || crate::Call::new("calculator__add", r#"{"a": 1, "b": 1}"#);
+        host.load(load()).await.unwrap();
+        let refused = host.call(call()).await;
+        assert_eq!(refused.error().unwrap().kind, crate::ErrorKind::NeedsApproval);
+
+        let parts = host.component("calculator").unwrap().approval().unwrap().parts().clone();
+        let mut lock = Lock::open(&file).unwrap();
+        lock.approve("calculator".parse().unwrap(), parts);
+        lock.save().unwrap();
+        host.reload(load()).await.unwrap();
+        assert!(host.call(call()).await.is_ok());
+    }
+}

@@ -1,0 +1,86 @@
+//! Errors of settings, with the name of the one that is wrong.
+
+use serde::de::DeserializeOwned;
+
+use crate::host::BuildError;
+use crate::lock::LockError;
+
+/// Errors of settings, and of what they name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// A setting is unknown, malformed or not possible.
+    #[error("`{setting}`: {message}")]
+    Setting {
+        /// The path of the setting, such as `grants.http_limits.requests`.
+        setting: String,
+        /// The reason, and what is expected.
+        message: String,
+    },
+    /// The folder for compiled code cannot be used.
+    #[error("`cache` cannot be used")]
+    Cache(#[source] fumehood_runtime::CacheError),
+    /// The file with the keys and values of tools cannot be used.
+    #[error("`key_value_store` cannot be used")]
+    KeyValueStore(#[source] fumehood_storage::OpenError),
+    /// The file with the approvals of components cannot be used.
+    #[error("`lock` cannot be used")]
+    Lock(#[source] LockError),
+    /// The host cannot be built.
+    #[error("the host cannot be made")]
+    Host(#[from] BuildError),
+}
+
+impl SettingsError {
+    /// Creates the error of a setting.
+    pub(super) fn setting(setting: impl Into<String>, message: impl ToString) -> Self {
+        Self::Setting { setting: setting.into(), message: message.to_string() }
+    }
+}
+
+/// Reads settings from JSON; `name` is that of the whole, for errors, or empty if its keys are known without it.
+///
+/// # Errors
+/// If the text is not JSON of that type: the path of the setting, and the reason.
+pub fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, SettingsError> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let setting = match (name, path.as_str()) {
+            ("", ".") => "settings".to_owned(),
+            ("", _) => path,
+            (_, ".") => name.to_owned(),
+            _ => format!("{name}.{path}"),
+        };
+        let message = error.inner().to_string();
+        // The line and the column mean nothing to those who wrote a dictionary or an object.
+        SettingsError::setting(setting, message.split(" at line ").next().unwrap_or(&message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::{LimitsSection, Powers, read_json};
+
+    #[test]
+    fn errors_name_the_setting() {
+        let check = |json: &str, expected: &str| {
+            let error = read_json::<Powers>("grants", json).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        };
+        check(r#"{"scratch": "much"}"#, "`grants.scratch`: `much` is not an amount of bytes");
+        check(r#"{"http_limits": {"requests": -1}}"#, "`grants.http_limits.requests`: ");
+        check(r#"{"http_limits": {"request": 1}}"#, "`grants.http_limits.request`: unknown field `request`, expected");
+        check(r#"{"write": [{"folder": "."}]}"#, "`grants.write[0]`: missing field `guest`");
+        check(
+            r#"{"write": [5]}"#,
+            "`grants.write[0]`: invalid type: integer `5`, expected a text \"HOST:GUEST\" or a table",
+        );
+        check(r#"{"secrets": [{"name": "a", "from": {"variable": "A"}, "for": "x"}]}"#, "`grants.secrets[0].from");
+        check(r#"{"env": {"A": 1}}"#, "`grants.env.A`: invalid type");
+        check("[]", "`grants`: ");
+        check("{", "`grants`: EOF");
+        let error = read_json::<LimitsSection>("limits", r#"{"deadline": 2}"#).unwrap_err().to_string();
+        assert!(error.starts_with("`limits.deadline`: invalid type: integer `2`"), "{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Limits on the requests of one call, as they are written.
+
+use std::time::Duration;
+
+use fumehood_core::policy::permission::http::HttpLimits;
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Bytes, Count, Time};
+
+/// Limits on the requests of one call. A limit that is left out has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HttpLimitsSection {
+    /// Requests in one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Count>,
+    /// Bytes that all requests of a call may send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_out: Option<Bytes>,
+    /// Bytes that all requests of a call may receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_in: Option<Bytes>,
+    /// Requests at one time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<Count>,
+    /// Time from looking up a name until there is a connection. Usually 10s. As with the others, never more than is
+    /// left of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Time>,
+    /// Time from there until the connection is encrypted. Usually 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Time>,
+    /// Time from there until the headers of the response are complete. Usually 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<Time>,
+    /// Time from one piece of the response to the next. Usually 30s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_bytes: Option<Time>,
+}
+
+impl HttpLimitsSection {
+    /// Returns the limits; those that are left out have their defaults.
+    ///
+    /// # Errors
+    /// If a count is larger than any that a limit may have.
+    pub fn limits(&self) -> Result<HttpLimits, String> {
+        let default = HttpLimits::default();
+        let small = |count: Option<Count>, default: u32| match count {
+            None => Ok(default),
+            Some(Count(count)) => u32::try_from(count).map_err(|_| format!("{count} is more than {}", u32::MAX)),
+        };
+        let bytes = |bytes: Option<Bytes>, default: u64| bytes.map_or(default, |bytes| bytes.0 as u64);
+        let time = |time: Option<Time>, default: Duration| time.map_or(default, |time| time.0);
+        Ok(HttpLimits {
+            requests: small(self.requests, default.requests)?,
+            bytes_out: bytes(self.bytes_out, default.bytes_out),
+            bytes_in: bytes(self.bytes_in, default.bytes_in),
+            in_flight: small(self.in_flight, default.in_flight)?,
+            connect: time(self.connect, default.connect),
+            tls: time(self.tls, default.tls),
+            first_byte: time(self.first_byte, default.first_byte),
+            between_bytes: time(self.between_bytes, default.between_bytes),
+        })
+    }
+}

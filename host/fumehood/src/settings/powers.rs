@@ -1,0 +1,207 @@
+//! The powers of a component, as they are written, and the grant that they make.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::Path;
+
+use fumehood_core::policy::permission::files::{Folder, FolderError, Quota};
+use fumehood_core::policy::permission::http::{HttpGrant, HttpRule};
+use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer};
+
+use super::amount::{Bytes, Time};
+use super::folder::WriteFolder;
+use super::http_limits::HttpLimitsSection;
+use super::http_methods;
+use super::secret::{SecretSection, Values, resolve};
+
+/// The powers of a component, with the names of `fumehood.toml`. The default is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Powers {
+    /// Reading the agent's state.
+    pub state: bool,
+    /// Folders that may be read, as "HOST:GUEST".
+    pub read: Vec<String>,
+    /// Folders that may be read and changed.
+    pub write: Vec<WriteFolder>,
+    /// Maximum size of an empty folder for each call, `/scratch`.
+    pub scratch: Option<Bytes>,
+    /// Requests, as "METHOD URL".
+    pub http: Vec<String>,
+    /// Limits on the requests of one call.
+    pub http_limits: Option<HttpLimitsSection>,
+    /// Private addresses that requests may reach all the same, such as "127.0.0.1/32".
+    pub private_addresses: Vec<String>,
+    /// Environment variables, with their values.
+    #[serde(deserialize_with = "read_variables")]
+    pub env: Vec<(String, String)>,
+    /// Command line arguments.
+    pub args: Vec<String>,
+    /// Secrets that the host puts into requests.
+    pub secrets: Vec<SecretSection>,
+    /// Resolution of clocks.
+    pub clock: Option<Time>,
+    /// Seed that makes randomness the same in every call.
+    pub random_seed: Option<u64>,
+    /// Maximum size of a private store of keys and values.
+    pub key_value: Option<Bytes>,
+}
+
+/// Reads a table of variables. Pairs, because a command line may name one twice, which is an error of its own.
+fn read_variables<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+    BTreeMap::deserialize(deserializer).map(|variables| variables.into_iter().collect())
+}
+
+/// A power that cannot be granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PowerFault {
+    /// The key of the configuration.
+    pub key: &'static str,
+    /// The entry of the key, if it has several.
+    pub entry: Option<String>,
+    /// The reason.
+    pub message: String,
+}
+
+impl fmt::Display for PowerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.entry {
+            Some(entry) => write!(f, "{}[{entry}]: {}", self.key, self.message),
+            None => write!(f, "{}: {}", self.key, self.message),
+        }
+    }
+}
+
+/// A collector of faults, so that all are reported at once.
+struct Faults(Vec<PowerFault>);
+
+impl Faults {
+    fn collect<T, E: fmt::Display>(
+        &mut self,
+        key: &'static str,
+        entry: Option<String>,
+        result: Result<T, E>,
+    ) -> Option<T> {
+        result.map_err(|error| self.0.push(PowerFault { key, entry, message: error.to_string() })).ok()
+    }
+}
+
+impl Powers {
+    /// Builds the grant. Folders are relative to `base`.
+    ///
+    /// # Errors
+    /// Everything that cannot be granted.
+    pub fn grant(&self, base: &Path, values: Values<'_>) -> Result<Grant, Vec<PowerFault>> {
+        let mut faults = Faults(Vec::new());
+        let grant = if self.state { Grant::none().with_state() } else { Grant::none() };
+        let grant = self.with_files(grant, base, &mut faults);
+        let grant = self.with_http(grant, &mut faults);
+        let grant = self.with_secrets(grant, values, &mut faults);
+        let grant = self.with_environment(grant, &mut faults);
+        let grant = self.with_clock_store_and_seed(grant, &mut faults);
+        if faults.0.is_empty() { Ok(grant) } else { Err(faults.0) }
+    }
+
+    fn with_files(&self, mut grant: Grant, base: &Path, faults: &mut Faults) -> Grant {
+        let read = self.read.iter().enumerate().map(|(index, text)| ("read", index, Folder::read(text)));
+        let write = self.write.iter().enumerate().map(|(index, folder)| ("write", index, folder.to_folder()));
+        for (key, index, folder) in read.chain(write) {
+            let rebased = folder.and_then(|folder| rebase(&folder, base));
+            let added = rebased.and_then(|folder| grant.clone().with_folder(folder));
+            grant = faults.collect(key, Some(index.to_string()), added).unwrap_or(grant);
+        }
+        let quota = self.scratch.map(|Bytes(bytes)| Quota::new(bytes as u64, Quota::DEFAULT_ENTRIES));
+        if let Some(quota) = quota {
+            let added = quota.map_err(FolderError::from).and_then(|quota| grant.clone().with_scratch(quota));
+            grant = faults.collect("scratch", None, added).unwrap_or(grant);
+        }
+        grant
+    }
+
+    fn with_http(&self, grant: Grant, faults: &mut Faults) -> Grant {
+        let before = faults.0.len();
+        let entries = |index: usize| Some(index.to_string());
+        let mut rules: Vec<HttpRule> = Vec::new();
+        for (index, text) in self.http.iter().enumerate() {
+            let rule = faults.collect("http", entries(index), text.parse::<HttpRule>());
+            let known =
+                rule.and_then(|rule| faults.collect("http", entries(index), http_methods::check(&rule).map(|()| rule)));
+            rules.extend(known);
+        }
+        let mut private = Vec::new();
+        for (index, text) in self.private_addresses.iter().enumerate() {
+            private.extend(faults.collect("private_addresses", entries(index), parse_addresses(text)));
+        }
+        let limits = faults.collect("http_limits", None, self.http_limits.clone().unwrap_or_default().limits());
+        let useless = match () {
+            () if !self.http.is_empty() => None,
+            () if !self.private_addresses.is_empty() => Some("private_addresses"),
+            () if self.http_limits.is_some() => Some("http_limits"),
+            () => return grant,
+        };
+        if let Some(key) = useless {
+            let message = format!("`{key}` is of no use without `http`; add http = [\"GET https://HOST/**\"]");
+            faults.0.push(PowerFault { key, entry: None, message });
+        }
+        match limits {
+            Some(limits) if faults.0.len() == before => faults
+                .collect("http", None, HttpGrant::new(rules, private, limits))
+                .map(|http| grant.clone().with_http(http)),
+            _ => None,
+        }
+        .unwrap_or(grant)
+    }
+
+    fn with_secrets(&self, mut grant: Grant, values: Values<'_>, faults: &mut Faults) -> Grant {
+        for (index, section) in self.secrets.iter().enumerate() {
+            let entry = Some(index.to_string());
+            let Some(secret) = faults.collect("secrets", entry.clone(), section.read(values)) else { continue };
+            // A secret cannot be checked without the rules for requests, and those have faults of their own.
+            if self.http.is_empty() || grant.http().is_some() {
+                let added = grant.clone().with_secret(secret);
+                grant = faults.collect("secrets", entry, added).unwrap_or(grant);
+            }
+        }
+        grant
+    }
+
+    fn with_environment(&self, grant: Grant, faults: &mut Faults) -> Grant {
+        let mut environment = Environment::none();
+        for (name, value) in &self.env {
+            let added = environment.clone().with(name, value);
+            environment = faults.collect("env", Some(name.clone()), added).unwrap_or(environment);
+        }
+        let line = faults.collect("args", None, CommandLine::new(self.args.iter().cloned()));
+        let grant = grant.with_environment(environment);
+        line.map_or(grant.clone(), |line| grant.with_command_line(line))
+    }
+
+    fn with_clock_store_and_seed(&self, mut grant: Grant, faults: &mut Faults) -> Grant {
+        if let Some(Time(step)) = self.clock {
+            let step = faults.collect("clock", None, ClockStep::new(step));
+            grant = step.map_or(grant.clone(), |step| grant.with_clock(step));
+        }
+        if let Some(Bytes(bytes)) = self.key_value {
+            let quota = faults.collect("key_value", None, KeyValueQuota::new(bytes as u64));
+            grant = quota.map_or(grant.clone(), |quota| grant.with_key_value(quota));
+        }
+        match self.random_seed {
+            Some(seed) => grant.with_seed(Seed::from(seed)),
+            None => grant,
+        }
+    }
+}
+
+fn rebase(folder: &Folder, base: &Path) -> Result<Folder, FolderError> {
+    Folder::new(resolve(base, folder.host()), folder.guest(), folder.access())
+}
+
+/// Parses an address, or a network of addresses.
+fn parse_addresses(text: &str) -> Result<IpNet, String> {
+    let address = |_| text.parse::<IpAddr>().map(IpNet::from);
+    let wrong = |_| format!("`{text}` is no address; write one such as 127.0.0.1, or a network such as 10.1.0.0/16");
+    text.parse().or_else(address).map_err(wrong)
+}

@@ -1,0 +1,147 @@
+//! Components of registries: the store that they are kept in, and those that may be used.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use fumehood_registry::client::RegistryClient;
+use fumehood_registry::credentials::CredentialSource;
+use fumehood_registry::http::{HttpConfig, Scheme};
+use fumehood_registry::policy::{self, Pattern, Policy};
+use fumehood_registry::signature::PublicKey;
+use fumehood_registry::store::Store;
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Bytes, Time};
+use super::error::SettingsError;
+use super::text::{TextFile, TextSource};
+use crate::load::registry_source::RegistrySource;
+
+/// Maximum size of a file with a public key, in bytes.
+const MAX_KEY_BYTES: u64 = 64 << 10;
+
+/// The rule about signatures of components that come from a registry.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SignatureRule {
+    /// Components that no trusted key signed are refused.
+    #[default]
+    Required,
+    /// They are used, and the reason is shown.
+    Warn,
+    /// Signatures are not looked at.
+    Off,
+}
+
+impl From<SignatureRule> for policy::SignatureRule {
+    fn from(rule: SignatureRule) -> Self {
+        match rule {
+            SignatureRule::Required => Self::Required,
+            SignatureRule::Warn => Self::Warn,
+            SignatureRule::Off => Self::Off,
+        }
+    }
+}
+
+/// Components of registries, for a host inside another program: the settings of `[registry]` that such a program needs, with the folder
+/// of the store. Paths are relative to the working folder.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RegistrySettings {
+    /// The folder that components are kept in.
+    pub store: PathBuf,
+    /// True if only what is in the store is used.
+    #[serde(default)]
+    pub offline: bool,
+    /// Names that may be used, as "HOST/NAME", with `*` for one part and `**` for any. The default is all.
+    pub allow: Option<Vec<String>>,
+    /// The rule about signatures. The default is that they are required.
+    #[serde(default)]
+    pub signatures: SignatureRule,
+    /// Public keys of publishers, for every name that `trusted` does not have.
+    #[serde(default)]
+    pub trusted_keys: Vec<TextSource>,
+    /// Public keys for the names of a pattern, and no others.
+    #[serde(default)]
+    pub trusted: BTreeMap<String, Vec<TextSource>>,
+    /// Maximum size of a component. The default is 64 MiB.
+    pub max_bytes: Option<Bytes>,
+    /// Minimum age of a signature. The default is none.
+    pub min_age: Option<Time>,
+    /// Digests of manifests and components that are refused.
+    #[serde(default)]
+    pub revoked: Vec<String>,
+    /// Mirrors of registries, asked in this order before the registry itself.
+    #[serde(default)]
+    pub mirrors: BTreeMap<String, Vec<String>>,
+    /// The proxy for all requests. The default is none, whatever the environment says.
+    pub proxy: Option<String>,
+    /// Registries, "HOST[:PORT]", that are asked without encryption. The default is those of this machine alone.
+    #[serde(default)]
+    pub plain_http: Vec<String>,
+}
+
+impl RegistrySettings {
+    /// Creates the source of components.
+    ///
+    /// # Errors
+    /// If the store cannot be opened, or a key, a pattern, a digest or the proxy cannot be used.
+    pub fn source(&self) -> Result<RegistrySource, SettingsError> {
+        let folder = std::path::absolute(&self.store).map_err(|error| wrong("store", &error))?;
+        let store = Store::open(folder).map_err(|error| wrong("store", &error))?;
+        let source = RegistrySource::new(store, self.policy()?);
+        if self.offline {
+            return Ok(source);
+        }
+        let http = self.plain_http.iter().fold(HttpConfig::new(), |http, host| http.scheme(host, Scheme::Http));
+        let http = self.proxy.iter().fold(http, |http, proxy| http.proxy(proxy));
+        let credentials = CredentialSource::standard(&|name| std::env::var_os(name));
+        let mut builder = RegistryClient::builder().http(http).credentials(credentials);
+        for (registry, mirrors) in &self.mirrors {
+            builder = mirrors.iter().fold(builder, |builder, mirror| builder.mirror(registry, mirror));
+        }
+        Ok(source.client(builder.build().map_err(|error| wrong("proxy", &error))?))
+    }
+
+    fn policy(&self) -> Result<Policy, SettingsError> {
+        let pattern = |setting: &str, text: &str| text.parse::<Pattern>().map_err(|error| wrong(setting, &error));
+        let mut policy = Policy::new().signatures(self.signatures.into());
+        policy = policy.trusted_keys(keys("trusted_keys", &self.trusted_keys)?);
+        for (names, trusted) in &self.trusted {
+            policy = policy.trusted(pattern("trusted", names)?, keys("trusted", trusted)?);
+        }
+        if let Some(allow) = &self.allow {
+            let patterns = allow.iter().map(|text| pattern("allow", text)).collect::<Result<Vec<_>, _>>()?;
+            policy = policy.allow(patterns);
+        }
+        policy = self.max_bytes.iter().fold(policy, |policy, bytes| policy.max_bytes(bytes.0 as u64));
+        policy = self.min_age.iter().fold(policy, |policy, age| policy.min_age(age.0));
+        let revoked = self.revoked.iter().map(|digest| digest.parse().map_err(|error| wrong("revoked", &error)));
+        Ok(policy.revoked(revoked.collect::<Result<Vec<_>, _>>()?))
+    }
+}
+
+fn wrong(setting: &str, error: &dyn Display) -> SettingsError {
+    SettingsError::setting(format!("registry.{setting}"), error)
+}
+
+/// Reads public keys.
+fn keys(setting: &str, sources: &[TextSource]) -> Result<Vec<PublicKey>, SettingsError> {
+    let read = |source: &TextSource| {
+        let text = match source {
+            TextSource::Here(text) => text.clone(),
+            TextSource::InFile(TextFile { file }) => {
+                let failed = |error: &dyn Display| wrong(setting, &format!("{}: {error}", file.display()));
+                let size = std::fs::metadata(file).map_err(|error| failed(&error))?.len();
+                if size > MAX_KEY_BYTES {
+                    return Err(failed(&format!("it has {size} bytes, and is no key")));
+                }
+                std::fs::read_to_string(file).map_err(|error| failed(&error))?
+            }
+        };
+        text.parse().map_err(|error| wrong(setting, &error))
+    };
+    sources.iter().map(read).collect()
+}

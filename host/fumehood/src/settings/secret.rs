@@ -1,0 +1,117 @@
+//! Secrets of a grant, as they are written, and the sources of their values.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use fumehood_core::policy::permission::{Injection, Secret, SecretValue};
+use serde::{Deserialize, Serialize};
+
+use crate::secrets::SecretSource;
+
+/// Service that entries of the keyring belong to.
+const KEYRING_SERVICE: &str = "fumehood";
+
+/// A function that reads the values of secrets when a grant is made.
+pub type Values<'a> = &'a dyn Fn(&ValueSource) -> Result<String, String>;
+
+/// The source of a secret value. The value is never written in this file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ValueSource {
+    /// The environment variable of this name.
+    Env(String),
+    /// This file, which only its owner can read, without the line break at its end. The path is relative to this
+    /// configuration.
+    File(PathBuf),
+    /// The entry of this name in the user's keyring in the kernel. `keyctl padd user keyring:NAME@fumehood @u` puts it there.
+    Keyring(String),
+}
+
+/// A secret that the host puts into requests. The tool itself never sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SecretSection {
+    /// The name that the tool uses for it.
+    pub name: String,
+    /// The source of the value.
+    pub from: ValueSource,
+    /// The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
+    #[serde(rename = "for")]
+    pub requests: String,
+    /// The header that carries it, such as "Authorization". Either this or `query`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The query parameter that carries it. Either this or `header`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// The text that is sent, with {secret} in place of the value, such as "Bearer {secret}". Usually "{secret}".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+impl ValueSource {
+    /// Describes the source of the value for people: a variable, a file, an entry of the keyring.
+    #[must_use]
+    pub fn place(&self) -> String {
+        // As JSON, so that the end of the name is never in doubt.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        match self {
+            Self::Env(name) => format!("the variable {}", quoted(name)),
+            Self::File(path) => format!("the file {}", quoted(&path.to_string_lossy())),
+            Self::Keyring(name) => format!("the keyring entry {}", quoted(name)),
+        }
+    }
+
+    /// Reads the value. Files are relative to `base`.
+    ///
+    /// # Errors
+    /// If the value is not available: the source and the reason. The message never contains the value.
+    pub fn value(&self, base: &Path) -> Result<String, String> {
+        let source = match self {
+            Self::Env(name) => SecretSource::Env(name.clone()),
+            Self::File(path) => SecretSource::File(resolve(base, path)),
+            Self::Keyring(name) => SecretSource::Keyring { service: KEYRING_SERVICE.to_owned(), user: name.clone() },
+        };
+        let value = source.read().map_err(|error| error_chain(&error))?;
+        Ok(value.expose().to_owned())
+    }
+}
+
+impl SecretSection {
+    /// Reads the secret; `values` reads its value.
+    ///
+    /// # Errors
+    /// If it cannot be put into requests as written, or its value is not available.
+    pub(super) fn read(&self, values: Values<'_>) -> Result<Secret, String> {
+        let template = self.value.as_deref().unwrap_or("{secret}");
+        let into = match (&self.header, &self.query) {
+            (Some(header), None) => Injection::header(header, template),
+            (None, Some(_)) if self.value.is_some() => return Err("a `value` is only for a `header`".to_owned()),
+            (None, Some(query)) => Injection::query(query),
+            (None, None) | (Some(_), Some(_)) => {
+                let name = &self.name;
+                return Err(format!("the secret `{name}` needs one of: header = \"Authorization\", query = \"NAME\""));
+            }
+        };
+        let into = into.map_err(|error| error.to_string())?;
+        let value = values(&self.from).map_err(|error| format!("the secret `{}`: {error}", self.name))?;
+        let value = SecretValue::new(value).map_err(|error| format!("the secret `{}`: {error}", self.name))?;
+        Secret::new(&self.name, value, &self.requests, into).map_err(|error| error.to_string())
+    }
+}
+
+/// Resolves a path that is written relative to `base`, so that it can be used from the working folder.
+#[must_use]
+pub fn resolve(base: &Path, path: &Path) -> PathBuf {
+    if base == Path::new(".") { path.to_owned() } else { base.join(path) }
+}
+
+/// Formats an error with its causes, in one line.
+pub(crate) fn error_chain(error: &dyn Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", error_chain(cause)),
+        None => error.to_string(),
+    }
+}
