@@ -19,6 +19,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::amount::parse_size;
 use crate::isolation::Mode;
+use crate::plot::{PlotFile, parse_plot_file};
 use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
@@ -141,7 +142,7 @@ pub(crate) enum Command {
     Demo,
     /// Run hostile tools on this machine and report how each one was contained
     #[command(after_help = SELFTEST)]
-    Selftest,
+    Selftest(Selftest),
     /// Show the tools of a component and the powers that it could use
     Inspect(Inspect),
     /// Put the doc comments of WIT into a component, for models to read
@@ -204,6 +205,8 @@ pub(crate) enum Command {
     Config(Configuration),
     /// Serve tools to other programs
     Serve(Box<Serve>),
+    /// Watch the running calls of a `fumehood serve` in the terminal; q ends it
+    Top(Top),
     /// Use the tools of MCP servers, or configure clients to use yours
     #[command(subcommand)]
     Mcp(Mcp),
@@ -231,6 +234,32 @@ impl Arguments {
             _ => FailureForm::Json,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Selftest {
+    /// File for plots of overshoots, latency and outcomes, `.svg` or `.html`
+    #[arg(long, value_name = "FILE", value_parser = parse_plot_file)]
+    pub(crate) plot: Option<PlotFile>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Address of the server
+    #[arg(default_value = "http://127.0.0.1:8080")]
+    pub(crate) url: String,
+
+    /// File with the token of the server [default: $FUMEHOOD_MCP_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Time between two looks, such as `500ms`
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = fumehood::limits::parse_duration)]
+    pub(crate) interval: std::time::Duration,
+
+    /// Print the calls once and end; with `--json`, this is what is done
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 #[derive(Debug, Args)]
