@@ -12,6 +12,7 @@ mod publish;
 pub(crate) mod run;
 mod serve;
 pub(crate) mod sessions;
+mod top;
 
 use std::path::PathBuf;
 
@@ -19,7 +20,6 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::amount::parse_size;
 use crate::isolation::Mode;
-use crate::plot::{PlotFile, parse_plot_file};
 use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
@@ -28,9 +28,10 @@ pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
-pub(crate) use operator::{Add, Store, Update};
+pub(crate) use operator::{Add, Approve, Selftest, Store, Trust, Update};
 pub(crate) use publish::Publish;
 pub(crate) use serve::{Face, Http, Serve, ServeMcp, ServeOptions};
+pub(crate) use top::Top;
 
 /// Name of the hidden command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
@@ -234,77 +235,6 @@ impl Arguments {
             _ => FailureForm::Json,
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Selftest {
-    /// File for plots of overshoots, latency and outcomes, `.svg` or `.html`
-    #[arg(long, value_name = "FILE", value_parser = parse_plot_file)]
-    pub(crate) plot: Option<PlotFile>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Top {
-    /// Address of the server
-    #[arg(default_value = "http://127.0.0.1:8080")]
-    pub(crate) url: String,
-
-    /// File with the token of the server [default: $FUMEHOOD_MCP_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
-
-    /// Time between two looks, such as `500ms`
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = fumehood::limits::parse_duration)]
-    pub(crate) interval: std::time::Duration,
-
-    /// Print the calls once and end; with `--json`, this is what is done
-    #[arg(long)]
-    pub(crate) once: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Approve {
-    /// Names of components and servers of the configuration [default: all]
-    #[arg(value_name = "NAME")]
-    pub(crate) names: Vec<String>,
-
-    /// Approve without asking
-    #[arg(long)]
-    pub(crate) yes: bool,
-
-    /// Show every line of every text, and schemas as JSON
-    #[arg(long)]
-    pub(crate) full: bool,
-
-    /// Approve nothing; exit with 3 if something needs approval
-    #[arg(long, conflicts_with = "yes")]
-    pub(crate) check: bool,
-
-    /// Revoke the approvals of these names; a running server keeps them until it is restarted
-    #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
-    pub(crate) revoke: bool,
-
-    /// Revoke the approvals of names that the configuration does not have
-    #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
-    pub(crate) prune: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Trust {
-    /// Configuration, or its folder [default: ./fumehood.toml]
-    pub(crate) path: Option<PathBuf>,
-
-    /// Show it without trusting it; exit with 3 if it is not trusted
-    #[arg(long)]
-    pub(crate) check: bool,
-
-    /// Revoke the trust in it
-    #[arg(long, conflicts_with = "check")]
-    pub(crate) revoke: bool,
-
-    /// List trusted configurations
-    #[arg(long, conflicts_with_all = ["path", "check", "revoke"])]
-    pub(crate) list: bool,
 }
 
 #[derive(Debug, Subcommand)]

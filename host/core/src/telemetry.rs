@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `POST /v1/tools/{name}/calls` | `http.request.method`, `http.route`, `http.response.status_code`, `error.type` |
 //! | `tools/call` (server and client) | `mcp.method.name`, `mcp.protocol.version`, `jsonrpc.request.id`, `gen_ai.tool.name`, `error.type` |
+//! | `invoke_agent` | `gen_ai.operation.name`, `gen_ai.conversation.id` |
 //! | `chat` | `gen_ai.operation.name`, `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.usage.*_tokens`, `error.type` |
 //! | `load_component` | `fumehood.component`, `fumehood.component.digest`, `error.type` |
 //! | `execute_tool` | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type`, `fumehood.fuel_used`, `fumehood.peak_memory_bytes` |
@@ -108,6 +109,17 @@ pub fn mcp_client_span(tool: &str, id: &str) -> Span {
         gen_ai.tool.name = tool,
         gen_ai.tool.call.id = id,
         error.type = Empty,
+    )
+}
+
+/// Creates the span of a run of an agent. Neither its task nor its answer are part of it.
+#[must_use]
+pub fn agent_span(session: &str) -> Span {
+    tracing::info_span!(
+        target: TARGET,
+        "invoke_agent",
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.conversation.id = session,
     )
 }
 

@@ -15,7 +15,7 @@ use opentelemetry_otlp::{
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use url::Url;
@@ -62,7 +62,25 @@ pub struct Telemetry {
     metrics: Arc<Metrics>,
     traces: Option<SdkTracerProvider>,
     meters: Option<SdkMeterProvider>,
-    runtime: Option<Runtime>,
+    runtime: Option<ExportRuntime>,
+}
+
+/// The runtime that requests to a collector are sent from. Dropping it never waits, because that is forbidden within another one.
+struct ExportRuntime(Option<Runtime>);
+
+impl ExportRuntime {
+    fn start() -> std::io::Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).thread_name("telemetry").enable_all().build().map(|runtime| Self(Some(runtime)))
+    }
+}
+
+impl Drop for ExportRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl fmt::Debug for Telemetry {
@@ -74,7 +92,7 @@ impl fmt::Debug for Telemetry {
 /// The parts of the export, before anything is installed.
 struct Parts<'a> {
     options: &'a ExportOptions,
-    runtime: &'a Runtime,
+    runtime: &'a Handle,
     warn: Warn,
     counts: Arc<ExportCounts>,
 }
@@ -93,10 +111,11 @@ impl Telemetry {
         let counts = Arc::new(ExportCounts::default());
         let (traces_url, metrics_url) = (options.traces_url(), options.metrics_url());
         let runtime = match traces_url.is_some() || metrics_url.is_some() {
-            true => Some(start_runtime().map_err(TelemetryError::Threads)?),
+            true => Some(ExportRuntime::start().map_err(TelemetryError::Threads)?),
             false => None,
         };
-        let parts = runtime.as_ref().map(|runtime| {
+        let handle = runtime.as_ref().and_then(|runtime| runtime.0.as_ref()).map(Runtime::handle);
+        let parts = handle.map(|runtime| {
             let (warn, counts): (Warn, _) = (Arc::new(warn), Arc::clone(&counts));
             Parts { options, runtime, warn, counts }
         });
@@ -113,7 +132,10 @@ impl Telemetry {
         let collected = traces.as_ref().map(|traces| {
             let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer(SCOPE));
             let layer = layer.with_location(false).with_threads(false).with_target(false).with_level(false);
-            layer.with_tracked_inactivity(false).with_filter(CallFilter::new(options.sampling))
+            layer
+                .with_tracked_inactivity(false)
+                .with_context_activation(false)
+                .with_filter(CallFilter::new(options.sampling))
         });
         let measured = SpanMetrics(Arc::clone(&metrics)).with_filter(MeasuredSpans);
         let subscriber = Registry::default().with(collected).with(measured);
@@ -147,20 +169,13 @@ impl Telemetry {
         if std::thread::Builder::new().name("telemetry-flush".to_owned()).spawn(flush).is_ok() {
             let _too_late = wait.recv_timeout(limit);
         }
-        if let Some(runtime) = runtime {
-            runtime.shutdown_background();
-        }
+        drop(runtime);
     }
-}
-
-fn start_runtime() -> std::io::Result<Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(1).thread_name("telemetry").enable_all().build()
 }
 
 impl Parts<'_> {
     fn client(&self, url: &Url, warning: &Arc<Warning>) -> Result<CollectorClient, TelemetryError> {
-        let (handle, timeout) = (self.runtime.handle().clone(), self.options.timeout);
+        let (handle, timeout) = (self.runtime.clone(), self.options.timeout);
         CollectorClient::new(url.scheme() == "https", handle, timeout, Arc::clone(warning))
             .map_err(TelemetryError::Client)
     }
