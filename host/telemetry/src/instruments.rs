@@ -7,7 +7,7 @@ use fumehood_core::telemetry::{
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
-use crate::metrics::OK;
+use crate::labels::OK;
 
 /// The instruments of calls.
 pub(crate) struct Instruments {

@@ -6,6 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Value of a label for everything beyond its limit.
 pub(crate) const OTHER: &str = "other";
 
+/// Outcome of a call that succeeded.
+pub(crate) const OK: &str = "ok";
+
 /// The values of one label, up to a limit. Later ones are [`OTHER`].
 #[derive(Debug)]
 pub(crate) struct LabelValues {

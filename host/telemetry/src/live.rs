@@ -38,7 +38,7 @@ pub struct LiveCall {
     /// The actor on whose behalf it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
-    /// Whether it has a place.
+    /// Its phase.
     pub phase: CallPhase,
     /// Milliseconds since it got its place, or since it came while it waits for one.
     pub elapsed_ms: u64,

@@ -16,7 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::export::ExportCounts;
 use crate::instruments::Instruments;
-use crate::labels::{LabelValues, OTHER};
+use crate::labels::{LabelValues, OK, OTHER};
 use crate::live::Live;
 
 /// Maximum number of tools with metrics of their own.
@@ -25,8 +25,6 @@ const MAX_TOOLS: usize = 200;
 const MAX_ACTORS: usize = 50;
 /// Maximum number of counters of calls: combinations of tool, outcome and actor.
 const MAX_CALL_SERIES: usize = 5_000;
-/// Outcome of a call that succeeded.
-pub(crate) const OK: &str = "ok";
 
 type Labels = Vec<(&'static str, String)>;
 type Histogram = HistogramWithExemplars<Labels>;

@@ -23,7 +23,7 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// A service with the metrics and the running calls.
 pub struct MetricsService {
     metrics: Arc<Metrics>,
-    /// Whether each principal may read what is about all of them.
+    /// True for each principal that may read what is about all of them.
     readers: Vec<bool>,
     actors: Vec<Option<Arc<str>>>,
 }

@@ -79,7 +79,7 @@ async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, (first, top)
     }
 }
 
-/// What a key asks for.
+/// The request of a key.
 enum Key {
     Redraw,
     Up,

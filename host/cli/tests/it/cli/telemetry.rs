@@ -86,10 +86,6 @@ fn bench(config: &str) -> Workbench {
     bench
 }
 
-fn find(spans: &[Span], name: &str) -> Span {
-    spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("{name}: {spans:#?}")).clone()
-}
-
 #[test]
 fn a_call_over_http_is_part_of_the_callers_trace() {
     let collector = Collector::start().unwrap();
@@ -103,8 +99,8 @@ fn a_call_over_http_is_part_of_the_callers_trace() {
     assert_eq!(server.ask("POST", path, ("traceparent: nonsense\r\n", r#"{"secret-name": 1}"#)).0, 422);
     let call = collector.span("execute_tool calculator__add").unwrap();
     let metrics = server.get("/metrics");
-    let spans = collector.exported().spans;
-    let request = find(&spans, "POST /v1/tools/{name}/calls");
+    let is_request = |span: &&Span| span.name == "POST /v1/tools/{name}/calls" && span.trace == TRACE;
+    let request = collector.wait(|all| all.spans.iter().find(is_request).cloned()).unwrap();
     assert_eq!((request.trace.as_str(), request.parent.as_str(), request.kind), (TRACE, PARENT, 2));
     assert_eq!((call.trace.as_str(), &call.parent), (TRACE, &request.id));
     assert!(call.attributes["fumehood.fuel_used"].parse::<u64>().unwrap() > 0);
@@ -124,15 +120,16 @@ fn a_trace_goes_through_a_gateway_to_another_server() {
     let collector = Collector::start().unwrap();
     let endpoint = collector.endpoint();
     let bench = bench("");
-    let command = [FUMEHOOD, "serve", "mcp", "calculator.wasm", "--no-log"];
+    let command = [FUMEHOOD, "--trust-config", "serve", "mcp", "calculator.wasm", "--no-log"];
     let config = format!(
         "[telemetry]\nendpoint = {endpoint:?}\n[mcp.servers.sums]\ncommand = {command:?}\nfolder = \".\"\n\
-         env = {{ FUMEHOOD_CACHE_DIR = {:?}, OTEL_EXPORTER_OTLP_ENDPOINT = {endpoint:?}, OTEL_SERVICE_NAME = \"inner\" }}\n\
+         env = {{ FUMEHOOD_CACHE_DIR = {:?}, XDG_STATE_HOME = {:?}, OTEL_EXPORTER_OTLP_ENDPOINT = {endpoint:?}, OTEL_SERVICE_NAME = \"inner\" }}\n\
          start_timeout = \"60s\"\napproval = \"off\"\n",
-        bench.cache()
+        bench.cache(),
+        bench.path("inner-state")
     );
-    bench.put("gateway.toml", config);
-    let mut session = Session::start(&bench, &["--servers", "--no-log", "--config", "gateway.toml"]);
+    bench.put("fumehood.toml", config);
+    let mut session = Session::start(&bench, &["--servers", "--no-log"]);
     let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
     let call = json!({"name": "sums__calculator__add", "arguments": {"a": 3, "b": 5}, "_meta": meta});
     let sum = session.request(1, "tools/call", call);
