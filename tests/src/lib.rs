@@ -8,6 +8,7 @@ pub mod contract;
 pub mod docker_registry;
 pub mod fake_server;
 pub mod named;
+pub mod otlp_collector;
 
 use std::path::{Path, PathBuf};
 

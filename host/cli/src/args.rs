@@ -12,6 +12,7 @@ mod publish;
 pub(crate) mod run;
 mod serve;
 pub(crate) mod sessions;
+mod top;
 
 use std::path::PathBuf;
 
@@ -27,9 +28,10 @@ pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{LimitArguments, name_limit_option};
 pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
-pub(crate) use operator::{Add, Store, Update};
+pub(crate) use operator::{Add, Approve, Selftest, Store, Trust, Update};
 pub(crate) use publish::Publish;
 pub(crate) use serve::{Face, Http, Serve, ServeMcp, ServeOptions};
+pub(crate) use top::Top;
 
 /// Name of the hidden command by which this program is its own compiler.
 pub(crate) const COMPILE_COMPONENT: &str = "compile-component";
@@ -141,7 +143,7 @@ pub(crate) enum Command {
     Demo,
     /// Run hostile tools on this machine and report how each one was contained
     #[command(after_help = SELFTEST)]
-    Selftest,
+    Selftest(Selftest),
     /// Show the tools of a component and the powers that it could use
     Inspect(Inspect),
     /// Put the doc comments of WIT into a component, for models to read
@@ -204,6 +206,8 @@ pub(crate) enum Command {
     Config(Configuration),
     /// Serve tools to other programs
     Serve(Box<Serve>),
+    /// Watch the running calls of a `fumehood serve` in the terminal; q ends it
+    Top(Top),
     /// Use the tools of MCP servers, or configure clients to use yours
     #[command(subcommand)]
     Mcp(Mcp),
@@ -231,51 +235,6 @@ impl Arguments {
             _ => FailureForm::Json,
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Approve {
-    /// Names of components and servers of the configuration [default: all]
-    #[arg(value_name = "NAME")]
-    pub(crate) names: Vec<String>,
-
-    /// Approve without asking
-    #[arg(long)]
-    pub(crate) yes: bool,
-
-    /// Show every line of every text, and schemas as JSON
-    #[arg(long)]
-    pub(crate) full: bool,
-
-    /// Approve nothing; exit with 3 if something needs approval
-    #[arg(long, conflicts_with = "yes")]
-    pub(crate) check: bool,
-
-    /// Revoke the approvals of these names; a running server keeps them until it is restarted
-    #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
-    pub(crate) revoke: bool,
-
-    /// Revoke the approvals of names that the configuration does not have
-    #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
-    pub(crate) prune: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Trust {
-    /// Configuration, or its folder [default: ./fumehood.toml]
-    pub(crate) path: Option<PathBuf>,
-
-    /// Show it without trusting it; exit with 3 if it is not trusted
-    #[arg(long)]
-    pub(crate) check: bool,
-
-    /// Revoke the trust in it
-    #[arg(long, conflicts_with = "check")]
-    pub(crate) revoke: bool,
-
-    /// List trusted configurations
-    #[arg(long, conflicts_with_all = ["path", "check", "revoke"])]
-    pub(crate) list: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -110,6 +110,7 @@ fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
         .flat_map(|server| server.secret_env.values().chain(server.secret_headers.values()).chain(&server.bearer));
     let of_tools = config.tools.values().flat_map(|tool| tool.secrets.iter().map(|secret| &secret.from));
     let others = config.model.key.iter().chain(&config.log.key).chain(&config.serve.token);
+    let others = others.chain(config.telemetry.secret_headers.values());
     for source in of_servers.chain(of_tools).chain(others) {
         builder = with_secret(builder, config.folder(), source);
     }

@@ -18,6 +18,7 @@ mod hostile_env;
 mod isolation;
 mod log_file;
 mod moment;
+mod plot;
 mod power_arguments;
 mod published;
 mod question;
@@ -28,6 +29,7 @@ mod servers;
 mod signals;
 mod signing_key;
 mod source;
+mod telemetry;
 mod trust;
 mod user_folders;
 
@@ -62,7 +64,7 @@ pub fn main() -> ExitCode {
         signals::survive_file_size_limit();
         match &arguments.command {
             Command::Demo => commands::demo::run(&arguments).await,
-            Command::Selftest => commands::selftest::run(&arguments).await,
+            Command::Selftest(selftest) => commands::selftest::run(&arguments, selftest).await,
             Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
             Command::EmbedDocs(embed) => commands::embed_docs::run(&arguments, embed),
             Command::New(new) => commands::new::run(&arguments, new),
@@ -86,11 +88,13 @@ pub fn main() -> ExitCode {
             Command::Trust(trust) => commands::trust::run(&arguments, trust),
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
+            Command::Top(top) => commands::top::run(&arguments, top).await,
             Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
             Command::Completions { shell } => commands::completions::run(*shell),
             Command::Man { folder } => commands::man::run(folder.as_deref()),
         }
     });
+    telemetry::end();
     // A thread may still be reading from a terminal; the process does not wait for it.
     runtime.shutdown_background();
     match ended {

@@ -19,6 +19,7 @@ pub mod telemetry;
 pub mod text;
 pub mod time;
 pub mod tool;
+pub mod trace_context;
 
 /// The boxed future that asynchronous ports return, so that a port can be a trait object.
 pub mod boxed {

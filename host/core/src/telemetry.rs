@@ -6,6 +6,10 @@
 //!
 //! | span or event | fields |
 //! |---|---|
+//! | `POST /v1/tools/{name}/calls` | `http.request.method`, `http.route`, `http.response.status_code`, `error.type` |
+//! | `tools/call` (server and client) | `mcp.method.name`, `mcp.protocol.version`, `jsonrpc.request.id`, `gen_ai.tool.name`, `error.type` |
+//! | `invoke_agent` | `gen_ai.operation.name`, `gen_ai.conversation.id` |
+//! | `chat` | `gen_ai.operation.name`, `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.usage.*_tokens`, `error.type` |
 //! | `load_component` | `fumehood.component`, `fumehood.component.digest`, `error.type` |
 //! | `execute_tool` | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type`, `fumehood.fuel_used`, `fumehood.peak_memory_bytes` |
 //! | `host_call` | `fumehood.host_call`, `error.type` |
@@ -21,11 +25,127 @@ use tracing::field::Empty;
 use crate::call::result::CallResult;
 use crate::digest::Digest;
 use crate::text::sanitize::{printable, truncate_str};
+use crate::trace_context::{self, TraceContext};
 
 /// Target of all spans and events, to filter by.
 pub const TARGET: &str = "fumehood";
 /// Maximum size of a name that nobody validated, in bytes.
 const MAX_NAME_BYTES: usize = 160;
+
+/// Name of the span of a call.
+pub const EXECUTE_TOOL: &str = "execute_tool";
+/// Name of the span of a host function.
+pub const HOST_CALL: &str = "host_call";
+/// Name of the span of a request to a model.
+pub const CHAT: &str = "chat";
+/// Name of the span of a tool's HTTP request.
+pub const HTTP_REQUEST: &str = "http_request";
+/// Field with the name of a host function, from a closed set.
+pub const HOST_CALL_FIELD: &str = "fumehood.host_call";
+/// Field with the kind of a model's provider, from a closed set.
+pub const PROVIDER_NAME: &str = "gen_ai.provider.name";
+/// Metric of the duration of calls, in seconds.
+pub const CALL_DURATION_METRIC: &str = "gen_ai.execute_tool.duration";
+/// Metric of the wait of calls for a place, in seconds.
+pub const CALL_QUEUE_METRIC: &str = "fumehood.execute_tool.queue_duration";
+/// Metric of the fuel of calls.
+pub const FUEL_METRIC: &str = "fumehood.fuel";
+/// Metric of the peak memory of calls, in bytes.
+pub const PEAK_MEMORY_METRIC: &str = "fumehood.memory.peak";
+/// Attribute with the full name of a tool.
+pub const TOOL_NAME: &str = "gen_ai.tool.name";
+/// Attribute with the kind of a failure.
+pub const ERROR_TYPE: &str = "error.type";
+
+/// Creates the span of a request to a server, as a child of the client's span.
+#[must_use]
+pub fn server_span(method: &str, route: &str, parent: Option<&TraceContext>) -> Span {
+    let span = tracing::info_span!(
+        target: TARGET,
+        "server_request",
+        otel.name = %format_args!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.route = route,
+        http.response.status_code = Empty,
+        error.type = Empty,
+    );
+    trace_context::set_parent(&span, parent);
+    span
+}
+
+/// Creates the span of a `tools/call` that an MCP client requested, as a child of its span. The tool is a known one.
+#[must_use]
+pub fn mcp_server_span(tool: &str, request: &str, version: &str, parent: Option<&TraceContext>) -> Span {
+    let span = tracing::info_span!(
+        target: TARGET,
+        "mcp_server",
+        otel.name = %format_args!("tools/call {tool}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        mcp.method.name = "tools/call",
+        mcp.protocol.version = version,
+        jsonrpc.request.id = request,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = tool,
+        error.type = Empty,
+    );
+    trace_context::set_parent(&span, parent);
+    span
+}
+
+/// Creates the span of a `tools/call` to an MCP server of the operator.
+#[must_use]
+pub fn mcp_client_span(tool: &str, id: &str) -> Span {
+    tracing::info_span!(
+        target: TARGET,
+        "mcp_client",
+        otel.name = %format_args!("tools/call {tool}"),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        mcp.method.name = "tools/call",
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = tool,
+        gen_ai.tool.call.id = id,
+        error.type = Empty,
+    )
+}
+
+/// Creates the span of a run of an agent. Neither its task nor its answer are part of it.
+#[must_use]
+pub fn agent_span(session: &str) -> Span {
+    tracing::info_span!(
+        target: TARGET,
+        "invoke_agent",
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.conversation.id = session,
+    )
+}
+
+/// Creates the span of a request to a model. Neither messages nor answers are part of it.
+#[must_use]
+pub fn chat_span(provider: &str, model: &str) -> Span {
+    tracing::info_span!(
+        target: TARGET,
+        "chat",
+        otel.name = %format_args!("chat {model}"),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider,
+        gen_ai.request.model = model,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        error.type = Empty,
+    )
+}
+
+/// Records the tokens of an answer of a model.
+pub fn record_tokens(span: &Span, input: u64, output: u64) {
+    span.record("gen_ai.usage.input_tokens", input);
+    span.record("gen_ai.usage.output_tokens", output);
+}
 
 /// Creates the span of loading a component.
 #[must_use]
@@ -35,6 +155,7 @@ pub fn load_span(component: &str) -> Span {
         "load_component",
         fumehood.component = component,
         fumehood.component.digest = Empty,
+        otel.status_code = Empty,
         error.type = Empty,
     )
 }
@@ -56,6 +177,7 @@ pub fn call_span(tool: &str, id: &str) -> Span {
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = tool,
         gen_ai.tool.call.id = id,
+        otel.status_code = Empty,
         error.type = Empty,
         fumehood.fuel_used = Empty,
         fumehood.peak_memory_bytes = Empty,
@@ -77,6 +199,7 @@ pub fn record_result(span: &Span, result: &CallResult) {
 /// Records the error that ended the work of a span: a kind of a few words, not a message.
 pub fn record_error(span: &Span, kind: &str) {
     span.record("error.type", kind);
+    span.record("otel.status_code", "ERROR");
 }
 
 /// Emits the event of a call that did not run.
@@ -93,7 +216,7 @@ pub fn emit_refused_call(tool: &str, id: &str, kind: &str) {
 /// Creates the span of a host function that waits for something outside, such as `key-value.get`.
 #[must_use]
 pub fn host_call_span(function: &'static str) -> Span {
-    tracing::debug_span!(target: TARGET, "host_call", fumehood.host_call = function, error.type = Empty)
+    tracing::debug_span!(target: TARGET, "host_call", fumehood.host_call = function, otel.status_code = Empty, error.type = Empty)
 }
 
 /// Creates the span of a request of a tool. Secrets must have been redacted.
@@ -106,6 +229,7 @@ pub fn request_span(method: &str, host: &str) -> Span {
         otel.kind = "client",
         http.request.method = method,
         server.address = host,
+        otel.status_code = Empty,
         http.response.status_code = Empty,
         error.type = Empty,
     )

@@ -54,6 +54,7 @@
 //! | `settings` | grants and limits with the names of `fumehood.toml` (`settings`); not among the defaults, and neither is `schema`, their JSON Schema |
 //! | `storage` | the event log and the key-value store on disk |
 //! | `tower` | calls as a service of tower (`ToolService`) |
+//! | `telemetry` | traces and metrics for OpenTelemetry, metrics for Prometheus (`telemetry`); not among the defaults |
 //! | `tls` | requests of tools to `https` addresses; without it, a grant of those is refused when a component is loaded |
 //!
 //! # Build settings
@@ -109,7 +110,9 @@ pub use fumehood_core::call::event::{Event, Level, Progress, RequestReport};
 pub use fumehood_core::call::history::{CallHistory, PastCall};
 pub use fumehood_core::call::limits::{self, LimitError, Limits};
 pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, Metadata};
-pub use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken, FuelAccount, Observer, SessionStep};
+pub use fumehood_core::call::{
+    Arguments, Call, CallContext, CancellationToken, FuelAccount, Observer, SessionStep, Usage,
+};
 pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::flow;
@@ -128,6 +131,7 @@ pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::tool::{Changes, InvalidCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;
 #[cfg(any(feature = "http", feature = "mcp"))]
@@ -148,6 +152,8 @@ pub use fumehood_runtime::{
 };
 #[cfg(feature = "storage")]
 pub use fumehood_storage::event_log;
+#[cfg(feature = "telemetry")]
+pub use fumehood_telemetry as telemetry;
 pub use host::{BuildError, Host, HostBuilder, RecordedHost};
 pub use load::error::LoadError;
 pub use load::loaded_component::LoadedComponent;

@@ -4,15 +4,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::telemetry;
 use fumehood_core::tool::ToolProvider;
 use fumehood_listener::body::{GuardedBody, ResponseBody};
 use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_listener::{
     AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, message_memory_bytes,
 };
+use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
+use tracing::Instrument as _;
 
 use crate::idempotency::Answers;
 use crate::negotiation::{Form, is_json, negotiate};
@@ -20,7 +23,7 @@ use crate::problem::{MEDIA_TYPE, Problem};
 use crate::routes;
 use crate::running::RunningCalls;
 use crate::state::{ApiOptions, Shared};
-use crate::trace_context::{TRACEPARENT, traceparent};
+use crate::trace_context::{TRACEPARENT, trace_context};
 
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
@@ -63,9 +66,16 @@ impl Api {
         request.reserve(message_memory_bytes(size)).await?;
         let guard = context.acquire_slot().await?;
         let held = Held { _guard: guard, _memory: request.take_memory() };
-        let trace = traceparent(&request.head.headers).cloned();
-        let mut response = routes::respond(&self.shared, request.principal, (&request.head, request.body)).await;
-        if let Some(trace) = trace {
+        let trace = trace_context(&request.head.headers);
+        let span = telemetry::server_span(
+            request.head.method.as_str(),
+            routes::route(request.head.uri.path()),
+            trace.as_ref(),
+        );
+        let responding = routes::respond(&self.shared, request.principal, (&request.head, request.body));
+        let mut response = responding.instrument(span.clone()).await;
+        telemetry::record_status(&span, response.status().as_u16());
+        if let Some(trace) = trace.and_then(|trace| HeaderValue::from_str(trace.traceparent()).ok()) {
             response.headers_mut().insert(TRACEPARENT, trace);
         }
         Ok(response.map(|body| GuardedBody::new(body, held).boxed_unsync()))

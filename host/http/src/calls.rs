@@ -17,6 +17,7 @@ use http_body_util::BodyExt as _;
 use serde::Serialize;
 use serde_json::json;
 use tokio_util::bytes::Bytes;
+use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::history::{CallDetail, CallQuery, CallStoreError, CallSummary};
@@ -89,10 +90,12 @@ pub(crate) async fn create(
             let observer = Some(Arc::clone(&queue) as Arc<dyn Observer>);
             let first = event("started", &json!({ "id": id, "tool": call.tool }));
             let call = Call { context: CallContext { observer, ..call.context }, ..call };
-            let ended = Box::pin(async move {
+            let running = async move {
                 let result = run(&shared, call, running, claimed).await;
                 event("result", &ResultRecord::new(&result))
-            });
+            };
+            // The body is polled after the response began, outside of the request's span.
+            let ended = Box::pin(running.in_current_span());
             let body = EventBody::new(first, queue, ended).boxed_unsync();
             let mut response = Response::new(body);
             *response.headers_mut() = response::content_type("text/event-stream");

@@ -49,6 +49,19 @@ impl Route {
     }
 }
 
+/// Returns the path of the OpenAPI document that a path belongs to, without the names and ids in it.
+pub(crate) fn route(path: &str) -> &'static str {
+    match Route::parse(path) {
+        Some(Route::Tools) => "/v1/tools",
+        Some(Route::Tool(_)) => "/v1/tools/{name}",
+        Some(Route::CallsOf(_)) => "/v1/tools/{name}/calls",
+        Some(Route::Calls) => "/v1/calls",
+        Some(Route::Call(_)) => "/v1/calls/{id}",
+        Some(Route::Document) => "/openapi.json",
+        None => "other",
+    }
+}
+
 /// Decodes a part of a path; `None` if it is empty or not UTF-8.
 fn decode(part: &str) -> Option<String> {
     let decoded = percent_decode_str(part).decode_utf8().ok()?;

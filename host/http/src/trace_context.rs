@@ -1,52 +1,34 @@
-//! The `traceparent` header (W3C Trace Context).
+//! The headers of a distributed trace (W3C Trace Context).
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use fumehood_core::trace_context::TraceContext;
+use http::{HeaderMap, HeaderName};
 
-/// The header.
+/// The header with the parent of a request.
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// The header with what other systems add to a trace.
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// Returns the `traceparent` of a request if it is valid; an invalid one is to be ignored (section 2.2.2).
-pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&HeaderValue> {
+/// Returns the context of a request if it has one `traceparent`, and that is valid.
+pub(crate) fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all(TRACEPARENT).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
-    value.to_str().ok().filter(|text| is_valid(text)).map(|_| value)
-}
-
-fn is_valid(text: &str) -> bool {
-    let mut parts = text.splitn(5, '-');
-    let [version, trace, parent, flags] = std::array::from_fn(|_| parts.next().unwrap_or_default());
-    let is_hex = |text: &str, length: usize| {
-        text.len() == length && text.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c))
-    };
-    let is_set = |text: &str| text.bytes().any(|c| c != b'0');
-    // A later version may have more parts; version 00 has four.
-    let has_valid_end = version != "00" || parts.next().is_none();
-    is_hex(version, 2)
-        && version != "ff"
-        && has_valid_end
-        && is_hex(trace, 32)
-        && is_set(trace)
-        && is_hex(parent, 16)
-        && is_set(parent)
-        && is_hex(flags, 2)
+    let state = headers.get(TRACESTATE).and_then(|state| state.to_str().ok());
+    TraceContext::parse(value.to_str().ok()?, state)
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]
-    fn accepts_valid_headers_only() {
-        let (trace, parent) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
-        let check = |text: String, expected: bool| assert_eq!(is_valid(&text), expected, "{text}");
-        check(format!("00-{trace}-{parent}-01"), true);
-        check(format!("01-{trace}-{parent}-01-more"), true);
-        check(format!("00-{trace}-{parent}-01-more"), false);
-        check(format!("ff-{trace}-{parent}-01"), false);
-        check(format!("00-{}-{parent}-01", trace.to_uppercase()), false);
-        check(format!("00-{}-{parent}-01", "0".repeat(32)), false);
-        check(format!("00-{trace}-{}-01", "0".repeat(16)), false);
-        check(format!("00-{trace}-{parent}"), false);
-        check(String::new(), false);
+    fn two_parents_are_none() {
+        let parent = HeaderValue::from_static("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let mut headers = HeaderMap::new();
+        headers.append(TRACEPARENT, parent.clone());
+        assert_eq!(trace_context(&headers).unwrap().traceparent(), parent.to_str().unwrap());
+        headers.append(TRACEPARENT, parent);
+        assert!(trace_context(&headers).is_none());
     }
 }

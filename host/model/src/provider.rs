@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response};
+use fumehood_core::telemetry;
 use futures_util::StreamExt as _;
 use genai::adapter::AdapterKind;
 use genai::resolver::AuthData;
 use genai::{Client, Headers, ModelIden, ServiceTarget};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::config::ProviderConfig;
 use crate::endpoint::{Endpoint, SetupError, parse_proxy, resolve};
@@ -205,11 +207,18 @@ impl Model for Provider {
         deltas: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Response, ModelError>> {
         let total = self.config.timeouts.total;
+        let span = telemetry::chat_span(self.service.name(), request.model.as_deref().unwrap_or(&self.model));
         Box::pin(async move {
-            tokio::time::timeout(total, self.send(request, deltas)).await.unwrap_or_else(|_| {
+            let answering = tokio::time::timeout(total, self.send(request, deltas)).instrument(span.clone());
+            let answer = answering.await.unwrap_or_else(|_| {
                 let message = format!("{} gave no whole answer within {} s", self.service, total.as_secs_f64());
                 Err(ModelError::new(ModelFailure::Timeout, message))
-            })
+            });
+            match &answer {
+                Ok(response) => telemetry::record_tokens(&span, response.usage.input, response.usage.output),
+                Err(error) => telemetry::record_error(&span, error.failure.as_str()),
+            }
+            answer
         })
     }
 }

@@ -23,6 +23,7 @@ const PUBLISHED: &[&str] = &[
     "fumehood-mcp",
     "fumehood-http",
     "fumehood-registry",
+    "fumehood-telemetry",
     "fumehood",
     "fumehood-guest-macros",
     "fumehood-guest",

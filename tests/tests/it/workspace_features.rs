@@ -104,6 +104,7 @@ fn sandbox_alone_has_no_mcp_database_model_or_tls() {
         ("mcp", &["reqwest", "ring", "rmcp", "rustls", "rustls-platform-verifier"]),
         ("registry", &["reqwest", "ring", "rustls", "rustls-platform-verifier"]),
         ("storage", &["libsqlite3-sys", "rusqlite"]),
+        ("telemetry", &["reqwest", "ring", "rustls", "rustls-platform-verifier"]),
         ("tls", &["ring", "rustls", "rustls-platform-verifier"]),
     ] {
         let with = dependencies(feature);

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use fumehood_core::telemetry;
+use tracing::{Instrument as _, Span};
+
 use super::outcome::{Outcome, RunError};
 use super::run::Agent;
 use crate::output_schema::OutputSchema;
@@ -25,6 +28,8 @@ pub struct Iteration<'a> {
     seen: usize,
     outcome: Option<Outcome>,
     is_suspended: bool,
+    /// Span of the run, or of what is left of it.
+    span: Span,
 }
 
 impl fmt::Debug for Iteration<'_> {
@@ -36,13 +41,17 @@ impl fmt::Debug for Iteration<'_> {
 impl<'a> Iteration<'a> {
     /// Creates an iteration that begins a run with this message, and with this schema of its answer if no other has one.
     pub(super) fn begin(agent: &'a mut Agent, message: String, output: Option<OutputSchema>) -> Self {
-        let start = Some(Start::Message(message, output));
-        Self { agent, start, action: None, seen: 0, outcome: None, is_suspended: false }
+        Self::new(agent, Start::Message(message, output), 0)
     }
 
     /// Creates an iteration that goes on with the current run, which has this number of steps.
     pub(super) fn resume(agent: &'a mut Agent, seen: usize) -> Self {
-        Self { agent, start: Some(Start::Resumed), action: None, seen, outcome: None, is_suspended: false }
+        Self::new(agent, Start::Resumed, seen)
+    }
+
+    fn new(agent: &'a mut Agent, start: Start, seen: usize) -> Self {
+        let span = telemetry::agent_span(&agent.session_id);
+        Self { agent, start: Some(start), action: None, seen, outcome: None, is_suspended: false, span }
     }
 
     /// Returns the id of the session.
@@ -56,7 +65,8 @@ impl<'a> Iteration<'a> {
     /// # Errors
     /// See [`Agent::run`]. The run has then ended as cancelled.
     pub async fn next(&mut self) -> Result<Option<Arc<Step>>, RunError> {
-        let advanced = self.advance().await;
+        let span = self.span.clone();
+        let advanced = self.advance().instrument(span).await;
         if advanced.is_err() {
             self.agent.abandon(self.seen);
             self.action = None;

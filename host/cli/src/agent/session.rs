@@ -35,7 +35,7 @@ use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::source::parse_state;
 use crate::trust::ConfigSource;
-use crate::{configured, flows, hooks, host, log_file, moment, render, servers};
+use crate::{configured, flows, hooks, host, log_file, moment, render, servers, telemetry};
 
 /// Maximum size of the images in one result that a model is shown, in bytes.
 const MAX_IMAGE_BYTES: usize = 1 << 20;
@@ -61,6 +61,7 @@ impl AgentSession {
     /// fit.
     pub(crate) async fn set_up(arguments: &Arguments, typed: &AgentArguments, saving: &Saving) -> Result<Self> {
         let config = ConfigSource::from_arguments(arguments).open()?;
+        telemetry::begin(&config)?;
         let defaults = config.limits.over(Limits::default());
         let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
         let log_path = log_file::path_for(&typed.recording, &config)?;

@@ -10,6 +10,7 @@ use fumehood::limits::parse_duration;
 use fumehood::record::RecordKind;
 
 use crate::moment::{Moment, parse_moment};
+use crate::plot::{PlotFile, parse_plot_file};
 
 #[derive(Debug, Args)]
 pub(crate) struct Log {
@@ -52,6 +53,8 @@ pub(crate) enum LogAction {
     List(List),
     /// Show one call with all that led to it and its result
     Show(Show),
+    /// Sum up calls: outcomes and durations by tool
+    Stats(Stats),
     /// Print new records until Ctrl-C
     Follow(Follow),
     /// Print records as JSON Lines, oldest first
@@ -145,6 +148,20 @@ fn parse_kind(text: &str) -> Result<RecordKind, String> {
         let kinds = RecordKind::ALL.map(RecordKind::as_str).join(", ");
         format!("there is no such kind of record; expected one of {kinds}")
     })
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// Maximum number of calls, the newest
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10_000)]
+    pub(crate) limit: u32,
+
+    /// File for plots of outcomes and durations, `.svg` or `.html`
+    #[arg(long, value_name = "FILE", value_parser = parse_plot_file)]
+    pub(crate) plot: Option<PlotFile>,
+
+    #[command(flatten)]
+    pub(crate) filters: Filters,
 }
 
 #[derive(Debug, Args)]

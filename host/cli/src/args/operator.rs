@@ -1,8 +1,10 @@
-//! Arguments of `fumehood add`, `update`, `store` and `audit`.
+//! Arguments of what operators do: `add`, `update`, `store`, `approve`, `trust` and `selftest`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+
+use crate::plot::{PlotFile, parse_plot_file};
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
@@ -66,4 +68,56 @@ pub(crate) enum Store {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Approve {
+    /// Names of components and servers of the configuration [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// Approve without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Show every line of every text, and schemas as JSON
+    #[arg(long)]
+    pub(crate) full: bool,
+
+    /// Approve nothing; exit with 3 if something needs approval
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) check: bool,
+
+    /// Revoke the approvals of these names; a running server keeps them until it is restarted
+    #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
+    pub(crate) revoke: bool,
+
+    /// Revoke the approvals of names that the configuration does not have
+    #[arg(long, conflicts_with_all = ["names", "yes", "check", "revoke"])]
+    pub(crate) prune: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Configuration, or its folder [default: ./fumehood.toml]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Show it without trusting it; exit with 3 if it is not trusted
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Revoke the trust in it
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) revoke: bool,
+
+    /// List trusted configurations
+    #[arg(long, conflicts_with_all = ["path", "check", "revoke"])]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Selftest {
+    /// File for plots of overshoots, latency and outcomes, `.svg` or `.html`
+    #[arg(long, value_name = "FILE", value_parser = parse_plot_file)]
+    pub(crate) plot: Option<PlotFile>,
 }

@@ -40,6 +40,9 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     for (name, price) in config.model.price.iter().flat_map(|price| price.faults()) {
         add(&mut faults, &["model", "price", name], format!("{price} is no price; write a number of at least 0"));
     }
+    for (key, message) in config.telemetry.faults() {
+        add(&mut faults, &["telemetry", key], message);
+    }
     faults
 }
 

@@ -22,6 +22,7 @@ use super::model::ModelSection;
 use super::registry::RegistrySection;
 use super::skill::{ChannelSection, KnowledgeSection, PromptSection, SkillSection};
 use super::sources::ValueSource;
+use super::telemetry::TelemetrySection;
 use super::tool::ToolSection;
 
 /// The configuration of the fumehood command. Every section and key may be left out.
@@ -83,6 +84,9 @@ pub(crate) struct Config {
     /// The record of what happened.
     #[serde(default)]
     pub(crate) log: LogSection,
+    /// Traces and metrics. The standard `OTEL_*` variables stand above these keys.
+    #[serde(default)]
+    pub(crate) telemetry: TelemetrySection,
     /// Tools for other programs.
     #[serde(default)]
     pub(crate) serve: ServeSection,

@@ -28,6 +28,7 @@ pub(crate) mod registry;
 mod server;
 pub(crate) mod skill;
 pub(crate) mod sources;
+pub(crate) mod telemetry;
 pub(crate) mod tool;
 
 pub(crate) use fault::ConfigError;

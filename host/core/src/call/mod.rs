@@ -13,7 +13,7 @@ pub mod result;
 
 pub use context::{CallContext, CancellationToken, SessionStep};
 pub use fuel_account::FuelAccount;
-pub use observer::Observer;
+pub use observer::{Observer, Usage};
 pub(crate) use refusal::quote;
 pub use refusal::{Power, Refusal};
 use serde_json::Value;

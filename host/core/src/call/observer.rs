@@ -1,9 +1,20 @@
-//! The port for the log lines, progress and requests of one running call.
+//! The port for the log lines, progress, requests and cost of one running call.
+
+use std::time::Duration;
 
 use crate::call::event::{Level, Progress};
 use crate::call::result::RequestReport;
 
-/// A receiver of the log lines, progress and requests of one call.
+/// The cost of a running call so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Fuel that the guest used.
+    pub fuel: u64,
+    /// Peak size of its memories and tables, in bytes.
+    pub peak_memory: usize,
+}
+
+/// A receiver of the log lines, progress, requests and cost of one call.
 ///
 /// The methods run on the threads that run tools, the first two while the tool waits: they must return at once and
 /// never block. Each ignores what it receives unless it is implemented.
@@ -16,6 +27,16 @@ pub trait Observer: Send + Sync {
     /// Receives a progress report, already within the call's limit.
     fn progress(&self, progress: Progress) {
         let _ = progress;
+    }
+
+    /// Receives the moment at which the call has a place among the running ones, with the deadline from there on.
+    fn admitted(&self, deadline: Duration) {
+        let _ = deadline;
+    }
+
+    /// Receives the cost so far, about once a millisecond while the guest runs. Calls of worker processes do not report it.
+    fn usage(&self, usage: Usage) {
+        let _ = usage;
     }
 
     /// Receives the report of a request that has ended or was refused. All reports of a call arrive before it ends.

@@ -24,6 +24,22 @@ pub enum ModelFailure {
     Setup,
 }
 
+impl ModelFailure {
+    /// Returns the name of the failure in telemetry.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ToolsUnsupported => "tools_unsupported",
+            Self::Refused => "refused",
+            Self::RateLimited => "rate_limited",
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timeout",
+            Self::Malformed => "malformed",
+            Self::Setup => "setup",
+        }
+    }
+}
+
 /// The error of a request that got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]

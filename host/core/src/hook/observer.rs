@@ -1,10 +1,11 @@
 //! An observer that receives nothing of a result before hooks have decided on it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::call::Observer;
 use crate::call::event::{Level, Progress};
 use crate::call::result::RequestReport;
+use crate::call::{Observer, Usage};
 
 /// Wraps an observer so that it receives no partial results and no messages of progress. Log lines, which are for
 /// operators, reports of requests and the completed fraction stay.
@@ -24,6 +25,14 @@ impl Observer for WithoutPartialResults {
         if progress.fraction.is_some() {
             self.0.progress(Progress { fraction: progress.fraction, message: None, partial: Vec::new() });
         }
+    }
+
+    fn admitted(&self, deadline: Duration) {
+        self.0.admitted(deadline);
+    }
+
+    fn usage(&self, usage: Usage) {
+        self.0.usage(usage);
     }
 
     fn request(&self, request: RequestReport) {

@@ -10,9 +10,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use fumehood_core::call::Observer;
 use fumehood_core::call::event::{Event, Level, Progress, RequestReport};
+use fumehood_core::call::{Observer, Usage};
 use tokio::sync::broadcast;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::BroadcastStream;
@@ -68,6 +69,14 @@ impl Observer for CallEvents {
     fn progress(&self, progress: Progress) {
         self.also.iter().for_each(|also| also.progress(progress.clone()));
         self.bus.send(|| Event::Progress { id: self.id.clone(), progress });
+    }
+
+    fn admitted(&self, deadline: Duration) {
+        self.also.iter().for_each(|also| also.admitted(deadline));
+    }
+
+    fn usage(&self, usage: Usage) {
+        self.also.iter().for_each(|also| also.usage(usage));
     }
 
     fn request(&self, request: RequestReport) {

@@ -13,12 +13,15 @@ use fumehood_core::call::{CallContext, Observer};
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::schema::gate::GateLimits;
+use fumehood_core::telemetry;
 use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::name::Namespace;
-use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use fumehood_core::trace_context;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestMetaObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
 use tokio::sync::Mutex;
+use tracing::Instrument as _;
 
 use super::call_tool_result;
 use super::connect_error::ConnectError;
@@ -117,6 +120,15 @@ impl Observer for RedactingObserver {
     }
 }
 
+/// Returns `_meta` with the context of the current span, if there is one to pass on.
+fn outgoing_meta() -> Option<RequestMetaObject> {
+    let context = trace_context::outgoing()?;
+    let mut meta = RequestMetaObject::new();
+    meta.set_traceparent(context.traceparent());
+    context.tracestate().into_iter().for_each(|state| meta.set_tracestate(state));
+    Some(meta)
+}
+
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("name", &self.0.name).finish_non_exhaustive()
@@ -174,8 +186,10 @@ impl Remote {
         let CallContext { id, limits, observer, cancelled, .. } = context;
         let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
         let deadline = limits.map_or(options.deadline, |limits| limits.deadline.min(options.deadline));
+        observer.iter().for_each(|observer| observer.admitted(deadline));
         let observer = observer.map(|observer| self.redact_progress(observer));
-        let attempt = tokio::time::timeout(deadline, self.attempt(call, observer));
+        let span = telemetry::mcp_client_span(tool.full_name(), &id);
+        let attempt = tokio::time::timeout(deadline, self.attempt(call, observer).instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
             None => Some(attempt.await),
@@ -190,6 +204,9 @@ impl Remote {
                 Ok(parts) => parts.iter_mut().for_each(|part| redactor.redact_content(part)),
                 Err(error) => redactor.redact_error(error),
             }
+        }
+        if let Err(error) = &outcome {
+            telemetry::record_error(&span, error.kind.as_str());
         }
         let cost = Metadata { duration: started.elapsed(), deadline, ..Metadata::default() };
         let metadata = cost.with_outcome(&outcome);
@@ -215,6 +232,7 @@ impl Remote {
         if let Value::Object(arguments) = call.into_arguments() {
             request = request.with_arguments(arguments);
         }
+        request.meta = outgoing_meta();
         match connection.call(request, observer).await {
             Ok(CallToolResponse::Complete(answer)) => {
                 let parts = call_tool_result::into_content(answer, self.0.options.output)?;

@@ -9,7 +9,9 @@ use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
+use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::{printable, truncate_str};
+use fumehood_core::trace_context::TraceContext;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
     GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
@@ -20,6 +22,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::{Instrument as _, Span};
 
 use super::library::Library;
 use super::logging;
@@ -28,6 +31,7 @@ use super::notifications::{Notifier, Outbox};
 use super::prompts;
 use super::resources;
 use super::tools::call_tool_result;
+use super::tools::catalogue::Entry as CatalogueEntry;
 use crate::transport::raw_arguments::RawArguments;
 
 /// Maximum length of an unknown name that an error repeats, in characters.
@@ -94,6 +98,20 @@ impl Session {
             let known = catalogue.suggestions();
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
         };
+        let span = request_span(&entry.full_name, &context);
+        let result = self.call_entry(entry, request, context).instrument(span.clone()).await;
+        if let Some(error) = result.error() {
+            telemetry::record_error(&span, error.kind.as_str());
+        }
+        Ok(call_tool_result::into_call_tool_result(result, entry.structured).into())
+    }
+
+    async fn call_entry(
+        &self,
+        entry: &CatalogueEntry,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> CallResult {
         let token = context.meta.get_progress_token();
         let cancelled = CallToken::new();
         let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
@@ -111,7 +129,7 @@ impl Session {
             },
         };
         let running = self.run(call, cancelled, &context.ct);
-        let result = match &outbox {
+        match &outbox {
             None => running.await,
             Some(outbox) => {
                 let notifier = Notifier { peer: &context.peer, token, tool: &request.name };
@@ -122,8 +140,7 @@ impl Session {
                 };
                 tokio::join!(running, notifier.send_all(outbox)).0
             }
-        };
-        Ok(call_tool_result::into_call_tool_result(result, entry.structured).into())
+        }
     }
 
     /// Runs a call until it ends, the client cancels it, or the client is gone.
@@ -272,6 +289,17 @@ impl ServerHandler for Session {
 /// Returns whether the request is of a revision without a handshake.
 fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// Creates the span of a call, as a child of the span that the client names in `_meta`.
+fn request_span(tool: &str, context: &RequestContext<RoleServer>) -> Span {
+    let parent = context.meta.get_traceparent();
+    let parent = parent.and_then(|parent| TraceContext::parse(parent, context.meta.get_tracestate()));
+    let version = context.protocol_version();
+    // The id is the client's own text, if it is no number.
+    let id = printable(&context.id.to_string()).into_owned();
+    let id = truncate_str(&id, MAX_CLIENT_NAME_BYTES);
+    telemetry::mcp_server_span(tool, id, version.as_ref().map_or("", |version| version.as_str()), parent.as_ref())
 }
 
 /// Returns the name and version that a client claims, as `name/version`.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::Usage;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
@@ -198,8 +199,16 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
     store.set_max_component_handles(limits.handles);
     store.set_epoch_deadline(FIRST_SLICE);
     // It compares clocks and does not count ticks, because ticks come late on a busy machine.
-    store.epoch_deadline_callback(|cx| {
-        if cx.data().deadline.passed() { Err(DeadlinePassed.into()) } else { Ok(UpdateDeadline::Yield(1)) }
+    let fuel = limits.fuel;
+    store.epoch_deadline_callback(move |cx| {
+        if cx.data().deadline.passed() {
+            return Err(DeadlinePassed.into());
+        }
+        if let Some(observer) = cx.data().observer() {
+            let used = fuel.saturating_sub(cx.get_fuel().unwrap_or(fuel));
+            observer.usage(Usage { fuel: used, peak_memory: cx.data().memory.peak() });
+        }
+        Ok(UpdateDeadline::Yield(1))
     });
     Ok(())
 }

@@ -158,12 +158,18 @@ impl Component {
         async move {
             let mut execution = match &self.0.backend {
                 Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
-                    Ok(place) => runnable.call(place, index, Arguments::Validated(call), invocation, None).await,
+                    Ok(place) => {
+                        invocation.report_admission();
+                        runnable.call(place, index, Arguments::Validated(call), invocation, None).await
+                    }
                     Err(refused) => refused,
                 },
                 Backend::Process(worker) => match worker.admit(&invocation).await {
                     // Boxed, because it is several times as large as the future of a call in this process.
-                    Ok(place) => Box::pin(worker.call(place, index, call.to_text().into_owned(), &invocation)).await,
+                    Ok(place) => {
+                        invocation.report_admission();
+                        Box::pin(worker.call(place, index, call.to_text().into_owned(), &invocation)).await
+                    }
                     Err(refused) => refused,
                 },
             };

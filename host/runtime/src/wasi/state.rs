@@ -44,6 +44,13 @@ impl Invocation {
         let CallContext { id, actor, state, observer, cancelled, .. } = context;
         Self { id, tool: tool.to_owned(), actor, state, limits, observer, cancelled }
     }
+
+    /// Reports to the observer that the call has a place among the running ones.
+    pub(crate) fn report_admission(&self) {
+        if let Some(observer) = &self.observer {
+            observer.admitted(self.limits.deadline);
+        }
+    }
 }
 
 /// A failure of the host during a call, which the guest did not cause. The text describes what failed.
@@ -87,6 +94,11 @@ pub(crate) struct CallState {
 }
 
 impl CallState {
+    /// Returns the observer of the call.
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.call.observer.as_deref()
+    }
+
     pub(crate) fn new(call: Arc<Invocation>, powers: Arc<Powers>, deadline: Deadline) -> Self {
         let limits = call.limits;
         let mut table = ResourceTable::new();

@@ -24,7 +24,7 @@ use crate::exit::{self, Exit, UsageError};
 use crate::hooks::{self, TerminalHookApprover};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{flags, host, published, render, source, user_folders};
+use crate::{flags, host, published, render, source, telemetry, user_folders};
 
 pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit> {
     // Errors of the command line are reported before any file is read.
@@ -33,6 +33,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let typed_arguments = TypedArguments::read(call.args_file.as_deref(), &call.arguments)?;
     let state = call.state.as_deref().map(source::parse_state).transpose()?;
     let config = configuration(arguments, call)?;
+    telemetry::begin(&config)?;
     // Before anything is loaded: nothing runs that cannot be recorded, and only existing files can be protected from
     // tools.
     let recording = Recording::begin(&call.recording, &config, EntryPoint::Call, call.actor.as_deref()).await?;

@@ -21,18 +21,18 @@ const MAX_MESSAGE_CHARS: usize = 48;
 
 /// A call with its outcome.
 #[derive(Debug, Serialize)]
-struct CallRow {
+pub(super) struct CallRow {
     at: u64,
     session: String,
     call: String,
     /// Id that the model gave the call. Models reuse them, so it need not be unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     model_call: Option<String>,
-    tool: String,
+    pub(super) tool: String,
     /// Status of the call; `running` if its end is not recorded, because it still runs or its host was killed.
-    status: String,
+    pub(super) status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<f64>,
+    pub(super) duration_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     actor: Option<String>,
     /// Entry point of the call: `call`, `serve mcp`, `mcp call`, or `agent`.
@@ -110,7 +110,7 @@ fn report_no_records() -> Result<()> {
 }
 
 /// Returns the newest calls that match, the newest first.
-fn query_calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>> {
+pub(super) fn query_calls(reader: &Reader, filter: &Filter, limit: usize) -> Result<Vec<CallRow>> {
     let mut ended = query_newest(reader, filter, RecordKind::ToolFinished, limit)?;
     ended.extend(query_newest(reader, filter, RecordKind::ToolRejected, limit)?);
     ended.sort_by_key(|row| std::cmp::Reverse(row.seq));

@@ -4,6 +4,7 @@ mod export;
 mod follow;
 mod list;
 mod show;
+mod stats;
 mod verify;
 
 use anyhow::Result;
@@ -31,6 +32,7 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
     match &log.action {
         None => list::run(&reader, &log.list, arguments.json),
         Some(LogAction::List(list)) => list::run(&reader, list, arguments.json),
+        Some(LogAction::Stats(stats)) => stats::run(&reader, stats, arguments.json),
         Some(LogAction::Show(show)) => show::run(&reader, show, arguments.json),
         Some(LogAction::Follow(follow)) => follow::run(reader, follow, arguments.json).await,
         Some(LogAction::Export(export)) => export::run(&reader, export),

@@ -4,6 +4,7 @@
 mod cases;
 mod hooks;
 mod neighbour;
+mod plots;
 mod programs;
 mod rejected_components;
 mod runner;
@@ -17,11 +18,12 @@ use fumehood::limits::display_bytes;
 use fumehood::{Call, Host, JailReport, Limits, Load};
 use serde::Serialize;
 
-use crate::args::Arguments;
+use crate::args::{Arguments, Selftest};
 use crate::exit::Exit;
 use crate::host;
 use crate::hostile_env::HostileEnv;
 use crate::isolation::Mode;
+use crate::plot;
 use crate::render::{self, table};
 use neighbour::{CallStats, Neighbour, p99};
 use runner::{Finding, ResourceUsage};
@@ -81,7 +83,7 @@ struct Summary {
     wrong: Vec<String>,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
+pub(crate) async fn run(arguments: &Arguments, selftest: &Selftest) -> Result<Exit> {
     let modes = arguments.isolation.map_or_else(|| vec![Mode::InProcess, Mode::Process], |mode| vec![mode]);
     let mut report = Report { modes: Vec::new() };
     for mode in modes {
@@ -93,6 +95,9 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Exit> {
     }
     if arguments.json {
         render::json(&report)?;
+    }
+    if let Some(file) = &selftest.plot {
+        plot::write(file, "Containment on this machine", &plots::panels(&report.modes))?;
     }
     Ok(if report.modes.iter().all(ModeReport::is_contained) { Exit::Ok } else { Exit::ToolFailed })
 }

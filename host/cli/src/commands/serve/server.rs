@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use fumehood::agent::code::RUN_CODE;
 use fumehood::http_api::Api;
 use fumehood::listener::{HttpOptions, HttpService, Listener};
 use fumehood::mcp::{McpService, Server, ServerOptions};
+use fumehood::telemetry::{MeteredTools, Metrics, MetricsService};
 use fumehood::{CancellationToken, FlowProvider, Grant, Host, Limits, McpTools, ToolProvider};
 use tokio::task::JoinHandle;
 
@@ -22,7 +24,7 @@ use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::trust::ConfigSource;
-use crate::{flows, hooks, host, render, servers, signals};
+use crate::{flows, hooks, host, render, servers, signals, telemetry};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -96,6 +98,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let config = source.open()?;
     let http = faces.listener_options(serve, &config)?;
     let options = settings::server_options(serve, &config)?;
+    let metrics = telemetry::begin_metered(&config)?;
     let listening = match http {
         Some(http) => Some(Listening::start(http).await?),
         None => None,
@@ -107,15 +110,21 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
         false => None,
     };
-    let offered = offer(serve, &config, (&host, remotes.clone()), recording.as_ref())?;
+    let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), metrics.as_ref()))?;
     let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
     let watch = if serve.watch { Some(watch::start(components, watching.clone())?) } else { None };
     let served = match listening {
         Some(listening) => {
-            let (services, urls) =
+            let (mut services, urls) =
                 services(&faces, (offered, options), serve, (&listening.listener, recording.as_ref()))?;
+            if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
+                let actor = serve.actor.as_deref().map(Arc::from);
+                let readers = &config.telemetry.metrics_readers;
+                // Before the API, whose paths include that of the running calls.
+                services.insert(0, Arc::new(MetricsService::new(metrics, readers, actor, &listening.listener)));
+            }
             render::note(&format!("serving {tools} tools at {urls}"));
             listening.serve(services, signals.received()).await
         }
@@ -144,7 +153,7 @@ fn offer(
     serve: &ServeOptions,
     config: &Config,
     (host, remotes): (&Host, Option<Arc<McpTools>>),
-    recording: Option<&Recording>,
+    (recording, metrics): (Option<&Recording>, Option<&Arc<Metrics>>),
 ) -> Result<Arc<dyn ToolProvider>> {
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
@@ -153,10 +162,19 @@ fn offer(
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log)),
         None => Arc::new(offered),
     };
-    match agent_settings::code(config.serve.code, serve.code) {
-        Some(mode) => code_mode::in_front_of(offered, host, mode, recording),
-        None => Ok(offered),
-    }
+    let metered = |tools: Arc<dyn ToolProvider>| -> Arc<dyn ToolProvider> {
+        match metrics {
+            Some(metrics) => Arc::new(MeteredTools::new(tools, Arc::clone(metrics))),
+            None => tools,
+        }
+    };
+    let offered = metered(offered);
+    let Some(mode) = agent_settings::code(config.serve.code, serve.code) else { return Ok(offered) };
+    let programs = code_mode::in_front_of(offered, host, mode, recording)?;
+    Ok(match metrics {
+        Some(metrics) => Arc::new(MeteredTools::new(programs, Arc::clone(metrics)).only(RUN_CODE)),
+        None => programs,
+    })
 }
 
 /// Creates the services of a listener, and the URLs that they have there.

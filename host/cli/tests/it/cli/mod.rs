@@ -125,6 +125,7 @@ mod store;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod telemetry;
 mod terminal;
 #[cfg(test)]
 mod trust;

@@ -11,7 +11,7 @@ use regex::Regex;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Variables that would bring in files from outside the folder.
-const ELSEWHERE: [&str; 16] = [
+const ELSEWHERE: [&str; 18] = [
     "DOCKER_CONFIG",
     "FUMEHOOD_CONFIG",
     "FUMEHOOD_KEY_PASSPHRASE",
@@ -27,6 +27,8 @@ const ELSEWHERE: [&str; 16] = [
     "OPENAI_BASE_URL",
     "OPENAI_COMPATIBLE_KEY",
     "OPENAI_COMPATIBLE_URL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_SERVICE_NAME",
     "REGISTRY_AUTH_FILE",
 ];
 

@@ -1,7 +1,7 @@
 //! The methods of tools: `tools/list` from a catalogue, and the results of `tools/call`.
 
 pub(super) mod call_tool_result;
-mod catalogue;
+pub(super) mod catalogue;
 mod instructions;
 
 pub(super) use catalogue::Catalogue;

@@ -1,0 +1,42 @@
+//! Plots of a self-test: how late attacks were stopped, how an honest tool fared meanwhile, and what was contained.
+
+use super::{Finding, ModeReport};
+use crate::plot::{Bar, Panel};
+
+/// Returns the panels of all modes.
+pub(super) fn panels(modes: &[ModeReport]) -> Vec<Panel> {
+    modes.iter().flat_map(panels_of).collect()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a plot needs no more than 52 bits")]
+fn panels_of(mode: &ModeReport) -> Vec<Panel> {
+    let (it, name) = (&mode.summary, mode.isolation);
+    let panel = |what: &str, axis: &str, digits: usize, bars: Vec<Bar>| Panel {
+        title: format!("{what} ({name})"),
+        axis: axis.to_owned(),
+        digits,
+        bars,
+    };
+    let bar = |name: &str, value: f64, is_good: bool| Bar { name: name.to_owned(), value, is_good };
+    let late = |finding: &Finding| {
+        let longest = finding.overshoots.iter().max()?;
+        let name = format!("{} {}", finding.row, finding.what);
+        Some(Bar { name, value: longest.as_secs_f64() * 1e3, is_good: finding.contained })
+    };
+    let escaped = it.cases.saturating_sub(it.contained);
+    let outcomes = vec![bar("contained", it.contained as f64, true), bar("not contained", escaped as f64, false)];
+    let honest = vec![
+        bar("alone, p99", it.honest_alone_p99_ms, true),
+        bar("during the attacks, p99", it.honest_p99_ms, it.honest_wrong == 0),
+    ];
+    vec![
+        panel("Outcomes", "cases", 0, outcomes),
+        panel(
+            "Deadline passed by, longest of each case",
+            "milliseconds",
+            1,
+            mode.cases.iter().filter_map(late).collect(),
+        ),
+        panel("A call of an honest tool", "milliseconds", 2, honest),
+    ]
+}

@@ -1,0 +1,208 @@
+//! The screen of `fumehood top`: totals, outcomes of the last minute, and a row for each call.
+
+use std::fmt::Write as _;
+
+use fumehood::limits::display_bytes;
+use fumehood::sanitize::printable;
+use fumehood::telemetry::{CallPhase, LiveCall, LiveSnapshot};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Row, Table};
+
+/// Number of cells of a bar of the time until the deadline.
+const BAR_CELLS: u64 = 20;
+
+/// The state of the screen.
+pub(super) struct Screen {
+    url: String,
+    snapshot: LiveSnapshot,
+    /// The reason why the snapshot is old.
+    failure: Option<String>,
+    /// Number of calls above the first one that is shown.
+    offset: usize,
+}
+
+impl Screen {
+    pub(super) fn new(url: &str, snapshot: LiveSnapshot) -> Self {
+        Self { url: printable(url).into_owned(), snapshot, failure: None, offset: 0 }
+    }
+
+    /// Shows another state.
+    pub(super) fn update(&mut self, snapshot: LiveSnapshot) {
+        (self.snapshot, self.failure) = (snapshot, None);
+        self.scroll(0);
+    }
+
+    /// Shows that the state is old.
+    pub(super) fn fail(&mut self, why: String) {
+        self.failure = Some(why);
+    }
+
+    /// Moves the list by some calls.
+    pub(super) fn scroll(&mut self, by: isize) {
+        let last = self.snapshot.calls.len().saturating_sub(1);
+        self.offset = self.offset.saturating_add_signed(by).min(last);
+    }
+
+    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        let areas: [_; 4] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Fill(1),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        let [head, outcomes, list, foot] = areas;
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        frame.render_widget(Paragraph::new(totals(&self.snapshot)).style(bold), head);
+        frame.render_widget(Paragraph::new(outcomes_line(&self.snapshot)), outcomes);
+        let rows = self.snapshot.calls.iter().skip(self.offset).map(|call| to_row(call));
+        let widths = [
+            Constraint::Fill(3),
+            Constraint::Fill(1),
+            Constraint::Length(8),
+            Constraint::Length(u16::try_from(BAR_CELLS).unwrap_or(u16::MAX)),
+            Constraint::Length(18),
+            Constraint::Length(12),
+            Constraint::Length(10),
+        ];
+        let header = Row::new(["tool", "actor", "phase", "until deadline", "time", "fuel", "memory"]).style(bold);
+        frame.render_widget(Table::new(rows, widths).header(header), list);
+        let foot_line = match &self.failure {
+            Some(why) => Line::styled(printable(why).into_owned(), Style::new().fg(Color::Red)),
+            None => Line::from(format!("{}   q ends, ↑ ↓ scroll", self.url)),
+        };
+        frame.render_widget(foot_line, foot);
+    }
+}
+
+/// Formats a state as text, for a pipe.
+pub(super) fn to_text(snapshot: &LiveSnapshot) -> String {
+    let mut text = format!("{}\n{}", totals(snapshot), outcomes_line(snapshot));
+    for call in &snapshot.calls {
+        let cells = cells(call);
+        // Writing to a string does not fail.
+        let _written = write!(text, "\n{}", cells.join("  "));
+    }
+    text
+}
+
+fn totals(snapshot: &LiveSnapshot) -> String {
+    format!("{} running, {} waiting", snapshot.running, snapshot.waiting)
+}
+
+fn outcomes_line(snapshot: &LiveSnapshot) -> String {
+    let outcomes: Vec<String> =
+        snapshot.outcomes.iter().map(|(outcome, count)| format!("{} {count}", printable(outcome))).collect();
+    let outcomes = if outcomes.is_empty() { "none".to_owned() } else { outcomes.join(", ") };
+    format!("ended in the last minute: {outcomes}")
+}
+
+fn to_row(call: &LiveCall) -> Row<'static> {
+    let is_late =
+        call.deadline_ms.is_some_and(|deadline| call.elapsed_ms.saturating_mul(5) > deadline.saturating_mul(4));
+    let colour = match call.phase {
+        CallPhase::Waiting => Color::DarkGray,
+        CallPhase::Running if is_late => Color::Yellow,
+        CallPhase::Running => Color::Reset,
+    };
+    Row::new(cells(call)).style(Style::new().fg(colour))
+}
+
+/// Returns the cells of a call. Its names are those of a server, so they are made printable.
+fn cells(call: &LiveCall) -> [String; 7] {
+    let unknown = || "–".to_owned();
+    let seconds = |millis: u64| format!("{}.{} s", millis / 1_000, millis % 1_000 / 100);
+    let (phase, time) = match (call.phase, call.deadline_ms) {
+        (CallPhase::Waiting, _) => ("waiting", seconds(call.elapsed_ms)),
+        (CallPhase::Running, Some(deadline)) => {
+            ("running", format!("{} of {}", seconds(call.elapsed_ms), seconds(deadline)))
+        }
+        (CallPhase::Running, None) => ("running", seconds(call.elapsed_ms)),
+    };
+    [
+        printable(&call.tool).into_owned(),
+        call.actor.as_deref().map_or_else(unknown, |actor| printable(actor).into_owned()),
+        phase.to_owned(),
+        call.deadline_ms.map_or_else(String::new, |deadline| bar(call.elapsed_ms, deadline)),
+        time,
+        call.fuel.map_or_else(unknown, |fuel| fuel.to_string()),
+        call.peak_memory.map_or_else(unknown, display_bytes),
+    ]
+}
+
+/// Draws the part of the time until a deadline that has passed.
+fn bar(elapsed: u64, deadline: u64) -> String {
+    let filled = elapsed.saturating_mul(BAR_CELLS).checked_div(deadline).unwrap_or(BAR_CELLS).min(BAR_CELLS);
+    let cells = |symbol: &str, count: u64| symbol.repeat(usize::try_from(count).unwrap_or_default());
+    cells("█", filled) + &cells("░", BAR_CELLS - filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    fn call(tool: &str, phase: CallPhase) -> LiveCall {
+        let (deadline_ms, fuel, peak_memory) = match phase {
+            CallPhase::Running => (Some(10_000), Some(123), Some(65_536)),
+            CallPhase::Waiting => (None, None, None),
+        };
+        let (id, tool) = ("h1".to_owned(), tool.to_owned());
+        LiveCall { id, tool, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
+    }
+
+    fn snapshot(calls: Vec<LiveCall>) -> LiveSnapshot {
+        let outcomes = BTreeMap::from([("ok".to_owned(), 12), ("deadline".to_owned(), 1)]);
+        LiveSnapshot { calls, running: 1, waiting: 1, outcomes }
+    }
+
+    fn drawn(screen: &Screen) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(120, 8)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn shows_calls_with_bars_and_costs() {
+        let calls = vec![call("spin__run", CallPhase::Running), call("echo__echo", CallPhase::Waiting)];
+        let text = drawn(&Screen::new("http://127.0.0.1:1", snapshot(calls)));
+        for part in
+            ["1 running, 1 waiting", "deadline 1, ok 12", "spin__run", "5.0 s of 10.0 s", "123", "waiting", "q ends"]
+        {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert!(text.contains(&("█".repeat(10) + &"░".repeat(10))), "{text}");
+    }
+
+    #[test]
+    fn shows_a_failure_and_scrolls() {
+        let calls = vec![call("a__a", CallPhase::Running), call("b__b", CallPhase::Running)];
+        let mut screen = Screen::new("http://127.0.0.1:1", snapshot(calls));
+        screen.fail("it is gone".to_owned());
+        screen.scroll(5);
+        let text = drawn(&screen);
+        assert!(text.contains("it is gone") && text.contains("b__b") && !text.contains("a__a"), "{text}");
+        screen.update(snapshot(Vec::new()));
+        assert!(!drawn(&screen).contains("it is gone"));
+    }
+
+    #[test]
+    fn control_characters_of_a_server_are_not_printed() {
+        let text = to_text(&snapshot(vec![call("a\u{1b}[2J", CallPhase::Running)]));
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn bars_are_never_longer_than_their_room() {
+        for (elapsed, deadline) in [(0, 0), (5, 0), (20, 10), (u64::MAX, 1)] {
+            assert_eq!(bar(elapsed, deadline).chars().count(), 20);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The telemetry of this process: installed by the commands that call tools, and flushed when the process ends.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use fumehood::telemetry::{ExportOptions, Metrics, Telemetry, parse_endpoint};
+
+use crate::config::Config;
+use crate::exit::UsageError;
+use crate::render;
+
+/// Maximum time in which queued spans and metrics are sent at the end of the process.
+const MAX_FLUSH_TIME: Duration = Duration::from_secs(2);
+
+/// The telemetry of this process, until it ends.
+static TELEMETRY: Mutex<Option<Telemetry>> = Mutex::new(None);
+
+/// Begins to send spans and metrics, if a collector is configured.
+///
+/// # Errors
+/// If a setting is invalid, or a secret of it cannot be read.
+pub(crate) fn begin(config: &Config) -> Result<()> {
+    let options = options(config)?;
+    if options.traces_url().is_some() || options.metrics_url().is_some() {
+        install(&options)?;
+    }
+    Ok(())
+}
+
+/// Like [`begin`], and measures calls even without a collector, unless the configuration forbids it. Returns the metrics.
+pub(crate) fn begin_metered(config: &Config) -> Result<Option<Arc<Metrics>>> {
+    if config.telemetry.no_metrics {
+        begin(config)?;
+        let telemetry = TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner);
+        return Ok(telemetry.as_ref().map(Telemetry::metrics));
+    }
+    install(&options(config)?).map(Some)
+}
+
+/// Sends what is queued, for a short time.
+pub(crate) fn end() {
+    let telemetry = TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(telemetry) = telemetry {
+        telemetry.shutdown(MAX_FLUSH_TIME);
+    }
+}
+
+fn install(options: &ExportOptions) -> Result<Arc<Metrics>> {
+    let telemetry = Telemetry::install(options, render::warning)?;
+    let metrics = telemetry.metrics();
+    *TELEMETRY.lock().unwrap_or_else(PoisonError::into_inner) = Some(telemetry);
+    Ok(metrics)
+}
+
+fn options(config: &Config) -> Result<ExportOptions> {
+    let section = &config.telemetry;
+    let invalid = |error: &dyn std::fmt::Display| UsageError(format!("[telemetry] {error}"));
+    let endpoint = section.endpoint.as_deref().map(|endpoint| parse_endpoint("endpoint", endpoint)).transpose();
+    let mut headers = section.headers.clone();
+    for (name, source) in &section.secret_headers {
+        let value =
+            source.value(config.folder()).map_err(|error| invalid(&format!("`secret_headers.{name}`: {error}")))?;
+        headers.insert(name.clone(), value.to_string());
+    }
+    let default = ExportOptions::default();
+    let options = ExportOptions {
+        endpoint: endpoint.map_err(|error| invalid(&error))?,
+        headers,
+        sampling: section.sampling.unwrap_or(default.sampling),
+        propagates: !section.no_propagation,
+        service_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..default
+    };
+    let variable = |name: &str| std::env::var(name).ok();
+    Ok(options.with_environment(variable).map_err(|error| UsageError(error.to_string()))?)
+}

@@ -1,0 +1,268 @@
+//! Telemetry of the command: spans at a collector, metrics for a real parser, and what is never part of either.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fumehood_tests::otlp_collector::{Collector, Span};
+use serde_json::{Value, json};
+
+use super::session::Session;
+use super::workbench::Workbench;
+
+/// Timeout of every wait, far above what any of them takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
+
+/// `fumehood serve http`, which ends when this is dropped.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        let errors = tempfile::NamedTempFile::new().unwrap();
+        let common = ["serve", "http", "--listen", "127.0.0.1:0", "--no-log"];
+        let mut command = bench.command(&[&common, arguments].concat());
+        let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
+        let mut server = Self { child, address: String::new() };
+        let started = Instant::now();
+        while server.address.is_empty() {
+            let said = std::fs::read_to_string(errors.path()).unwrap();
+            assert!(started.elapsed() < PATIENCE, "it never serves: {said}");
+            std::thread::sleep(Duration::from_millis(20));
+            let found = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/'));
+            server.address = found.map(|(address, _)| address.to_owned()).unwrap_or_default();
+        }
+        server
+    }
+
+    /// Sends a request with further headers, each with its line end, without waiting for the answer.
+    fn send(&self, method: &str, path: &str, (headers, body): (&str, &str)) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (address, length) = (&self.address, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\nContent-Length: {length}\r\n\
+             Content-Type: application/json\r\n{headers}\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
+        let mut answer = String::new();
+        self.send(method, path, request).read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> String {
+        let (status, body) = self.ask("GET", path, ("", ""));
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    fn live(&self) -> Value {
+        serde_json::from_str(&self.get("/v1/live")).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn bench(config: &str) -> Workbench {
+    let bench = Workbench::new();
+    bench.example("calculator").example("countdown");
+    bench.put("fumehood.toml", config);
+    bench
+}
+
+#[test]
+fn a_call_over_http_is_part_of_the_callers_trace() {
+    let collector = Collector::start().unwrap();
+    let bench = bench(&format!("[telemetry]\nendpoint = {:?}\n", collector.endpoint()));
+    let server = Server::start(&bench, &["calculator.wasm", "--no-auth", "--isolation", "in-process"]);
+    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\nx-other: header-secret\r\n");
+    let body = r#"{"a": 3, "b": 1234567}"#;
+    let path = "/v1/tools/calculator__add/calls";
+    let (status, answer) = server.ask("POST", path, (&parent, body));
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(server.ask("POST", path, ("traceparent: nonsense\r\n", r#"{"secret-name": 1}"#)).0, 422);
+    let call = collector.span("execute_tool calculator__add").unwrap();
+    let metrics = server.get("/metrics");
+    let is_request = |span: &&Span| span.name == "POST /v1/tools/{name}/calls" && span.trace == TRACE;
+    let request = collector.wait(|all| all.spans.iter().find(is_request).cloned()).unwrap();
+    assert_eq!((request.trace.as_str(), request.parent.as_str(), request.kind), (TRACE, PARENT, 2));
+    assert_eq!((call.trace.as_str(), &call.parent), (TRACE, &request.id));
+    assert!(call.attributes["fumehood.fuel_used"].parse::<u64>().unwrap() > 0);
+    assert_eq!(call.resource["service.name"], "fumehood");
+    // Nothing of what was sent or returned is part of it, nor of the metrics.
+    let exported = collector.exported().bodies.concat();
+    let exported = String::from_utf8_lossy(&exported);
+    for secret in ["1234567", "1234570", "header-secret", "secret-name"] {
+        assert!(!exported.contains(secret) && !metrics.contains(secret), "{secret}");
+    }
+    // The slowest of the calls points to its trace.
+    assert!(metrics.contains(&format!("# {{trace_id=\"{TRACE}\"}}")), "{metrics}");
+}
+
+#[test]
+fn a_trace_goes_through_a_gateway_to_another_server() {
+    let collector = Collector::start().unwrap();
+    let endpoint = collector.endpoint();
+    let bench = bench("");
+    let command = [FUMEHOOD, "--trust-config", "serve", "mcp", "calculator.wasm", "--no-log"];
+    let config = format!(
+        "[telemetry]\nendpoint = {endpoint:?}\n[mcp.servers.sums]\ncommand = {command:?}\nfolder = \".\"\n\
+         env = {{ FUMEHOOD_CACHE_DIR = {:?}, XDG_STATE_HOME = {:?}, OTEL_EXPORTER_OTLP_ENDPOINT = {endpoint:?}, OTEL_SERVICE_NAME = \"inner\" }}\n\
+         start_timeout = \"60s\"\napproval = \"off\"\n",
+        bench.cache(),
+        bench.path("inner-state")
+    );
+    bench.put("fumehood.toml", config);
+    let mut session = Session::start(&bench, &["--servers", "--no-log"]);
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let call = json!({"name": "sums__calculator__add", "arguments": {"a": 3, "b": 5}, "_meta": meta});
+    let sum = session.request(1, "tools/call", call);
+    assert_eq!(sum["result"]["structuredContent"], json!({"result": 8}), "{sum}");
+    let inner = collector.span("execute_tool calculator__add").unwrap();
+    let server = collector.span("tools/call calculator__add").unwrap();
+    let client = |exported: &fumehood_tests::otlp_collector::Exported| {
+        exported.spans.iter().find(|span| span.name == "tools/call sums__calculator__add" && span.kind == 3).cloned()
+    };
+    let client = collector.wait(client).unwrap();
+    let gateway = collector.wait(|all| all.spans.iter().find(|span| span.id == client.parent).cloned()).unwrap();
+    assert_eq!((gateway.kind, gateway.parent.as_str()), (2, PARENT));
+    assert_eq!((server.kind, &server.parent, &inner.parent), (2, &client.id, &server.id));
+    assert_eq!([&gateway, &client, &server, &inner].map(|span| span.trace.as_str()), [TRACE; 4]);
+    assert_eq!([&client, &inner].map(|span| span.resource["service.name"].as_str()), ["fumehood", "inner"]);
+    assert_eq!(server.attributes["mcp.method.name"], "tools/call");
+}
+
+#[test]
+fn an_unreachable_collector_is_one_warning() {
+    // A port that was free a moment ago, and that nobody listens at.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let bench = bench("");
+    let mut command = bench.command(&["call", "calculator.wasm", "add", "a=3", "b=5", "--no-log"]);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://127.0.0.1:{port}")).env("OTEL_BSP_SCHEDULE_DELAY", "1");
+    let output = command.output().unwrap();
+    let (said, printed) = (String::from_utf8(output.stderr).unwrap(), String::from_utf8(output.stdout).unwrap());
+    assert!(output.status.success() && printed.contains('8'), "{printed}{said}");
+    assert!(said.matches("takes no telemetry").count() <= 2, "{said}");
+    assert!(said.contains(&format!("http://127.0.0.1:{port}/v1/traces takes no telemetry")), "{said}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    for (config, part) in [
+        ("[telemetry]\nendpoint = \"collector\"\n", "http://127.0.0.1:4318"),
+        ("[telemetry]\nsampling = 2.0\n", "from 0 to 1"),
+    ] {
+        let ran = bench(config).run(&["config", "check"]);
+        assert!(ran.code != 0 && format!("{ran:?}").contains(part), "{ran:?}");
+    }
+    let bench = bench("");
+    let mut command = bench.command(&["call", "calculator.wasm", "add", "a=3", "b=5", "--no-log"]);
+    let output = command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("OTEL_EXPORTER_OTLP_PROTOCOL"), "{said}");
+}
+
+#[test]
+fn metrics_are_behind_the_token_and_can_be_parsed() {
+    let bench = bench("");
+    bench.put("token", "0123456789abcdef0123456789abcdef");
+    std::fs::set_permissions(bench.path("token"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let server = Server::start(&bench, &["calculator.wasm", "--token-file", "token"]);
+    for path in ["/metrics", "/v1/live"] {
+        assert_eq!(server.ask("GET", path, ("", "")).0, 401, "{path}");
+    }
+    let token = "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n";
+    let path = "/v1/tools/calculator__add/calls";
+    assert_eq!(server.ask("POST", path, (token, r#"{"a": 3, "b": 5}"#)).0, 200);
+    assert_eq!(server.ask("POST", path, (token, "{}")).0, 422);
+    assert_eq!(server.ask("POST", "/metrics", (token, "{}")).0, 405);
+    let (status, text) = server.ask("GET", "/metrics", (token, ""));
+    assert_eq!(status, 200);
+    for outcome in ["ok", "invalid_arguments"] {
+        let line = format!(r#"fumehood_calls_total{{tool="calculator__add",outcome="{outcome}",actor=""}} 1"#);
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    let top = bench.run(&["top", &format!("http://{}", server.address), "--token-file", "token", "--once"]);
+    assert!(top.code == 0 && top.stdout.contains("0 running, 0 waiting") && top.stdout.contains("ok 1"), "{top:?}");
+    let top = bench.run(&["top", &format!("http://{}", server.address), "--once"]);
+    assert!(top.code != 0 && top.stderr.contains("--token-file"), "{top:?}");
+    let Some(python) = std::env::var_os("FUMEHOOD_PROMETHEUS_PARSER") else {
+        println!("SKIPPED: FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
+        return;
+    };
+    let file = bench.put("metrics.txt", &text);
+    let program = "import sys\n\
+        from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n\
+        found = {s.name: s for f in parse(open(sys.argv[1]).read()) for s in f.samples}\n\
+        print(sorted(found))";
+    let parsed = Command::new(python).args(["-c", program]).arg(file).output().unwrap();
+    let names = String::from_utf8_lossy(&parsed.stdout).into_owned();
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    for name in ["fumehood_calls_total", "fumehood_call_duration_seconds_bucket", "fumehood_call_fuel_sum"] {
+        assert!(names.contains(name), "{names}");
+    }
+}
+
+#[test]
+fn running_calls_show_their_deadline_and_cost() {
+    let bench = bench("");
+    let server =
+        Server::start(&bench, &["countdown.wasm", "--no-auth", "--isolation", "in-process", "--deadline", "60s"]);
+    let waiting = server.send("POST", "/v1/tools/countdown__countdown/calls", ("", r#"{"from": 500, "step_ms": 100}"#));
+    let started = Instant::now();
+    let live = loop {
+        let live = server.live();
+        if live["calls"][0]["phase"] == "running" {
+            break live;
+        }
+        assert!(started.elapsed() < PATIENCE, "{live}");
+    };
+    assert_eq!((&live["calls"][0]["tool"], &live["running"]), (&json!("countdown__countdown"), &json!(1)));
+    assert_eq!(live["calls"][0]["deadline_ms"], 60_000);
+    drop(waiting);
+    while server.live()["outcomes"]["cancelled"] != 1 {
+        assert!(started.elapsed() < PATIENCE, "{}", server.live());
+    }
+    assert_eq!(server.live()["calls"], json!([]));
+}
+
+#[test]
+fn no_metrics_means_none() {
+    let bench = bench("[telemetry]\nno_metrics = true\n");
+    let server = Server::start(&bench, &["calculator.wasm", "--no-auth"]);
+    for path in ["/metrics", "/v1/live"] {
+        assert_eq!(server.ask("GET", path, ("", "")).0, 404, "{path}");
+    }
+}
+
+#[test]
+fn recorded_calls_are_summed_up_and_plotted() {
+    let bench = bench("");
+    for arguments in [["a=3", "b=5"], ["a=3", "b=x"]] {
+        bench.run(&[&["call", "calculator.wasm", "add", "--log", "log.db"], &arguments[..]].concat());
+    }
+    let ran = bench.run(&["log", "stats", "--log", "log.db", "--json", "--plot", "plot.svg"]);
+    let found: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    assert_eq!(found[0]["tool"], "calculator__add");
+    assert_eq!(found[0]["outcomes"], json!({"invalid_arguments": 1, "ok": 1}));
+    let svg = std::fs::read_to_string(bench.path("plot.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("calculator__add") && svg.contains("invalid_arguments"), "{svg}");
+    let ran = bench.run(&["log", "stats", "--log", "log.db", "--plot", "plot.png"]);
+    assert!(ran.code == 2 && ran.stderr.contains(".svg or .html"), "{ran:?}");
+}

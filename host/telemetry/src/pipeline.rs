@@ -1,0 +1,234 @@
+//! The pipeline from spans and calls to a collector: built once for a process, and flushed at its end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use fumehood_core::trace_context::{self, BridgeError};
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::MeterProvider as _;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{
+    ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider};
+use tokio::runtime::{Handle, Runtime};
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use url::Url;
+
+use crate::bridge::OpenTelemetryBridge;
+use crate::export::{CollectorClient, CountingExporter, CountingProcessor, ExportCounts, Warn, Warning};
+use crate::instruments::Instruments;
+use crate::metrics::Metrics;
+use crate::options::ExportOptions;
+use crate::sampling::{CallFilter, FilteredSampler};
+use crate::span_metrics::{MeasuredSpans, SpanMetrics};
+
+/// Name of the instrumentation in spans and metrics.
+const SCOPE: &str = "fumehood";
+/// Maximum number of spans in a batch.
+const MAX_BATCH_SPANS: usize = 512;
+
+/// An error of setting up telemetry.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TelemetryError {
+    /// There is a subscriber or a collector in this process already.
+    #[error("this process collects its spans already; install telemetry once, and no other subscriber of `tracing`")]
+    Installed,
+    /// The threads of the exporter could not be started.
+    #[error("the threads that send telemetry cannot be started")]
+    Threads(#[source] std::io::Error),
+    /// The HTTP client could not be created.
+    #[error("the HTTP client of telemetry cannot be set up")]
+    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A setting of the exporter is invalid.
+    #[error("the exporter of telemetry cannot be set up")]
+    Exporter(#[source] ExporterBuildError),
+}
+
+impl From<BridgeError> for TelemetryError {
+    fn from(_: BridgeError) -> Self {
+        Self::Installed
+    }
+}
+
+/// The telemetry of this process.
+pub struct Telemetry {
+    metrics: Arc<Metrics>,
+    traces: Option<SdkTracerProvider>,
+    meters: Option<SdkMeterProvider>,
+    runtime: Option<ExportRuntime>,
+}
+
+/// The runtime that requests to a collector are sent from. Dropping it never waits, because that is forbidden within another one.
+struct ExportRuntime(Option<Runtime>);
+
+impl ExportRuntime {
+    fn start() -> std::io::Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).thread_name("telemetry").enable_all().build().map(|runtime| Self(Some(runtime)))
+    }
+}
+
+impl Drop for ExportRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Telemetry").field("traces", &self.traces.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// The parts of the export, before anything is installed.
+struct Parts<'a> {
+    options: &'a ExportOptions,
+    runtime: &'a Handle,
+    warn: Warn,
+    counts: Arc<ExportCounts>,
+}
+
+impl Telemetry {
+    /// Collects the spans and metrics of this process, and sends them to the collector of the options, if there is one.
+    ///
+    /// A collector that cannot be reached is no error: `warn` receives one message, and what cannot be sent is dropped and counted.
+    ///
+    /// # Errors
+    /// If the process has a subscriber of `tracing` already, or the exporter cannot be set up.
+    pub fn install(
+        options: &ExportOptions,
+        warn: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, TelemetryError> {
+        let counts = Arc::new(ExportCounts::default());
+        let (traces_url, metrics_url) = (options.traces_url(), options.metrics_url());
+        let runtime = match traces_url.is_some() || metrics_url.is_some() {
+            true => Some(ExportRuntime::start().map_err(TelemetryError::Threads)?),
+            false => None,
+        };
+        let handle = runtime.as_ref().and_then(|runtime| runtime.0.as_ref()).map(Runtime::handle);
+        let parts = handle.map(|runtime| {
+            let (warn, counts): (Warn, _) = (Arc::new(warn), Arc::clone(&counts));
+            Parts { options, runtime, warn, counts }
+        });
+        let traces = match (&parts, traces_url) {
+            (Some(parts), Some(url)) => Some(parts.traces(&url)?),
+            _ => None,
+        };
+        let meters = match (&parts, metrics_url) {
+            (Some(parts), Some(url)) => Some(parts.meters(&url)?),
+            _ => None,
+        };
+        let instruments = meters.as_ref().map(|meters| Instruments::new(&meters.meter(SCOPE)));
+        let metrics = Arc::new(Metrics::new(counts, instruments));
+        let collected = traces.as_ref().map(|traces| {
+            let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer(SCOPE));
+            let layer = layer.with_location(false).with_threads(false).with_target(false).with_level(false);
+            layer
+                .with_tracked_inactivity(false)
+                .with_context_activation(false)
+                .with_filter(CallFilter::new(options.sampling))
+        });
+        let measured = SpanMetrics(Arc::clone(&metrics)).with_filter(MeasuredSpans);
+        let subscriber = Registry::default().with(collected).with(measured);
+        tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Installed)?;
+        if traces.is_some() {
+            trace_context::install_bridge(Box::new(OpenTelemetryBridge { propagates: options.propagates }))?;
+        }
+        Ok(Self { metrics, traces, meters, runtime })
+    }
+
+    /// Returns the metrics.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Sends what is queued, for at most `limit`. What a collector does not take until then is dropped.
+    pub fn shutdown(self, limit: Duration) {
+        let Self { traces, meters, runtime, .. } = self;
+        let (ended, wait) = mpsc::channel();
+        // On a thread, because an exporter may wait longer than it is told to.
+        let flush = move || {
+            if let Some(traces) = traces {
+                let _dropped_and_counted = traces.shutdown_with_timeout(limit);
+            }
+            if let Some(meters) = meters {
+                let _dropped = meters.shutdown_with_timeout(limit);
+            }
+            let _nobody_waits = ended.send(());
+        };
+        if std::thread::Builder::new().name("telemetry-flush".to_owned()).spawn(flush).is_ok() {
+            let _too_late = wait.recv_timeout(limit);
+        }
+        drop(runtime);
+    }
+}
+
+impl Parts<'_> {
+    fn client(&self, url: &Url, warning: &Arc<Warning>) -> Result<CollectorClient, TelemetryError> {
+        let (handle, timeout) = (self.runtime.clone(), self.options.timeout);
+        CollectorClient::new(url.scheme() == "https", handle, timeout, Arc::clone(warning))
+            .map_err(TelemetryError::Client)
+    }
+
+    fn warning(&self, url: &Url) -> Arc<Warning> {
+        let mut shown = url.clone();
+        // A password in the URL is not for messages.
+        let _has_no_user = (shown.set_username(""), shown.set_password(None));
+        Arc::new(Warning::new(shown.as_str(), Arc::clone(&self.warn)))
+    }
+
+    fn resource(&self) -> Resource {
+        let version = KeyValue::new("service.version", self.options.service_version.clone());
+        Resource::builder().with_service_name(self.options.service_name.clone()).with_attribute(version).build()
+    }
+
+    fn traces(&self, url: &Url) -> Result<SdkTracerProvider, TelemetryError> {
+        let warning = self.warning(url);
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(self.client(url, &warning)?)
+            .with_headers(self.options.headers.clone().into_iter().collect())
+            .with_endpoint(url.as_str())
+            .with_timeout(self.options.timeout)
+            .build()
+            .map_err(TelemetryError::Exporter)?;
+        let exporter = CountingExporter { inner: exporter, counts: Arc::clone(&self.counts), warning };
+        let queue = self.options.queue_length.max(1);
+        let config = BatchConfigBuilder::default()
+            // Twice as long, so that our own count is reached first, and the SDK never drops what we do not count.
+            .with_max_queue_size(queue.saturating_mul(2))
+            .with_max_export_batch_size(MAX_BATCH_SPANS.min(queue))
+            .with_scheduled_delay(self.options.span_interval);
+        let processor = BatchSpanProcessor::builder(exporter).with_batch_config(config.build()).build();
+        let sampler =
+            Sampler::ParentBased(Box::new(FilteredSampler(Sampler::TraceIdRatioBased(self.options.sampling))));
+        Ok(SdkTracerProvider::builder()
+            .with_span_processor(CountingProcessor::new(processor, Arc::clone(&self.counts), queue))
+            .with_sampler(sampler)
+            .with_resource(self.resource())
+            .build())
+    }
+
+    fn meters(&self, url: &Url) -> Result<SdkMeterProvider, TelemetryError> {
+        let exporter = MetricExporter::builder()
+            .with_http()
+            .with_http_client(self.client(url, &self.warning(url))?)
+            .with_headers(self.options.headers.clone().into_iter().collect())
+            .with_endpoint(url.as_str())
+            .with_timeout(self.options.timeout)
+            .build()
+            .map_err(TelemetryError::Exporter)?;
+        let reader = PeriodicReader::builder(exporter).with_interval(self.options.metric_interval).build();
+        Ok(SdkMeterProvider::builder().with_reader(reader).with_resource(self.resource()).build())
+    }
+}

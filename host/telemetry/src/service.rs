@@ -1,0 +1,94 @@
+//! The metrics and the running calls over HTTP, behind the listener's admission.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_listener::body::{GuardedBody, ResponseBody, response};
+use fumehood_listener::{AdmittedRequest, HttpService, Listener, Rejection};
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt as _;
+
+use crate::metrics::Metrics;
+
+/// Path of the metrics, in the text format of OpenMetrics.
+pub const METRICS_PATH: &str = "/metrics";
+/// Path of the running calls, in JSON: a [`LiveSnapshot`](crate::LiveSnapshot).
+pub const LIVE_PATH: &str = "/v1/live";
+/// Media type of OpenMetrics 1.0.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A service with the metrics and the running calls.
+pub struct MetricsService {
+    metrics: Arc<Metrics>,
+    /// True for each principal that may read what is about all of them.
+    readers: Vec<bool>,
+    actors: Vec<Option<Arc<str>>>,
+}
+
+impl fmt::Debug for MetricsService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsService").field("readers", &self.readers).finish_non_exhaustive()
+    }
+}
+
+impl MetricsService {
+    /// Creates the service for the principals of this listener.
+    ///
+    /// Metrics and calls of all principals are for the actors in `readers`. If it is empty, they are for the only principal; of
+    /// several, each sees its own calls, and none the metrics.
+    #[must_use]
+    pub fn new(
+        metrics: Arc<Metrics>,
+        readers: &BTreeSet<String>,
+        actor: Option<Arc<str>>,
+        listener: &Listener,
+    ) -> Self {
+        let actors = listener.actors(actor);
+        let is_reader = |actor: &Option<Arc<str>>| match readers.is_empty() {
+            true => actors.len() == 1,
+            false => actor.as_deref().is_some_and(|actor| readers.contains(actor)),
+        };
+        let readers = actors.iter().map(is_reader).collect();
+        Self { metrics, readers, actors }
+    }
+
+    fn answer(&self, request: &AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
+        let is_reader = self.readers.get(request.principal).copied().unwrap_or(false);
+        let found = match request.head.uri.path() {
+            LIVE_PATH => {
+                let own = self.actors.get(request.principal).and_then(|actor| actor.as_deref());
+                let snapshot = self.metrics.live().snapshot((!is_reader).then_some(own));
+                let body = serde_json::to_vec(&snapshot).unwrap_or_default();
+                response(StatusCode::OK, "application/json", body)
+            }
+            _ if is_reader => response(StatusCode::OK, OPENMETRICS, self.metrics.to_text()),
+            _ => {
+                let why = "the metrics are not for this token; [telemetry] `metrics_readers` names the actors that may read them";
+                return Err(Rejection::new(StatusCode::FORBIDDEN, why));
+            }
+        };
+        // Without a place: a server whose places are all taken is what its operator wants to see.
+        let guard = request.context().stream_guard();
+        Ok(found.map(|body| GuardedBody::new(body, guard).boxed_unsync()))
+    }
+}
+
+impl HttpService for MetricsService {
+    fn has_path(&self, path: &str) -> bool {
+        path == METRICS_PATH || path == LIVE_PATH
+    }
+
+    fn check(&self, head: &Parts) -> Result<(), Rejection> {
+        match head.method {
+            Method::GET | Method::HEAD => Ok(()),
+            _ => Err(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "this is read only; send GET")),
+        }
+    }
+
+    fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
+        Box::pin(std::future::ready(self.answer(&request)))
+    }
+}

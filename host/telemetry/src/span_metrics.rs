@@ -1,0 +1,73 @@
+//! Durations of host functions, HTTP requests and requests to models, from their spans.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fumehood_core::telemetry::{CHAT, HOST_CALL, HOST_CALL_FIELD, HTTP_REQUEST, PROVIDER_NAME, TARGET};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::subscriber::Interest;
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Filter, Layer};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::metrics::Metrics;
+
+/// A layer that measures spans of host functions and requests.
+pub(crate) struct SpanMetrics(pub(crate) Arc<Metrics>);
+
+/// The spans that are measured.
+pub(crate) struct MeasuredSpans;
+
+impl<S> Filter<S> for MeasuredSpans {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        metadata.target() == TARGET && [CHAT, HOST_CALL, HTTP_REQUEST].contains(&metadata.name())
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        let is_measured = metadata.target() == TARGET && [CHAT, HOST_CALL, HTTP_REQUEST].contains(&metadata.name());
+        if is_measured { Interest::always() } else { Interest::never() }
+    }
+}
+
+/// The start of a span, and the value of its label.
+struct Started {
+    at: Instant,
+    label: String,
+}
+
+/// Takes the value of the one field that becomes a label, from a closed set.
+#[derive(Default)]
+struct LabelVisitor(String);
+
+impl Visit for LabelVisitor {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if [HOST_CALL_FIELD, PROVIDER_NAME].contains(&field.name()) {
+            value.clone_into(&mut self.0);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
+}
+
+impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for SpanMetrics {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut label = LabelVisitor::default();
+        attributes.record(&mut label);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(Started { at: Instant::now(), label: label.0 });
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&id) else { return };
+        let Some(Started { at, label }) = span.extensions_mut().remove::<Started>() else { return };
+        let duration = at.elapsed();
+        match span.metadata().name() {
+            HOST_CALL => self.0.record_host_call(&label, duration),
+            CHAT => self.0.record_model_request(&label, duration),
+            _ => self.0.record_http_request(duration),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Spans and metrics as a collector receives them. A process has one pipeline, which all tests share.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::result::CallResult;
+use fumehood_core::call::{Call, CallContext};
+use fumehood_core::telemetry;
+use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::trace_context::{self, TraceContext};
+use fumehood_telemetry::{ExportOptions, MeteredTools, Telemetry};
+use fumehood_tests::otlp_collector::Collector;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+/// The pipeline of this process, and the collector that it sends to.
+fn stage() -> &'static (Telemetry, Collector) {
+    static STAGE: OnceLock<(Telemetry, Collector)> = OnceLock::new();
+    STAGE.get_or_init(|| {
+        let collector = Collector::start().unwrap();
+        let mut options = ExportOptions {
+            endpoint: Some(collector.endpoint().parse().unwrap()),
+            span_interval: Duration::from_millis(20),
+            metric_interval: Duration::from_millis(50),
+            service_name: "tested".to_owned(),
+            ..ExportOptions::default()
+        };
+        options.headers.insert("x-key".to_owned(), "header-secret".to_owned());
+        (Telemetry::install(&options, |warning| panic!("{warning}")).unwrap(), collector)
+    })
+}
+
+#[test]
+fn spans_arrive_with_names_kinds_and_parents() {
+    let (_, collector) = stage();
+    let parent = TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01"), None).unwrap();
+    let server = telemetry::server_span("POST", "/v1/tools/{name}/calls", Some(&parent));
+    server.in_scope(|| {
+        let call = telemetry::call_span("tested__call", "id-1");
+        call.in_scope(|| drop(telemetry::request_span("GET", "api.test")));
+        telemetry::record_error(&call, "deadline");
+        assert_eq!(trace_context::current().unwrap().trace_id(), TRACE);
+        assert!(trace_context::outgoing().unwrap().is_sampled());
+    });
+    telemetry::record_status(&server, 504);
+    drop(server);
+    let server = collector.span("POST /v1/tools/{name}/calls").unwrap();
+    assert_eq!((server.trace.as_str(), server.parent.as_str(), server.kind), (TRACE, PARENT, 2));
+    assert_eq!(server.attributes["http.response.status_code"], "504");
+    assert_eq!(server.resource["service.name"], "tested");
+    let call = collector.span("execute_tool tested__call").unwrap();
+    assert_eq!((&call.trace, &call.parent, call.status), (&server.trace, &server.id, 2));
+    assert_eq!(call.attributes["gen_ai.tool.name"], "tested__call");
+    assert_eq!(call.attributes["gen_ai.operation.name"], "execute_tool");
+    assert_eq!(call.attributes["error.type"], "deadline");
+    let request = collector.wait(|all| all.spans.iter().find(|span| span.parent == call.id).cloned()).unwrap();
+    assert_eq!((request.name.as_str(), request.kind), ("GET", 3));
+    let heads = collector.exported().heads;
+    assert!(heads.iter().any(|head| head.contains("x-key: header-secret")), "{heads:?}");
+}
+
+#[test]
+fn an_unsampled_parent_is_followed() {
+    let (_, collector) = stage();
+    let parent = TraceContext::parse("00-11111111111111111111111111111111-2222222222222222-00", None).unwrap();
+    telemetry::server_span("GET", "/unsampled", Some(&parent))
+        .in_scope(|| drop(telemetry::call_span("tested__unsampled", "id-2")));
+    drop(telemetry::server_span("GET", "/after", None));
+    collector.span("GET /after").unwrap();
+    let spans = collector.exported().spans;
+    assert!(!spans.iter().any(|span| span.name.contains("unsampled")), "{spans:?}");
+}
+
+/// A provider without tools, which answers every call with the error for an unknown tool.
+#[derive(Default)]
+struct NoTools(Revision);
+
+impl ToolProvider for NoTools {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::BuiltIn
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        Vec::new()
+    }
+
+    fn find(&self, _: &str) -> Option<Arc<Tool>> {
+        None
+    }
+
+    fn call(&self, _: ValidatedCall, _: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        Box::pin(std::future::ready(Err(Stop::new("there are no tools"))))
+    }
+
+    fn changes(&self) -> Changes {
+        self.0.subscribe()
+    }
+}
+
+#[tokio::test]
+async fn hostile_names_do_not_become_series() {
+    let (installed, collector) = stage();
+    let metrics = installed.metrics();
+    let tools = MeteredTools::new(Arc::new(NoTools::default()), Arc::clone(&metrics));
+    for number in 0..2_000 {
+        let call = Call::new(format!("hostile\"}}\n{number}"), "{}").actor(format!("actor-{number}"));
+        assert!(!tools.dispatch(call).await.is_ok());
+    }
+    let text = metrics.to_text();
+    assert!(!text.contains("hostile"), "{text}");
+    let series = text.lines().filter(|line| line.starts_with("fumehood_calls_total{")).count();
+    assert!(series <= 51, "{series} series of calls");
+    assert!(text.contains(r#"fumehood_calls_total{tool="other",outcome="unknown_tool",actor="other"} 1950"#), "{text}");
+    assert!(text.ends_with("# EOF\n"));
+    let found = collector.wait(|all| {
+        let of_calls = |it: &&fumehood_tests::otlp_collector::Histogram| it.name == "gen_ai.execute_tool.duration";
+        all.histograms.iter().filter(of_calls).find(|it| it.count == 2_000).cloned()
+    });
+    let found = found.unwrap();
+    assert_eq!((found.unit.as_str(), found.attributes["gen_ai.tool.name"].as_str()), ("s", "other"));
+    assert_eq!(found.attributes["error.type"], "unknown_tool");
+}
