@@ -111,7 +111,13 @@ impl Baseline {
 
     /// Measures the growth since the baseline, and returns the finding: contained unless `ended` is an error or the
     /// process grew too much.
-    pub(super) fn to_finding(&self, row: u8, what: &'static str, attempts: usize, ended: Result<String, String>) -> Finding {
+    pub(super) fn to_finding(
+        &self,
+        row: u8,
+        what: &'static str,
+        attempts: usize,
+        ended: Result<String, String>,
+    ) -> Finding {
         let now = ResourceUsage::now();
         let growth = peak_memory().saturating_sub(self.0.resident);
         let ended = match ended {
