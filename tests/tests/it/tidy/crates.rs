@@ -68,6 +68,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("genai", &["fumehood-model"]),
     ("rmcp", &["fumehood-mcp"]),
     ("utoipa", &["fumehood-http"]),
+    ("askama", &["fumehood-http"]),
     ("oci-client", &["fumehood-registry"]),
     ("reqwest", &["fumehood-mcp", "fumehood-model", "fumehood-registry"]),
     ("ring", &["fumehood-registry"]),
