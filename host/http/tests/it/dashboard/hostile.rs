@@ -47,7 +47,14 @@ fn schemas() -> [(&'static str, Value); 6] {
         },
     });
     let described = json!({ "type": "object", "additionalProperties": true, "description": MARKUP });
-    [("echo", fields), ("fail", any.clone()), ("nested", described), ("pending", any.clone()), ("say", any.clone()), ("wait", any)]
+    [
+        ("echo", fields),
+        ("fail", any.clone()),
+        ("nested", described),
+        ("pending", any.clone()),
+        ("say", any.clone()),
+        ("wait", any),
+    ]
 }
 
 fn tool(name: &str, schema: &Value) -> Arc<Tool> {

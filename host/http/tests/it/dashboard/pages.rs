@@ -65,7 +65,9 @@ async fn running_calls_are_sent_as_events_until_the_session_ends() {
         frame.map(|frame| String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap())
     };
     let first = next().await.unwrap();
-    assert!(first.starts_with("event: calls\ndata: ") && first.contains("No call is running.") && first.ends_with("\n\n"));
+    assert!(
+        first.starts_with("event: calls\ndata: ") && first.contains("No call is running.") && first.ends_with("\n\n")
+    );
     let waiting = opened.start_waiting(1).await;
     let second = next().await.unwrap();
     assert!(second.contains("1 call is running.") && second.contains("data-call=\"1\""), "{second}");
@@ -105,12 +107,16 @@ async fn recorded_calls_are_filtered_and_paged() {
 
 #[tokio::test]
 async fn without_a_log_the_newest_calls_are_listed() {
-    let opened = Opened::with(|options| DashboardOptions { calls: None, timelines: None, approvals: None, ..options }).await;
+    let opened =
+        Opened::with(|options| DashboardOptions { calls: None, timelines: None, approvals: None, ..options }).await;
     let visitor = opened.visitor().await;
     visitor.submit("tools/test__say/try", &[("json", "{}")]).await;
     visitor.submit("tools/test__fail/try", &[("json", "{}")]).await;
     let page = visitor.get("calls").await.body;
-    assert!(page.contains("No event log is kept") && page.contains("tool_failed") && page.contains("test__say"), "{page}");
+    assert!(
+        page.contains("No event log is kept") && page.contains("tool_failed") && page.contains("test__say"),
+        "{page}"
+    );
     assert!(!visitor.get("calls?outcome=ok").await.body.contains("<th scope=\"row\">test__fail"));
     assert_eq!(visitor.get("sessions/one").await.status, 404);
     assert!(visitor.get("approvals").await.body.contains("has no configuration"));
@@ -122,7 +128,10 @@ async fn decisions_are_about_what_was_seen() {
     let opened = Opened::new().await;
     let visitor = opened.visitor().await;
     let page = visitor.get("approvals").await.body;
-    assert!(page.contains("Differs from what was approved") && page.contains("name=\"pin\" value=\"sha256:1\""), "{page}");
+    assert!(
+        page.contains("Differs from what was approved") && page.contains("name=\"pin\" value=\"sha256:1\""),
+        "{page}"
+    );
     let stale = visitor.submit("approvals/components/changed", &[("decision", "approve"), ("pin", "sha256:0")]).await;
     assert!(stale.body.contains("it has changed"), "{stale:?}");
     let unsaid = visitor.submit("approvals/components/changed", &[("pin", "sha256:1")]).await;

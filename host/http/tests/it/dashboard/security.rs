@@ -56,7 +56,10 @@ async fn the_token_opens_a_session_that_ends() {
     let link = stranger.get(&format!("login?token={TOKEN}")).await;
     assert_eq!((link.status, link.header("location")), (303, "/dashboard/tools"));
     let cookie = link.header("set-cookie").to_owned();
-    assert!(cookie.starts_with("fumehood-dashboard=") && cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"), "{cookie}");
+    assert!(
+        cookie.starts_with("fumehood-dashboard=") && cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"),
+        "{cookie}"
+    );
     let visitor = opened.visitor().await;
     assert_eq!(visitor.get("tools").await.status, 200);
     let out = visitor.submit("logout", &[]).await;
@@ -67,7 +70,10 @@ async fn the_token_opens_a_session_that_ends() {
     let other = Visitor { cookie: cookie.split(';').next().unwrap().to_owned(), ..opened.stranger() };
     assert_eq!(other.get("tools").await.status, 200);
     opened.end().await;
-    let short = Opened::with(|options| fumehood_http::dashboard::DashboardOptions { session_lifetime: Duration::ZERO, ..options });
+    let short = Opened::with(|options| fumehood_http::dashboard::DashboardOptions {
+        session_lifetime: Duration::ZERO,
+        ..options
+    });
     let short = short.await;
     assert_eq!(short.visitor().await.get("tools").await.status, 303);
     short.end().await;
@@ -168,7 +174,10 @@ async fn no_text_of_a_guest_is_markup() {
     check_escaped("fields", &visitor.submit("tools/test__echo/try", &[("a.0", MARKUP), ("a.2", MARKUP)]).await);
     check_escaped("a filter", &visitor.get(&format!("calls?tool={encoded}&outcome={encoded}")).await);
     check_escaped("an error of the log", &visitor.get("calls?tool=unreadable").await);
-    check_escaped("a decision", &visitor.submit("approvals/components/test", &[("decision", "revoke"), ("pin", "sha256:1")]).await);
+    check_escaped(
+        "a decision",
+        &visitor.submit("approvals/components/test", &[("decision", "revoke"), ("pin", "sha256:1")]).await,
+    );
     visitor.submit("containment/run", &[]).await;
     let reported = async {
         loop {

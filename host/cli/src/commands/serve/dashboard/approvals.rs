@@ -13,7 +13,7 @@ use fumehood::event_log::{EventLog, Reader};
 use fumehood::http_api::dashboard::ports::{
     ApprovalChange, ApprovalState, Approvals, ComponentApproval, Decision, PortError, WaitingApproval, WantedTool,
 };
-use fumehood::{ApprovalCheck, Host, Lock, Namespace, PrintableText, ToolProvider as _, Untrusted};
+use fumehood::{ApprovalCheck, Host, Lock, Namespace, PrintableText, Untrusted};
 
 use crate::agent::saved;
 use crate::commands::approve;
