@@ -110,6 +110,16 @@ impl Recording {
         LoggedCalls::new(Arc::clone(&self.log), &[EntryPoint::Serve.as_str(), EntryPoint::ServeHttp.as_str()])
     }
 
+    /// Returns all calls of this log, for its operator.
+    pub(crate) fn all_calls(&self) -> LoggedCalls {
+        LoggedCalls::for_operator(Arc::clone(&self.log))
+    }
+
+    /// Returns the log itself.
+    pub(crate) fn event_log(&self) -> &Arc<EventLog> {
+        &self.log
+    }
+
     /// Returns the log that calls are recorded in.
     pub(crate) fn calls(&self) -> &CallLog {
         &self.calls

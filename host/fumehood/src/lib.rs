@@ -100,6 +100,8 @@ pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::flow_provider::FlowProvider;
 #[cfg(all(feature = "http", feature = "storage"))]
 pub use events::logged_calls::LoggedCalls;
+#[cfg(all(feature = "http", feature = "storage"))]
+pub use events::logged_timelines::LoggedTimelines;
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
 pub use fumehood_agent as agent;

@@ -5,6 +5,7 @@
 
 mod api;
 mod calls;
+pub mod dashboard;
 mod history;
 mod idempotency;
 mod negotiation;

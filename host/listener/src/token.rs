@@ -108,7 +108,8 @@ impl Token {
 
     /// Returns whether the presented token is this one. The time it takes reveals nothing about the token, not even its
     /// length.
-    pub(crate) fn matches(&self, presented: &str) -> bool {
+    #[must_use]
+    pub fn matches(&self, presented: &str) -> bool {
         let digest = |text: &str| Digest::of(text.as_bytes()).hex();
         digest(&self.0).as_bytes().ct_eq(digest(presented).as_bytes()).into()
     }

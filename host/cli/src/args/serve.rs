@@ -97,6 +97,12 @@ pub(crate) struct ServeOptions {
     #[arg(long)]
     pub(crate) watch: bool,
 
+    /// Show tools, calls and approvals in a browser of this machine [default address: 127.0.0.1:8081]
+    ///
+    /// It has a port of its own, at a loopback address only. The URL that logs you in is printed once at the start.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8081")]
+    pub(crate) dashboard: Option<SocketAddr>,
+
     #[command(flatten)]
     pub(crate) http: Http,
 

@@ -4,6 +4,8 @@ pub(crate) mod call_log;
 pub(crate) mod flow_provider;
 #[cfg(all(feature = "http", feature = "storage"))]
 pub(crate) mod logged_calls;
+#[cfg(all(feature = "http", feature = "storage"))]
+pub(crate) mod logged_timelines;
 
 use std::fmt;
 use std::pin::Pin;

@@ -9,6 +9,7 @@
 )]
 
 mod calls;
+mod dashboard;
 mod document;
 mod limits;
 mod served;

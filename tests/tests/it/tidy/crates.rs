@@ -71,6 +71,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("genai", &["fumehood-model"]),
     ("rmcp", &["fumehood-mcp"]),
     ("utoipa", &["fumehood-http"]),
+    ("askama", &["fumehood-http"]),
     ("oci-client", &["fumehood-registry"]),
     ("opentelemetry", &["fumehood-telemetry"]),
     ("opentelemetry_sdk", &["fumehood-telemetry"]),

@@ -1,6 +1,7 @@
 //! `fumehood serve`: serves the tools of components and MCP servers to other programs.
 
 mod code_mode;
+mod dashboard;
 mod folder_events;
 mod library;
 mod served_components;

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::served_components::{ServeRequest, ServedComponents};
 use super::served_tools::ServedTools;
-use super::{code_mode, settings, watch};
+use super::{code_mode, dashboard, settings, watch};
 use crate::agent::settings as agent_settings;
 use crate::args::{Arguments, ServeMcp, ServeOptions};
 use crate::config::Config;
@@ -70,14 +70,14 @@ impl Faces<'_> {
 }
 
 /// A listener that accepts connections already, and rejects requests until its services are opened.
-struct Listening {
-    listener: Arc<Listener>,
+pub(super) struct Listening {
+    pub(super) listener: Arc<Listener>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 impl Listening {
-    async fn start(options: HttpOptions) -> Result<Self> {
+    pub(super) async fn start(options: HttpOptions) -> Result<Self> {
         let (listener, stop) = (Arc::new(Listener::bind(options).await?), CancellationToken::new());
         let (served, stopped) = (Arc::clone(&listener), stop.clone());
         let serving = tokio::spawn(async move { served.serve(stopped.cancelled()).await });
@@ -88,6 +88,11 @@ impl Listening {
     async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future) -> Result<()> {
         self.listener.services().open(services);
         stop.await;
+        self.end().await
+    }
+
+    /// Ends what is open, and waits for it.
+    pub(super) async fn end(self) -> Result<()> {
         self.stop.cancel();
         self.serving.await.context("the listener ended early")
     }
@@ -103,6 +108,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         Some(http) => Some(Listening::start(http).await?),
         None => None,
     };
+    let dashboard = dashboard::listen(serve).await?;
     // Before anything is loaded: only existing files can be protected from tools.
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
     let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
@@ -111,6 +117,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         false => None,
     };
     let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), metrics.as_ref()))?;
+    let offered = dashboard::in_front_of(offered, dashboard.as_ref(), (serve, &config), (&host, recording.as_ref()))?;
     let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
@@ -133,6 +140,9 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             Server::new(offered, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
     };
+    if let Some(dashboard) = dashboard {
+        dashboard.end().await?;
+    }
     watching.cancel();
     host.shutdown(settings::shutdown_grace(&config)).await;
     if let Some(remotes) = remotes {

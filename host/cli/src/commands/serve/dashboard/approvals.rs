@@ -1,0 +1,206 @@
+//! Approvals for the dashboard: those of served components in the lock, and those of waiting calls in the event log.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use fumehood::agent::agent::answer_saved;
+use fumehood::agent::deferred::GivenAnswer;
+use fumehood::approval::{ApprovalStatus, Change, ToolManifest};
+use fumehood::boxed::BoxFuture;
+use fumehood::event_log::{EventLog, Reader};
+use fumehood::http_api::dashboard::ports::{
+    ApprovalChange, ApprovalState, Approvals, ComponentApproval, Decision, PortError, WaitingApproval, WantedTool,
+};
+use fumehood::{ApprovalCheck, Host, Lock, Namespace, PrintableText, Untrusted};
+
+use crate::agent::saved;
+use crate::commands::approve;
+use crate::exit::UsageError;
+use crate::render;
+use crate::{configured, moment};
+
+/// Maximum length of a reason, in bytes.
+const MAX_REASON_BYTES: usize = 4096;
+/// Name under which answers are stored.
+const ANSWERED_BY: &str = "dashboard";
+
+/// The approvals of a server.
+#[derive(Clone)]
+pub(super) struct ServedApprovals {
+    host: Host,
+    /// The path of the configuration, beside which the lock is.
+    origin: PathBuf,
+    /// True if components are loaded again after their approval changed.
+    is_watched: bool,
+    log: Option<Arc<EventLog>>,
+}
+
+impl ServedApprovals {
+    pub(super) fn new(host: Host, origin: PathBuf, is_watched: bool, log: Option<Arc<EventLog>>) -> Self {
+        Self { host, origin, is_watched, log }
+    }
+
+    /// Returns the served components that need an approval, by name.
+    fn checks(&self) -> Vec<(Namespace, ApprovalCheck)> {
+        let tools = self.host.tools();
+        let names: BTreeSet<Namespace> = tools.iter().filter_map(|tool| tool.namespace().cloned()).collect();
+        let check = |name: Namespace| approve::approval_check(&self.host, &name).map(|check| (name, check));
+        names.into_iter().filter_map(check).collect()
+    }
+
+    fn list(&self) -> Result<Vec<ComponentApproval>> {
+        let checks = self.checks();
+        if checks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lock = configured::open_lock_beside(&self.origin)?;
+        Ok(checks.iter().map(|(name, check)| component(name, check, &lock)).collect())
+    }
+
+    fn store_decision(&self, name: &str, pin: &str, decision: Decision) -> Result<String> {
+        let found = self.checks().into_iter().find(|(found, _)| found.as_str() == name);
+        let (name, check) = found.with_context(|| format!("no component `{name}` that needs an approval is served"))?;
+        if check.parts().pin().to_string() != pin {
+            let message = format!("`{name}` has changed since the page was opened; look at it again");
+            return Err(UsageError(message).into());
+        }
+        let mut lock = configured::open_lock_beside(&self.origin)?;
+        let done = match decision {
+            Decision::Approve => {
+                lock.approve(name.clone(), check.parts().clone());
+                format!("Approved `{name}`, kept in {}.", lock.path().display())
+            }
+            Decision::Revoke => {
+                lock.revoke(&name);
+                format!("Revoked the approval of `{name}` in {}.", lock.path().display())
+            }
+        };
+        lock.save()?;
+        render::note(&format!("the dashboard: {done}"));
+        Ok(match self.is_watched {
+            true => format!("{done} It is loaded again within some seconds."),
+            false => format!("{done} It takes effect when the server is started again, or at once with `--watch`."),
+        })
+    }
+
+    fn waiting(&self) -> Result<Vec<WaitingApproval>> {
+        let Some(log) = &self.log else { return Ok(Vec::new()) };
+        waiting_calls(log.reader())
+    }
+
+    async fn store_answer(&self, id: &str, yes: bool, reason: String) -> Result<String> {
+        if reason.len() > MAX_REASON_BYTES {
+            return Err(UsageError(format!("the reason has more than {MAX_REASON_BYTES} bytes; shorten it")).into());
+        }
+        let log = self.log.as_ref().context("no event log is kept, so no call waits")?;
+        let session = id.rsplit_once(':').map_or(id, |(session, _)| session);
+        let missing = || format!("no call `{id}` waits for an answer");
+        let restored = saved::restore(log.reader(), session)?.with_context(missing)?;
+        restored.session.check_answer(id)?;
+        let answer = GivenAnswer { yes, reason, by: Some(ANSWERED_BY.to_owned()) };
+        answer_saved(log.as_ref(), restored, id, answer, moment::now()).await?;
+        log.flush().await?;
+        let word = if yes { "allowed" } else { "denied" };
+        Ok(format!("The call `{id}` is {word}; `fumehood run --resume {session}` goes on."))
+    }
+
+    /// Reads files or the log away from the thread that serves connections.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T, PortError> {
+        let approvals = self.clone();
+        let read = tokio::task::spawn_blocking(move || read(&approvals)).await;
+        read.map_err(|error| PortError(error.to_string()))?.map_err(|error| PortError(format!("{error:#}")))
+    }
+}
+
+impl Approvals for ServedApprovals {
+    fn components(&self) -> BoxFuture<'_, Result<Vec<ComponentApproval>, PortError>> {
+        Box::pin(self.blocking(Self::list))
+    }
+
+    fn decide(&self, name: String, pin: String, decision: Decision) -> BoxFuture<'_, Result<String, PortError>> {
+        Box::pin(self.blocking(move |approvals| approvals.store_decision(&name, &pin, decision)))
+    }
+
+    fn waiting_calls(&self) -> BoxFuture<'_, Result<Vec<WaitingApproval>, PortError>> {
+        Box::pin(self.blocking(Self::waiting))
+    }
+
+    fn answer_call(&self, id: String, is_allowed: bool, reason: String) -> BoxFuture<'_, Result<String, PortError>> {
+        Box::pin(async move {
+            let stored = self.store_answer(&id, is_allowed, reason).await;
+            stored.map_err(|error| PortError(format!("{error:#}")))
+        })
+    }
+}
+
+/// Describes a component. A stored approval that equals it takes effect once the component is loaded again.
+fn component(name: &Namespace, check: &ApprovalCheck, lock: &Lock) -> ComponentApproval {
+    let parts = check.parts();
+    let stored = ApprovalStatus::compare(parts, lock.get(name));
+    let (state, changes) = match (check.standing(), &stored) {
+        (ApprovalStatus::Approved, ApprovalStatus::Approved) => (ApprovalState::Approved, &[][..]),
+        (_, ApprovalStatus::Approved) => (ApprovalState::Stored, &[][..]),
+        (_, ApprovalStatus::NeverApproved) => (ApprovalState::Never, &[][..]),
+        (_, ApprovalStatus::Changed(changes)) => (ApprovalState::Changed, changes.as_slice()),
+    };
+    let origin = parts.origin.as_ref();
+    ComponentApproval {
+        name: name.as_str().into(),
+        pin: parts.pin().to_string(),
+        state,
+        digest: parts.component.map(|digest| digest.to_string()),
+        contract: parts.contract.as_str().into(),
+        grants: parts.grants.iter().map(|grant| render::format_grant(grant).into()).collect(),
+        reference: origin.map(|origin| origin.reference.clone()),
+        signer: origin.and_then(|origin| origin.signer.clone()),
+        changes: changes.iter().map(change).collect(),
+        tools: parts.tools.iter().map(wanted_tool).collect(),
+    }
+}
+
+fn change(change: &Change) -> ApprovalChange {
+    let side = |text: &Option<Untrusted<String>>| text.as_ref().map(pretty_text);
+    ApprovalChange { what: change.what.as_str().into(), old: side(&change.old), new: side(&change.new) }
+}
+
+fn wanted_tool(tool: &ToolManifest) -> WantedTool {
+    let annotations = tool.annotations.iter().map(|(name, is)| format!("{name} = {is}").into());
+    WantedTool {
+        name: tool.name.as_str().into(),
+        description: tool.description.to_sanitized().into(),
+        annotations: annotations.collect(),
+        input_schema: pretty_text(&tool.input_schema),
+    }
+}
+
+/// Returns a text without hidden characters; a JSON object or list is indented.
+fn pretty_text(text: &Untrusted<String>) -> PrintableText {
+    let json = text.parse_json().map(|value| value.to_sanitized().into_owned());
+    let json = json.filter(|value| value.is_object() || value.is_array());
+    let pretty = json.and_then(|value| serde_json::to_string_pretty(&value).ok());
+    pretty.map_or_else(|| text.to_sanitized().into(), PrintableText::from)
+}
+
+fn waiting_calls(reader: &Reader) -> Result<Vec<WaitingApproval>> {
+    let mut found = Vec::new();
+    for info in reader.saved_sessions()? {
+        // One that cannot be read does not hide the others; `fumehood approve-call` says why.
+        let Ok(Some(restored)) = saved::restore(reader, &info.session) else { continue };
+        let waiting = restored.session.waiting_calls().iter().filter(|call| call.answer.is_none());
+        found.extend(waiting.map(|call| WaitingApproval {
+            id: call.id.clone(),
+            session: info.session.as_str().into(),
+            tool: call.deferred.tool.as_str().into(),
+            arguments: pretty_text(&call.deferred.arguments.to_string().into()),
+            from: call.deferred.from.as_str().into(),
+            question: call.deferred.question.as_str().into(),
+            asked_at_ms: call.asked_at.0,
+        }));
+    }
+    Ok(found)
+}

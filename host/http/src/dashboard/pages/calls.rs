@@ -1,0 +1,227 @@
+//! *Calls*: those that were recorded, each with its story; and sessions as waterfalls.
+
+use askama::Template;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::time::Timestamp;
+use fumehood_core::tool::ToolProvider as _;
+use http::StatusCode;
+use url::form_urlencoded;
+
+use super::super::charts::format_ms;
+use super::super::routes::{Fields, find};
+use super::super::waterfall::{self, Span};
+use super::{Layout, Visit, encode, format_time, html, message, not_found, pretty, tone};
+use crate::history::{CallQuery, CallStatus, CallStoreError, CallSummary};
+use crate::response::Response;
+
+/// Number of calls in a page.
+const PAGE_CALLS: usize = 50;
+/// Maximum number of steps of a waterfall.
+const MAX_STEPS: usize = 1000;
+
+/// A call, as the pages show it.
+struct CallView {
+    id: PrintableText,
+    href: Option<String>,
+    tool: PrintableText,
+    status: PrintableText,
+    tone: &'static str,
+    at: String,
+    took: String,
+    actor: PrintableText,
+    client: PrintableText,
+}
+
+#[derive(Template)]
+#[template(path = "dashboard/calls.html")]
+struct CallsPage {
+    layout: Layout,
+    tool: PrintableText,
+    tools: Vec<PrintableText>,
+    outcome: PrintableText,
+    outcomes: Vec<&'static str>,
+    is_recorded: bool,
+    calls: Vec<CallView>,
+    /// The URL of the next page.
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "dashboard/call.html")]
+struct CallPage {
+    layout: Layout,
+    call: CallView,
+    parts: Vec<(&'static str, PrintableText)>,
+    spans: Vec<Span>,
+    session: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "dashboard/session.html")]
+struct SessionPage {
+    layout: Layout,
+    id: PrintableText,
+    total: usize,
+    spans: Vec<Span>,
+}
+
+impl CallsPage {
+    fn is_wanted(&self, outcome: &str) -> bool {
+        self.outcome == *outcome
+    }
+}
+
+impl CallView {
+    fn new(call: &CallSummary) -> Self {
+        Self {
+            id: call.id.as_str().into(),
+            href: Some(format!("/dashboard/calls/{}", encode(&call.id))),
+            tool: call.tool.as_str().into(),
+            status: call.status.as_str().into(),
+            tone: tone(&call.status),
+            at: format_time(Timestamp(call.started_at_ms)),
+            took: call.duration_ms.map(format_ms).unwrap_or_default(),
+            actor: call.actor.as_deref().unwrap_or_default().into(),
+            client: call.client.as_deref().unwrap_or_default().into(),
+        }
+    }
+}
+
+/// Lists calls that match a query: those of the event log, or else the newest that have ended.
+pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
+    let text = |name: &str| Some(find(query, name).to_owned()).filter(|text| !text.is_empty());
+    let (tool, outcome) = (text("tool"), text("outcome"));
+    let options = &visit.shared.options;
+    let (calls, next) = match &options.calls {
+        Some(store) => {
+            let before = find(query, "before").parse().ok();
+            let (tool, status) = (tool.clone(), outcome.clone());
+            let wanted = CallQuery { tool, status, before, limit: PAGE_CALLS, ..CallQuery::default() };
+            let calls = match store.list(wanted).await {
+                Ok(calls) => calls,
+                Err(error) => return unreadable(visit, &error),
+            };
+            let last = calls.last().filter(|_| calls.len() == PAGE_CALLS);
+            let next = last.map(|last| next_page(filters_of(query), last.position));
+            (calls.iter().map(CallView::new).collect(), next)
+        }
+        None => (newest(visit, tool.as_deref(), outcome.as_deref()), None),
+    };
+    let tools = visit.shared.tools.tools();
+    let page = CallsPage {
+        layout: visit.layout("calls", "Calls"),
+        tool: tool.unwrap_or_default().into(),
+        tools: tools.iter().map(|tool| tool.full_name().into()).collect(),
+        outcome: outcome.unwrap_or_default().into(),
+        outcomes: [CallStatus::RUNNING, "ok"]
+            .into_iter()
+            .chain(ErrorKind::ALL.iter().map(|kind| kind.as_str()))
+            .collect(),
+        is_recorded: options.calls.is_some(),
+        calls,
+        next,
+    };
+    html(StatusCode::OK, &page)
+}
+
+fn filters_of(query: &Fields) -> [(&'static str, &str); 2] {
+    [("tool", find(query, "tool")), ("outcome", find(query, "outcome"))]
+}
+
+fn next_page(filters: [(&'static str, &str); 2], position: u64) -> String {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()))
+        .append_pair("before", &position.to_string())
+        .finish();
+    format!("/dashboard/calls?{query}")
+}
+
+/// Returns the newest calls since the start, of which nothing else is known.
+fn newest(visit: &Visit, tool: Option<&str>, outcome: Option<&str>) -> Vec<CallView> {
+    let statistics = visit.shared.tools.calls().lock_statistics();
+    let matching = statistics
+        .newest()
+        .filter(|call| tool.is_none_or(|tool| tool == call.tool) && outcome.is_none_or(|it| it == call.outcome));
+    matching
+        .take(PAGE_CALLS)
+        .map(|call| CallView {
+            id: call.id.as_str().into(),
+            href: None,
+            tool: call.tool.as_str().into(),
+            status: call.outcome.into(),
+            tone: tone(call.outcome),
+            at: format_time(Timestamp(
+                call.at.0.saturating_sub(u64::try_from(call.elapsed.as_millis()).unwrap_or(u64::MAX)),
+            )),
+            took: format_ms(call.elapsed.as_secs_f64() * 1e3),
+            actor: PrintableText::default(),
+            client: PrintableText::default(),
+        })
+        .collect()
+}
+
+fn unreadable(visit: &Visit, CallStoreError(why): &CallStoreError) -> Response {
+    let text = format!("The event log cannot be read: {why}");
+    message(visit, StatusCode::INTERNAL_SERVER_ERROR, "The event log cannot be read", &text)
+}
+
+/// Shows one recorded call, with what led to it.
+pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
+    let options = &visit.shared.options;
+    let found = match &options.calls {
+        Some(store) => store.find(id.to_owned(), None).await,
+        None => Ok(None),
+    };
+    let detail = match found {
+        Ok(Some(detail)) => detail,
+        Ok(None) => return not_found(visit, "There is no such call in the event log."),
+        Err(error) => return unreadable(visit, &error),
+    };
+    let records = match &options.timelines {
+        Some(timelines) => timelines.of_call(id.to_owned()).await,
+        None => Ok(Vec::new()),
+    };
+    let records = match records {
+        Ok(records) => records,
+        Err(error) => return unreadable(visit, &error),
+    };
+    // Records name a call by an id of their own; the one that a client knows is in their data.
+    let own = records.iter().find(|record| record.call.as_deref() == Some(id) || names_client_call(&record.body, id));
+    let story = own.and_then(|record| record.call.as_deref()).map(|call| waterfall::story(&records, call));
+    let session = records.first().map(|record| format!("/dashboard/sessions/{}", encode(&record.session)));
+    let parts = [
+        ("Arguments", &detail.arguments),
+        ("Result", &detail.result),
+        ("Failure", &detail.error),
+        ("Cost", &detail.usage),
+    ];
+    let page = CallPage {
+        layout: visit.layout("calls", detail.summary.tool.as_str()),
+        call: CallView::new(&detail.summary),
+        parts: parts.into_iter().filter_map(|(name, value)| Some((name, pretty(value.as_ref()?)))).collect(),
+        spans: waterfall::spans(&story.unwrap_or_default()),
+        session,
+    };
+    html(StatusCode::OK, &page)
+}
+
+fn names_client_call(body: &PrintableText, id: &str) -> bool {
+    let body: Option<serde_json::Value> = serde_json::from_str(body).ok();
+    body.is_some_and(|body| body.get("model_call").is_some_and(|found| found == id))
+}
+
+/// Shows the records of a session as a waterfall.
+pub(crate) async fn session(visit: &Visit, id: &str) -> Response {
+    let Some(timelines) = &visit.shared.options.timelines else {
+        return not_found(visit, "No event log is kept, so there are no sessions to show.");
+    };
+    let records = match timelines.of_session(id.to_owned()).await {
+        Ok(records) => records,
+        Err(error) => return unreadable(visit, &error),
+    };
+    let mut spans = waterfall::spans(&records);
+    let total = spans.len();
+    spans.truncate(MAX_STEPS);
+    html(StatusCode::OK, &SessionPage { layout: visit.layout("calls", "Session"), id: id.into(), total, spans })
+}

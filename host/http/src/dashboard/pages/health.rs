@@ -1,0 +1,51 @@
+//! *Health*: calls by outcome, their latency, and the server itself.
+
+use askama::Template;
+use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::time::Timestamp;
+use fumehood_core::tool::ToolProvider as _;
+use http::StatusCode;
+
+use super::super::charts::{self, Bar, LineChart, format_ms};
+use super::super::live_tools::now;
+use super::{Layout, Visit, format_time, html};
+use crate::response::Response;
+
+#[derive(Template)]
+#[template(path = "dashboard/health.html")]
+struct HealthPage {
+    layout: Layout,
+    figures: Vec<(&'static str, PrintableText)>,
+    bars: Vec<Bar>,
+    latency: Option<LineChart>,
+}
+
+/// Shows the statistics since the start.
+pub(crate) fn show(visit: &Visit) -> Response {
+    let calls = visit.shared.tools.calls();
+    let tools = visit.shared.tools.tools();
+    let withheld = tools.iter().filter(|tool| !tool.is_approved()).count();
+    let (running, _) = calls.list(0);
+    let (outcomes, (p50, p99), series) = {
+        let statistics = calls.lock_statistics();
+        (statistics.outcomes(), statistics.percentiles(), statistics.series(now()))
+    };
+    let ended: u64 = outcomes.iter().map(|(_, count)| count).fold(0, |sum, count| sum.saturating_add(*count));
+    let figures: Vec<(&'static str, PrintableText)> = vec![
+        ("Up for", format_ms(calls.uptime().as_secs_f64() * 1e3).into()),
+        ("Tools", (tools.len() - withheld).to_string().into()),
+        ("Withheld", withheld.to_string().into()),
+        ("Running calls", running.to_string().into()),
+        ("Ended calls", ended.to_string().into()),
+        ("Median", format_ms(p50).into()),
+        ("99th percentile", format_ms(p99).into()),
+    ];
+    let clock = |at: u64| format_time(Timestamp(at)).split(' ').next_back().unwrap_or_default().to_owned();
+    let page = HealthPage {
+        layout: visit.layout("health", "Health"),
+        figures,
+        bars: charts::bars(&outcomes),
+        latency: charts::latency(&series, clock),
+    };
+    html(StatusCode::OK, &page)
+}

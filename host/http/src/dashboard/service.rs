@@ -1,0 +1,137 @@
+//! The dashboard as a service of the listener: headers of every response, and what requests have to be.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_listener::body::{GuardedBody, ResponseBody};
+use fumehood_listener::{AdmittedRequest, HttpService, Listener, Phase, Rejection, ResponseGuard};
+use http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::request::Parts;
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::containment::Runs;
+use super::live_tools::LiveTools;
+use super::login::Logins;
+use super::options::DashboardOptions;
+use super::routes;
+
+/// Nothing but our own files, and nobody may frame a page.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
+     frame-ancestors 'none'; base-uri 'none'",
+);
+/// Headers of every response besides the policy. A referrer never leaves for another origin; without any, browsers would
+/// send the Origin `null` with forms.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "same-origin"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// The pages of an operator, at `/dashboard`.
+///
+/// It is meant for a listener of its own, at a loopback address without tokens: browsers cannot send any, so it has its
+/// own login, and pages for programs without it are the login and the files that it needs.
+pub struct Dashboard {
+    shared: Arc<Shared>,
+}
+
+/// The state of all pages.
+pub(crate) struct Shared {
+    pub(crate) tools: LiveTools,
+    pub(crate) options: DashboardOptions,
+    pub(crate) logins: Logins,
+    pub(crate) runs: Arc<Runs>,
+    /// Cancelled when open requests have to end.
+    pub(crate) stopped: CancellationToken,
+}
+
+impl fmt::Debug for Dashboard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dashboard").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+impl Dashboard {
+    /// Creates the dashboard of these tools, for this listener.
+    #[must_use]
+    pub fn new(tools: LiveTools, options: DashboardOptions, listener: &Listener) -> Self {
+        let logins = Logins::new(options.token.clone(), options.session_lifetime);
+        let (runs, stopped) = (Arc::default(), listener.stopped());
+        Self { shared: Arc::new(Shared { tools, options, logins, runs, stopped }) }
+    }
+
+    async fn answer(&self, request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
+        let context = request.context();
+        context.enter(Phase::Response);
+        let guard: ResponseGuard = match routes::is_stream(&request.head) {
+            true => context.stream_guard(),
+            false => context.acquire_slot().await?,
+        };
+        let response = routes::respond(&self.shared, &request.head, &request.body).await;
+        Ok(with_headers(response).map(|body| GuardedBody::new(body, guard).boxed_unsync()))
+    }
+}
+
+impl HttpService for Dashboard {
+    fn has_path(&self, path: &str) -> bool {
+        path == "/" || path == "/dashboard" || path.starts_with("/dashboard/")
+    }
+
+    fn check(&self, head: &Parts) -> Result<(), Rejection> {
+        match head.method {
+            Method::GET | Method::HEAD => Ok(()),
+            Method::POST => check_form(&head.headers),
+            _ => {
+                Err(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "pages are read with GET, and forms sent with POST"))
+            }
+        }
+    }
+
+    fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
+        Box::pin(self.answer(request))
+    }
+
+    fn rejection_response(&self, rejection: &Rejection) -> Response<ResponseBody> {
+        with_headers(fumehood_listener::body::text_rejection(rejection))
+    }
+}
+
+/// Checks that a form was sent by a page of the dashboard itself. The listener has checked the `Host`.
+fn check_form(headers: &HeaderMap) -> Result<(), Rejection> {
+    let text = |name: &HeaderName| {
+        let mut values = headers.get_all(name).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return None };
+        value.to_str().ok()
+    };
+    let origin = text(&ORIGIN).and_then(|origin| origin.strip_prefix("http://").or(origin.strip_prefix("https://")));
+    let is_own = origin.zip(text(&HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host));
+    let site = headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin");
+    if !is_own || !site {
+        let why = "forms are sent by pages of the dashboard only; the Origin of this one is another";
+        return Err(Rejection::new(StatusCode::FORBIDDEN, why));
+    }
+    let essence = text(&CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
+    if essence.is_none_or(|essence| !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded")) {
+        let why = "forms have the Content-Type application/x-www-form-urlencoded";
+        return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    Ok(())
+}
+
+fn with_headers(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,180 @@
+//! The main act of each page.
+
+use fumehood_http::dashboard::DashboardOptions;
+use http_body_util::BodyExt as _;
+
+use super::hostile::MARKUP;
+use super::visitor::Opened;
+use crate::served::PATIENCE;
+
+#[tokio::test]
+async fn a_form_calls_a_tool_through_the_gate() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    let page = visitor.get("tools/test__echo").await.body;
+    for part in ["name=\"a.0\"", "inputmode=\"decimal\"", "<option value=\"\">not given</option>", "name=\"json\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let result = visitor.submit("tools/test__echo/try", &[("a.0", "41"), ("a.2", "two\r\nlines")]).await.body;
+    assert!(result.contains("&#34;count&#34;: 41") && result.contains("two\\nlines"), "{result}");
+    assert!(result.contains("state good") && result.contains("value=\"41\""), "{result}");
+    let wrong = visitor.submit("tools/test__echo/try", &[("a.0", "many"), ("a.2", "x")]).await.body;
+    assert!(wrong.contains("`count` is a number") && wrong.contains("value=\"many\""), "{wrong}");
+    // The gate, and not the form, decides what fits.
+    let refused = visitor.submit("tools/test__echo/try", &[("json", r#"{"count": "x", "text": ""}"#)]).await.body;
+    assert!(refused.contains("invalid_arguments") && refused.contains("state bad"), "{refused}");
+    let withheld = visitor.submit("tools/test__pending/try", &[("json", "{}")]).await.body;
+    assert!(!withheld.contains("state good") && withheld.contains("withheld"), "{withheld}");
+    assert_eq!(visitor.submit("tools/test__nothing/try", &[]).await.status, 404);
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn a_running_call_is_seen_and_killed() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    assert!(visitor.get("live").await.body.contains("No call is running."));
+    let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);
+    let page = visitor.get("live").await.body;
+    assert!(page.contains("2 calls are running.") && page.contains("max=\"60000\"") && page.contains("25 %"), "{page}");
+    assert!(page.contains("<noscript><meta http-equiv=\"refresh\""), "{page}");
+    let stopped = visitor.submit("live/stop", &[("call", "1")]).await;
+    assert_eq!((stopped.status, stopped.header("location")), (303, "/dashboard/live"));
+    let result = tokio::time::timeout(PATIENCE, one).await.expect("it was not stopped").unwrap();
+    assert_eq!(result.error().unwrap().message.as_str(), "an operator stopped the call from the dashboard");
+    assert!(visitor.get("live").await.body.contains("1 call is running."));
+    for wrong in ["1", "3", "x", ""] {
+        assert_eq!(visitor.submit("live/stop", &[("call", wrong)]).await.status, 404, "{wrong}");
+    }
+    assert!(!two.is_finished());
+    two.abort();
+    let _stopped = two.await;
+    assert!(visitor.get("live").await.body.contains("No call is running."));
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn running_calls_are_sent_as_events_until_the_session_ends() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    let (_sender, response) = visitor.open("GET", "/dashboard/live/events", &[], "").await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut body = response.into_body();
+    let mut next = async || {
+        let frame = tokio::time::timeout(PATIENCE, body.frame()).await.expect("no event");
+        frame.map(|frame| String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap())
+    };
+    let first = next().await.unwrap();
+    assert!(
+        first.starts_with("event: calls\ndata: ") && first.contains("No call is running.") && first.ends_with("\n\n")
+    );
+    let waiting = opened.start_waiting(1).await;
+    let second = next().await.unwrap();
+    assert!(second.contains("1 call is running.") && second.contains("data-call=\"1\""), "{second}");
+    let is_field = |line: &str| line.is_empty() || line.starts_with("data: ") || line == "event: calls";
+    assert!(second.lines().all(is_field), "{second}");
+    visitor.submit("logout", &[]).await;
+    while next().await.is_some() {}
+    waiting.abort();
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn recorded_calls_are_filtered_and_paged() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    let rows = |page: &str| page.matches("<tr>").count() - 1;
+    let first = visitor.get("calls?outcome=ok").await.body;
+    assert_eq!(rows(&first), 50);
+    assert!(first.contains("<option selected>ok</option>") && !first.contains("state bad"), "{first}");
+    let (_, next) = first.split_once("href=\"/dashboard/calls?").unwrap();
+    let next = next.split('"').next().unwrap().replace("&#38;", "&");
+    assert!(next.starts_with("outcome=ok&before="), "{next}");
+    let second = visitor.get(&format!("calls?{next}")).await.body;
+    assert_eq!(rows(&second), 10);
+    assert!(!second.contains("Older calls"));
+    let (_, href) = second.split_once("href=\"/dashboard/calls/").unwrap();
+    let one = visitor.get(&format!("calls/{}", href.split('"').next().unwrap())).await;
+    assert_eq!(one.status, 200);
+    for part in ["Arguments", "Result", "Cost", "verdict", "The whole session"] {
+        assert!(one.body.contains(part), "{part}: {}", one.body);
+    }
+    assert_eq!(visitor.get("calls/none").await.status, 404);
+    let session = visitor.get("sessions/one").await.body;
+    assert!(session.contains("<rect x=\"") && session.contains("class=\"depth3\""), "{session}");
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn without_a_log_the_newest_calls_are_listed() {
+    let opened =
+        Opened::with(|options| DashboardOptions { calls: None, timelines: None, approvals: None, ..options }).await;
+    let visitor = opened.visitor().await;
+    visitor.submit("tools/test__say/try", &[("json", "{}")]).await;
+    visitor.submit("tools/test__fail/try", &[("json", "{}")]).await;
+    let page = visitor.get("calls").await.body;
+    assert!(
+        page.contains("No event log is kept") && page.contains("tool_failed") && page.contains("test__say"),
+        "{page}"
+    );
+    assert!(!visitor.get("calls?outcome=ok").await.body.contains("<th scope=\"row\">test__fail"));
+    assert_eq!(visitor.get("sessions/one").await.status, 404);
+    assert!(visitor.get("approvals").await.body.contains("has no configuration"));
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn decisions_are_about_what_was_seen() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    let page = visitor.get("approvals").await.body;
+    assert!(
+        page.contains("Differs from what was approved") && page.contains("name=\"pin\" value=\"sha256:1\""),
+        "{page}"
+    );
+    let stale = visitor.submit("approvals/components/changed", &[("decision", "approve"), ("pin", "sha256:0")]).await;
+    assert!(stale.body.contains("it has changed"), "{stale:?}");
+    let unsaid = visitor.submit("approvals/components/changed", &[("pin", "sha256:1")]).await;
+    assert!(unsaid.body.contains("nothing was done"), "{unsaid:?}");
+    assert!(opened.approvals.decided.lock().unwrap().is_empty());
+    visitor.submit("approvals/components/test", &[("decision", "revoke"), ("pin", "sha256:1")]).await;
+    visitor.submit("approvals/calls/s-1%3A4", &[("answer", "deny"), ("reason", "not now")]).await;
+    visitor.submit("approvals/calls/s-1%3A4", &[("answer", "allow"), ("reason", MARKUP)]).await;
+    let decided = opened.approvals.decided.lock().unwrap().clone();
+    assert_eq!(decided, ["test sha256:1 Revoke", "s-1:4 false not now", &format!("s-1:4 true {MARKUP}")]);
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn a_self_test_is_run_and_reported() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    assert!(visitor.get("containment").await.body.contains("Run the self-test"));
+    assert_eq!(visitor.submit("containment/run", &[]).await.header("location"), "/dashboard/containment");
+    let reported = async {
+        loop {
+            let page = visitor.get("containment").await.body;
+            if page.contains("1 of 2 contained") {
+                break page;
+            }
+        }
+    };
+    let page = tokio::time::timeout(PATIENCE, reported).await.expect("it never ends");
+    assert_eq!(page.matches("<circle").count(), 3, "one dot for each attempt: {page}");
+    assert!(page.contains("2.0 ms") && page.contains("/dashboard/containment?run=1"), "{page}");
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn health_counts_calls_by_outcome() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    assert!(visitor.get("health").await.body.contains("No call has ended"));
+    for tool in ["say", "say", "fail"] {
+        visitor.submit(&format!("tools/test__{tool}/try"), &[("json", "{}")]).await;
+    }
+    let page = visitor.get("health").await.body;
+    assert!(page.contains("aria-label=\"Calls by outcome: ok 2 tool_failed 1\""), "{page}");
+    assert!(page.contains("<polyline") && page.contains("Withheld"), "{page}");
+    opened.end().await;
+}

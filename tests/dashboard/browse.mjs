@@ -1,0 +1,153 @@
+// browse.mjs URL TOKEN
+//
+// Visits every page of the dashboard in a headless Chromium, does its main act, and fails if any text of a guest ran as a
+// script, any request left for another place, or the policy had to refuse one of our own files.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { createServer } from "node:http";
+import path from "node:path";
+
+const { chromium } = createRequire(path.join(process.env.FUMEHOOD_BROWSER_MODULES, "x.js"))("playwright-core");
+const [url, token] = process.argv.slice(2);
+const ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+];
+// A busy machine takes its time.
+const PATIENCE_MS = 60_000;
+
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ARGUMENTS, timeout: PATIENCE_MS });
+const complaints = [];
+
+async function openContext(options = {}) {
+    const context = await browser.newContext({ ...options });
+    context.setDefaultTimeout(PATIENCE_MS);
+    context.on("page", (page) => {
+        page.on("console", (line) => line.type() === "error" && complaints.push(`${page.url()}: ${line.text()}`));
+        page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error}`));
+        page.on("dialog", (dialog) => complaints.push(`a dialog: ${dialog.message()}`));
+        page.on("request", (request) => request.url().startsWith(url) || complaints.push(`left for ${request.url()}`));
+    });
+    return context;
+}
+
+// Asserts that nothing of a guest ran or became an element.
+async function checkQuiet(page, what) {
+    assert.equal(await page.evaluate(() => window.pwned), undefined, `${what}: a script of a guest ran`);
+    assert.equal(await page.locator("img").count(), 0, `${what}: markup of a guest is an element`);
+    assert.equal(await page.locator("main :is(a,button)[href^='javascript:']").count(), 0, what);
+    assert.deepEqual(complaints, [], what);
+}
+
+const context = await openContext();
+const page = await context.newPage();
+const visit = async (name) => {
+    await page.getByRole("navigation").getByRole("link", { name, exact: true }).click();
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    assert.equal(await page.locator("nav [aria-current=page]").textContent(), name);
+    await checkQuiet(page, name);
+};
+
+// The login, by the form.
+await page.goto(`${url}/`);
+await page.getByLabel("Token").fill(token);
+await page.keyboard.press("Enter");
+await page.getByRole("heading", { name: "Tools" }).waitFor();
+assert.ok(!page.url().includes(token) && !(await page.evaluate(() => document.cookie)), "the token or the cookie is readable");
+await checkQuiet(page, "Tools");
+
+// Tools: a form with fields, by the keyboard, and one with JSON.
+await page.getByRole("link", { name: "test__echo" }).click();
+await page.getByLabel("count").fill("41");
+await page.getByLabel("text required").fill("<b>bold</b>");
+await page.getByRole("button", { name: "Call test__echo" }).focus();
+await page.keyboard.press("Enter");
+await page.locator("figure pre", { hasText: '"count": 41' }).waitFor();
+assert.ok((await page.locator("figure pre").first().textContent()).includes("<b>bold</b>"));
+await checkQuiet(page, "a result");
+for (const tool of ["say", "fail"]) {
+    await page.goto(`${url}/dashboard/tools/test__${tool}`);
+    await page.getByLabel("Arguments, as a JSON object").fill("{}");
+    await page.getByRole("button", { name: `Call test__${tool}` }).click();
+    await page.getByText("It said meanwhile").waitFor();
+    await checkQuiet(page, tool);
+}
+
+// Live, in two tabs: a call that is killed in one leaves the other one as well, without a reload.
+await visit("Live");
+await page.locator("tr[data-call]").nth(1).waitFor();
+const second = await context.newPage();
+await second.goto(`${url}/dashboard/live`);
+await second.evaluate(() => (window.isSame = true));
+await second.locator("tr[data-call]").nth(1).waitFor();
+await page.getByRole("button", { name: /Kill.*call 1$/ }).click();
+await second.locator("tr[data-call='1']").waitFor({ state: "detached" });
+assert.equal(await second.evaluate(() => window.isSame), true, "the other tab was loaded again");
+assert.equal(await second.locator("tr[data-call]").count(), 1);
+await checkQuiet(second, "the other tab");
+
+// Calls: filter, page, detail, session.
+await visit("Calls");
+await page.getByLabel("Outcome").selectOption("ok");
+await page.getByRole("button", { name: "Filter" }).click();
+await page.getByRole("link", { name: "Older calls" }).click();
+await page.locator("tbody a").first().click();
+await page.getByRole("heading", { name: "What led to it" }).waitFor();
+await checkQuiet(page, "a call");
+await page.getByRole("link", { name: "The whole session" }).click();
+await page.locator("summary").first().click();
+await page.locator("details[open] pre").waitFor();
+await checkQuiet(page, "a session");
+
+// Approvals.
+await visit("Approvals");
+await page.getByRole("button", { name: "Approve changed" }).click();
+await page.getByRole("status").getByText("Stored").waitFor();
+await page.getByLabel("Reason").fill("not today");
+await page.getByRole("button", { name: "Deny" }).click();
+await page.getByRole("status").getByText("Answered").waitFor();
+await checkQuiet(page, "a decision");
+
+// Containment.
+await visit("Containment");
+await page.getByRole("button", { name: "Run the self-test" }).click();
+await page.getByText("1 of 2 contained").first().waitFor();
+assert.equal(await page.locator("svg circle").count(), 3);
+await checkQuiet(page, "containment");
+
+// Health.
+await visit("Health");
+await page.getByRole("img", { name: /Calls by outcome: ok/ }).waitFor();
+
+// A page of another origin sends a form with the visitor's own cookie: nothing is done.
+const evil = createServer((request, response) => {
+    response.setHeader("Content-Type", "text/html");
+    response.end(`<form method=post action="${url}/dashboard/containment/run"><button>Win</button></form>`);
+}).listen(0, "127.0.0.1");
+await new Promise((resolve) => evil.once("listening", resolve));
+const foreign = await (await browser.newContext()).newPage();
+await foreign.context().addCookies(await context.cookies());
+await foreign.goto(`http://127.0.0.1:${evil.address().port}/`);
+const [refused] = await Promise.all([foreign.waitForResponse((it) => it.url().startsWith(url)), foreign.click("button")]);
+assert.equal(refused.status(), 403);
+evil.close();
+
+// Without scripts everything is read, and a narrow dark window has no sideways scrolling.
+const plain = await openContext({ javaScriptEnabled: false, colorScheme: "dark", viewport: { width: 380, height: 700 } });
+await plain.addCookies(await context.cookies());
+const reader = await plain.newPage();
+for (const name of ["tools", "tools/test__echo", "live", "calls", "approvals", "containment", "health"]) {
+    const response = await reader.goto(`${url}/dashboard/${name}`);
+    assert.equal(response.status(), 200, name);
+    assert.ok(await reader.locator("main h1").count(), name);
+}
+assert.deepEqual(complaints, []);
+
+// The end of the session is that of all tabs.
+await page.getByRole("button", { name: "Log out" }).click();
+await page.getByRole("heading", { name: "Log in" }).waitFor();
+await second.goto(`${url}/dashboard/live`);
+await second.getByRole("heading", { name: "Log in" }).waitFor();
+
+await browser.close();
+console.log("all pages");
