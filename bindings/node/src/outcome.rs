@@ -41,7 +41,7 @@ impl Outcome {
         };
         match self {
             Self::Called(result) => match result.error().filter(|error| error.kind == ErrorKind::Host) {
-                Some(error) => fault(Code::Host, &error.message.to_string()),
+                Some(error) => fault(Code::Host, error.message.as_ref()),
                 None => Either::A(NativeResult::from(*result)),
             },
             Self::Loaded(component) => Either::B(json!({"component": component}).to_string()),
