@@ -1,7 +1,8 @@
 // browse.mjs URL TOKEN
 //
 // Visits every page of the dashboard in a headless Chromium, does its main act, and fails if any text of a guest ran as a
-// script, any request left for another place, or the policy had to refuse one of our own files.
+// script, any request left for another place, or the policy had to refuse one of our own files. With
+// FUMEHOOD_BROWSER_PICTURES=DIR it leaves a picture of every page there.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { createServer } from "node:http";
@@ -37,6 +38,10 @@ async function checkQuiet(page, what) {
     assert.equal(await page.locator("img").count(), 0, `${what}: markup of a guest is an element`);
     assert.equal(await page.locator("main :is(a,button)[href^='javascript:']").count(), 0, what);
     assert.deepEqual(complaints, [], what);
+    const pictures = process.env.FUMEHOOD_BROWSER_PICTURES;
+    if (pictures) {
+        await page.screenshot({ path: path.join(pictures, `${what.toLowerCase().replaceAll(" ", "-")}.png`) });
+    }
 }
 
 const context = await openContext();

@@ -135,7 +135,7 @@ fn summary(number: u64) -> CallSummary {
     CallSummary {
         id: format!("call/{number} {MARKUP}"),
         tool: format!("test__echo {MARKUP}"),
-        status: if number % 2 == 0 { "ok".to_owned() } else { "deadline".to_owned() },
+        status: if number.is_multiple_of(2) { "ok".to_owned() } else { "deadline".to_owned() },
         started_at_ms: 1_700_000_000_000 + number * 1000,
         duration_ms: Some(12.5),
         actor: Some(MARKUP.to_owned()),

@@ -101,7 +101,7 @@ async fn recorded_calls_are_filtered_and_paged() {
     }
     assert_eq!(visitor.get("calls/none").await.status, 404);
     let session = visitor.get("sessions/one").await.body;
-    assert!(session.contains("<rect x=\"") && session.contains("class=\"depth3\""), "{session}");
+    assert!(session.contains("<rect x=\"") && session.contains("class=\"depth4\""), "{session}");
     opened.end().await;
 }
 
