@@ -140,7 +140,7 @@ pub use fumehood_runtime::{
     serve_worker,
 };
 #[cfg(feature = "storage")]
-pub use fumehood_storage::event_log;
+pub use fumehood_storage::{event_log, usage};
 pub use host::{BuildError, Host, HostBuilder, RecordedHost};
 pub use load::error::LoadError;
 pub use load::loaded_component::LoadedComponent;

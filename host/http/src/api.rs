@@ -8,7 +8,8 @@ use fumehood_core::tool::ToolProvider;
 use fumehood_listener::body::{GuardedBody, ResponseBody};
 use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_listener::{
-    AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, message_memory_bytes,
+    AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, TenantTools,
+    message_memory_bytes,
 };
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -16,10 +17,9 @@ use http_body_util::BodyExt as _;
 
 use crate::idempotency::Answers;
 use crate::negotiation::{Form, is_json, negotiate};
-use crate::problem::{MEDIA_TYPE, Problem};
 use crate::routes;
 use crate::running::RunningCalls;
-use crate::state::{ApiOptions, Shared};
+use crate::state::{ApiOptions, Caller, Shared};
 use crate::trace_context::{TRACEPARENT, traceparent};
 
 /// The API at `/v1`, and its document at `/openapi.json`.
@@ -34,7 +34,7 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Creates the API of these tools, for the principals of this listener.
+    /// Creates the API of a set of tools, for the tenants of this listener.
     ///
     /// # Errors
     /// If the system has no random bytes for the ids of calls.
@@ -43,13 +43,20 @@ impl Api {
         options: ApiOptions,
         listener: &Listener,
     ) -> Result<Self, getrandom::Error> {
+        Self::with_tools(TenantTools::new(tools), options, listener)
+    }
+
+    /// Creates the API of these tools, for the tenants of this listener.
+    ///
+    /// # Errors
+    /// If the system has no random bytes for the ids of calls.
+    pub fn with_tools(tools: TenantTools, options: ApiOptions, listener: &Listener) -> Result<Self, getrandom::Error> {
         let shared = Shared {
             tools,
-            actors: listener.actors(options.actor.clone()),
             options,
             running: RunningCalls::new(getrandom::u64()?),
             answers: Answers::default(),
-            document: Mutex::default(),
+            documents: Mutex::default(),
             stopped: listener.stopped(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -63,8 +70,10 @@ impl Api {
         request.reserve(message_memory_bytes(size)).await?;
         let guard = context.acquire_slot().await?;
         let held = Held { _guard: guard, _memory: request.take_memory() };
+        let tools = self.shared.tools.of(&request.tenant);
+        let caller = Caller { tenant: Arc::clone(&request.tenant), tools };
         let trace = traceparent(&request.head.headers).cloned();
-        let mut response = routes::respond(&self.shared, request.principal, (&request.head, request.body)).await;
+        let mut response = routes::respond(&self.shared, &caller, (&request.head, request.body)).await;
         if let Some(trace) = trace {
             response.headers_mut().insert(TRACEPARENT, trace);
         }
@@ -92,11 +101,6 @@ impl HttpService for Api {
 
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
-    }
-
-    fn rejection_response(&self, rejection: &Rejection) -> Response<ResponseBody> {
-        let problem = Problem::new(rejection.status, rejection.why);
-        fumehood_listener::body::response(rejection.status, MEDIA_TYPE, problem.to_json())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The OpenAPI 3.1 document: the API from its routes, and each tool as an operation of its own.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Tool, ToolProvider};
@@ -12,7 +12,7 @@ use crate::history::{CallDetail, CallSummary};
 use crate::problem::Problem;
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
-use crate::state::{ApiOptions, Shared};
+use crate::state::{ApiOptions, Caller, Document, Shared};
 use crate::tools::{ToolDescription, ToolList};
 use crate::{calls, tools};
 
@@ -27,20 +27,21 @@ use crate::{calls, tools};
 )]
 struct Routes;
 
-/// Returns the document. It is made once for each change of the tools.
-pub(crate) fn get(shared: &Shared) -> Response {
+/// Returns the document of a tenant. It is made once for each change of its tools.
+pub(crate) fn get(shared: &Shared, caller: &Caller) -> Response {
     // The revision is read first: a change in between costs one more document, and never leaves an old one in place.
-    let revision = shared.tools.changes().revision();
-    let mut cached = shared.document.lock().unwrap_or_else(PoisonError::into_inner);
-    let document = match cached.as_ref() {
-        Some((of, document)) if *of == revision => document.clone(),
-        _ => {
-            let document = Bytes::from(document(shared.tools.as_ref(), &shared.options).to_string());
-            *cached = Some((revision, document.clone()));
-            document
-        }
-    };
-    response::json_text(document)
+    let revision = caller.tools.changes().revision();
+    let mut documents = shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(cached) = documents.get(&caller.tenant.name)
+        && cached.revision == revision
+        && Arc::ptr_eq(&cached.tenant, &caller.tenant)
+    {
+        return response::json_text(cached.text.clone());
+    }
+    let tenant = Arc::clone(&caller.tenant);
+    let text = Bytes::from(document(caller.tools.as_ref(), &shared.options).to_string());
+    documents.insert(Arc::clone(&tenant.name), Document { tenant, revision, text: text.clone() });
+    response::json_text(text)
 }
 
 /// Creates the document of these tools.

@@ -10,7 +10,7 @@ use tokio_util::bytes::Bytes;
 
 use crate::problem::problem;
 use crate::response::{self, Response};
-use crate::state::Shared;
+use crate::state::{Caller, Shared};
 use crate::{calls, openapi, tools};
 
 /// A path of the API, with the name or id in it.
@@ -55,8 +55,8 @@ fn decode(part: &str) -> Option<String> {
     (!decoded.is_empty()).then(|| decoded.into_owned())
 }
 
-/// Answers a request of a principal. The body of the response to `HEAD` is left out by whoever sends it.
-pub(crate) async fn respond(shared: &Arc<Shared>, principal: usize, (head, body): (&Parts, Bytes)) -> Response {
+/// Answers a request of a tenant. The body of the response to `HEAD` is left out by whoever sends it.
+pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body): (&Parts, Bytes)) -> Response {
     let Some(route) = Route::parse(head.uri.path()) else {
         let detail =
             "there is nothing here; tools are at /v1/tools, calls at /v1/calls, and all of it in /openapi.json";
@@ -65,15 +65,15 @@ pub(crate) async fn respond(shared: &Arc<Shared>, principal: usize, (head, body)
     let allow = route.allow();
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match route {
-        Route::Tools if is_read => tools::list(shared),
-        Route::Tool(name) if is_read => tools::get(shared, &name),
+        Route::Tools if is_read => tools::list(caller),
+        Route::Tool(name) if is_read => tools::get(caller, &name),
         Route::CallsOf(name) if head.method == Method::POST => {
-            calls::create(Arc::clone(shared), principal, name, (&head.headers, body)).await
+            calls::create(Arc::clone(shared), caller.clone(), name, (&head.headers, body)).await
         }
-        Route::Calls if is_read => calls::list(shared, principal, head.uri.query()).await,
-        Route::Call(id) if is_read => calls::get(shared, principal, &id).await,
-        Route::Call(id) if head.method == Method::DELETE => calls::cancel(shared, principal, &id),
-        Route::Document if is_read => openapi::get(shared),
+        Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
+        Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
+        Route::Call(id) if head.method == Method::DELETE => calls::cancel(shared, caller, &id),
+        Route::Document if is_read => openapi::get(shared, caller),
         _ => {
             let detail = "this path does not have that method; `Allow` lists those that it has";
             let mut response = match head.method == Method::OPTIONS {

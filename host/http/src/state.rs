@@ -1,9 +1,11 @@
 //! The state that all routes share.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use fumehood_core::tool::ToolProvider;
+use fumehood_listener::{Tenant, TenantTools};
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +20,7 @@ pub struct ApiOptions {
     pub name: String,
     /// The version of the server in its document.
     pub version: String,
-    /// The actor of calls of clients without a token. Tools may be given it.
+    /// The actor of calls of clients that have none. Tools may be given it.
     pub actor: Option<Arc<str>>,
     /// The recorded calls; without them, only running ones can be listed.
     pub calls: Option<Arc<dyn CallStore>>,
@@ -47,21 +49,34 @@ impl Default for ApiOptions {
 
 /// The state of the API.
 pub(crate) struct Shared {
-    pub(crate) tools: Arc<dyn ToolProvider>,
+    pub(crate) tools: TenantTools,
     pub(crate) options: ApiOptions,
-    /// The actor of each principal.
-    pub(crate) actors: Vec<Option<Arc<str>>>,
     pub(crate) running: RunningCalls,
     pub(crate) answers: Answers,
-    /// The document, with the revision of the set of tools that it describes.
-    pub(crate) document: Mutex<Option<(u64, Bytes)>>,
+    /// The document of each tenant, by name.
+    pub(crate) documents: Mutex<HashMap<Arc<str>, Document>>,
     /// Cancelled when running calls have to end.
     pub(crate) stopped: CancellationToken,
 }
 
+/// A document that was made for a tenant.
+pub(crate) struct Document {
+    pub(crate) tenant: Arc<Tenant>,
+    /// The revision of the set of tools that it describes.
+    pub(crate) revision: u64,
+    pub(crate) text: Bytes,
+}
+
+/// The tenant that sent a request, and the tools that exist for it.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) tools: Arc<dyn ToolProvider>,
+}
+
 impl Shared {
-    /// Returns the actor of a principal.
-    pub(crate) fn actor(&self, principal: usize) -> Option<Arc<str>> {
-        self.actors.get(principal).cloned().flatten()
+    /// Returns the actor of a caller.
+    pub(crate) fn actor(&self, caller: &Caller) -> Option<Arc<str>> {
+        caller.tenant.actor.clone().or_else(|| self.options.actor.clone())
     }
 }

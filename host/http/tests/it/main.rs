@@ -13,3 +13,4 @@ mod document;
 mod limits;
 mod served;
 mod streams;
+mod tenants;

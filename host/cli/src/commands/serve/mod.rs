@@ -7,6 +7,7 @@ mod served_components;
 mod served_tools;
 mod server;
 mod settings;
+mod tenants;
 mod watch;
 
 use anyhow::Result;

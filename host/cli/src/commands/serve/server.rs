@@ -7,20 +7,24 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::http_api::Api;
-use fumehood::listener::{HttpOptions, HttpService, Listener};
+use fumehood::listener::{HttpOptions, HttpService, Listener, TenantTools, UsageLedger};
 use fumehood::mcp::{McpService, Server, ServerOptions};
 use fumehood::{CancellationToken, FlowProvider, Grant, Host, Limits, McpTools, ToolProvider};
 use tokio::task::JoinHandle;
 
+use super::code_mode::CodeLayer;
 use super::served_components::{ServeRequest, ServedComponents};
 use super::served_tools::ServedTools;
-use super::{code_mode, settings, watch};
+use super::tenants::SavedUsage;
+use super::watch::Triggers;
+use super::{settings, watch};
 use crate::agent::settings as agent_settings;
 use crate::args::{Arguments, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
+use crate::service_manager::{self, ServiceState};
 use crate::trust::ConfigSource;
 use crate::{flows, hooks, host, render, servers, signals};
 
@@ -76,7 +80,11 @@ struct Listening {
 
 impl Listening {
     async fn start(options: HttpOptions) -> Result<Self> {
-        let (listener, stop) = (Arc::new(Listener::bind(options).await?), CancellationToken::new());
+        let listener = match service_manager::take_listener().context("the socket of the service manager")? {
+            Some(socket) => Listener::from_socket(socket, options)?,
+            None => Listener::bind(options).await?,
+        };
+        let (listener, stop) = (Arc::new(listener), CancellationToken::new());
         let (served, stopped) = (Arc::clone(&listener), stop.clone());
         let serving = tokio::spawn(async move { served.serve(stopped.cancelled()).await });
         Ok(Self { listener, stop, serving })
@@ -85,7 +93,10 @@ impl Listening {
     /// Opens the services, and serves them until `stop` completes.
     async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future) -> Result<()> {
         self.listener.services().open(services);
+        service_manager::notify(ServiceState::Ready);
+        service_manager::keep_alive();
         stop.await;
+        service_manager::notify(ServiceState::Stopping);
         self.stop.cancel();
         self.serving.await.context("the listener ended early")
     }
@@ -100,6 +111,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         Some(http) => Some(Listening::start(http).await?),
         None => None,
     };
+    let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
     let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
@@ -108,24 +120,27 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         false => None,
     };
     let offered = offer(serve, &config, (&host, remotes.clone()), recording.as_ref())?;
-    let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
-    let watch = if serve.watch { Some(watch::start(components, watching.clone())?) } else { None };
+    let triggers = Triggers { files: serve.watch, hangup: listening.is_some() };
+    let watch = watch::start(components.with_tenants(tenants), triggers, watching.clone())?;
+    let usage = SavedUsage::open(&config, listening.is_some())?;
     let served = match listening {
         Some(listening) => {
+            let tools = offered.shared(settings::places(serve, &config), usage.ledger());
             let (services, urls) =
-                services(&faces, (offered, options), serve, (&listening.listener, recording.as_ref()))?;
-            render::note(&format!("serving {tools} tools at {urls}"));
+                services(&faces, (tools, options), serve, (&listening.listener, recording.as_ref()))?;
+            render::note(&format!("serving {} tools at {urls}", offered.count));
             listening.serve(services, signals.received()).await
         }
         None => {
-            render::note(&format!("serving {tools} tools over standard input and output"));
-            Server::new(offered, options).serve_stdio(signals.received()).await.map_err(Into::into)
+            render::note(&format!("serving {} tools over standard input and output", offered.count));
+            Server::new(offered.alone()?, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
     };
     watching.cancel();
     host.shutdown(settings::shutdown_grace(&config)).await;
+    usage.close().await;
     if let Some(remotes) = remotes {
         remotes.close().await;
     }
@@ -139,41 +154,73 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     served?;
     Ok(Exit::Ok)
 }
+
+/// The tools that are offered, and perhaps code mode in front of them.
+struct Offered {
+    tools: Arc<dyn ToolProvider>,
+    code: Option<CodeLayer>,
+    /// The number of tools that can be called.
+    count: usize,
+}
+
+impl Offered {
+    /// Returns the tools for a single client.
+    fn alone(self) -> Result<Arc<dyn ToolProvider>> {
+        match self.code {
+            Some(code) => code.in_front_of(self.tools),
+            None => Ok(self.tools),
+        }
+    }
+
+    /// Returns the tools for tenants, which share the places.
+    fn shared(&self, (places, max_waiting): (usize, usize), usage: UsageLedger) -> TenantTools {
+        let tools = TenantTools::new(Arc::clone(&self.tools)).places(places, max_waiting).usage(usage);
+        match self.code.clone() {
+            // It was set up once already, when the tools were offered.
+            Some(code) => tools.layer(move |tools| code.in_front_of(Arc::clone(&tools)).unwrap_or(tools)),
+            None => tools,
+        }
+    }
+}
+
 /// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.
 fn offer(
     serve: &ServeOptions,
     config: &Config,
     (host, remotes): (&Host, Option<Arc<McpTools>>),
     recording: Option<&Recording>,
-) -> Result<Arc<dyn ToolProvider>> {
+) -> Result<Offered> {
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
     let offered = ServedTools::new(host, remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
-    let offered: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
-        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log)),
+    let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
+        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),
     };
-    match agent_settings::code(config.serve.code, serve.code) {
-        Some(mode) => code_mode::in_front_of(offered, host, mode, recording),
-        None => Ok(offered),
-    }
+    let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
+    let all = match &code {
+        Some(code) => code.in_front_of(Arc::clone(&tools))?.tools(),
+        None => tools.tools(),
+    };
+    let count = all.iter().filter(|tool| tool.is_approved()).count();
+    Ok(Offered { tools, code, count })
 }
 
 /// Creates the services of a listener, and the URLs that they have there.
 fn services(
     faces: &Faces<'_>,
-    (tools, options): (Arc<dyn ToolProvider>, ServerOptions),
+    (tools, options): (TenantTools, ServerOptions),
     serve: &ServeOptions,
     (listener, recording): (&Listener, Option<&Recording>),
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
     let (mut services, mut urls): (Vec<Arc<dyn HttpService>>, _) = (Vec::new(), Vec::new());
     let base = format!("http://{}", listener.address());
     if faces.has_mcp() {
-        services.push(Arc::new(McpService::new(&Server::new(Arc::clone(&tools), options), listener)));
+        services.push(Arc::new(McpService::with_tools(tools.clone(), options, listener)));
         urls.push(format!("{base}/mcp"));
     }
     if faces.has_api() {
-        let api = Api::new(tools, settings::api_options(serve, recording), listener);
+        let api = Api::with_tools(tools, settings::api_options(serve, recording), listener);
         services.push(Arc::new(api.context("the system gave no random bytes to name calls with")?));
         urls.push(format!("{base}/v1"));
     }
