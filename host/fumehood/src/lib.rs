@@ -88,6 +88,8 @@ mod secrets;
 pub use agents::McpTools;
 #[cfg(feature = "agent")]
 pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
+#[cfg(all(feature = "agent", feature = "http"))]
+pub use agents::{AgentParts, ServedAgents};
 pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::flow_provider::FlowProvider;
 #[cfg(all(feature = "http", feature = "storage"))]

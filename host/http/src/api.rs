@@ -19,6 +19,8 @@ use crate::idempotency::Answers;
 use crate::negotiation::{Form, is_json, negotiate};
 use crate::routes;
 use crate::running::RunningCalls;
+use crate::sessions::approvals::Approvals;
+use crate::sessions::store::Sessions;
 use crate::state::{ApiOptions, Caller, Shared};
 use crate::trace_context::{TRACEPARENT, traceparent};
 
@@ -55,6 +57,8 @@ impl Api {
             tools,
             options,
             running: RunningCalls::new(getrandom::u64()?),
+            sessions: Sessions::new(getrandom::u64()?),
+            approvals: Approvals::new(getrandom::u64()?),
             answers: Answers::default(),
             documents: Mutex::default(),
             stopped: listener.stopped(),
@@ -87,9 +91,11 @@ impl HttpService for Api {
     }
 
     fn check(&self, head: &Parts) -> Result<(), Rejection> {
-        let is_call = head.method == Method::POST && head.uri.path().ends_with("/calls");
-        if is_call && !is_json(&head.headers) {
-            let why = "arguments have the Content-Type application/json";
+        let path = head.uri.path();
+        let has_body = ["/calls", "/messages", "/sessions"].iter().any(|end| path.ends_with(end))
+            || path.starts_with("/v1/approvals/");
+        if head.method == Method::POST && has_body && !is_json(&head.headers) {
+            let why = "the body has the Content-Type application/json";
             return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
         }
         let has_json = matches!(head.method, Method::GET | Method::HEAD);

@@ -71,7 +71,7 @@ pub(crate) async fn create(
     if caller.tools.find(&name).is_none() {
         return unknown(&caller, &name).into_response();
     }
-    let claimed = match claim(&shared, &caller, headers, (&name, &arguments)) {
+    let claimed = match claim(&shared, &caller, headers, &format!("{name}\n{arguments}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -146,11 +146,11 @@ fn may_run_again(result: &CallResult) -> bool {
 ///
 /// # Errors
 /// The response to a request that is not to be run.
-fn claim(
+pub(crate) fn claim(
     shared: &Shared,
     caller: &Caller,
     headers: &HeaderMap,
-    (tool, arguments): (&str, &str),
+    request: &str,
 ) -> Result<Option<Claimed>, Box<Response>> {
     let refuse = |status, detail| Err(Box::new(problem(status, detail)));
     let key = match idempotency::key_of(headers) {
@@ -158,7 +158,7 @@ fn claim(
         Ok(None) => return Ok(None),
         Err(detail) => return refuse(StatusCode::BAD_REQUEST, detail),
     };
-    let request = Digest::of(format!("{tool}\n{arguments}").as_bytes());
+    let request = Digest::of(request.as_bytes());
     match shared.answers.claim(&caller.tenant.name, key, request) {
         Claim::Run(claimed) => Ok(Some(claimed)),
         Claim::Answered(answer) => {
@@ -167,13 +167,13 @@ fn claim(
             Err(Box::new(response))
         }
         Claim::Running => {
-            let detail = "the call of this Idempotency-Key is still running; ask again in a second";
+            let detail = "the request of this Idempotency-Key is still running; ask again in a second";
             let mut response = problem(StatusCode::CONFLICT, detail);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             Err(Box::new(response))
         }
         Claim::Different => {
-            let detail = "this Idempotency-Key was used for another tool or other arguments; send a new key";
+            let detail = "this Idempotency-Key was used for another request; send a new key";
             refuse(StatusCode::UNPROCESSABLE_ENTITY, detail)
         }
     }
@@ -196,7 +196,7 @@ fn answer_of(result: &CallResult) -> Answer {
 }
 
 impl Answer {
-    fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> Response {
         response::with_headers(self.status, self.headers, self.body)
     }
 }

@@ -14,6 +14,7 @@ mod response;
 mod result;
 mod routes;
 mod running;
+mod sessions;
 mod state;
 mod stream;
 mod tools;
@@ -21,4 +22,8 @@ mod trace_context;
 
 pub use api::Api;
 pub use history::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+pub use sessions::{
+    ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionApprovals, SessionError,
+    SessionEvent, SessionEvents, SessionReply,
+};
 pub use state::ApiOptions;

@@ -12,6 +12,10 @@ use crate::history::{CallDetail, CallSummary};
 use crate::problem::Problem;
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
+use crate::sessions::SessionReply;
+use crate::sessions::approvals::Approval;
+use crate::sessions::resource;
+use crate::sessions::store::{SessionDetail, SessionMessage, SessionSummary};
 use crate::state::{ApiOptions, Caller, Document, Shared};
 use crate::tools::{ToolDescription, ToolList};
 use crate::{calls, tools};
@@ -19,10 +23,14 @@ use crate::{calls, tools};
 /// The routes that do not depend on the tools.
 #[derive(OpenApi)]
 #[openapi(
-    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel),
+    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, resource::create,
+        resource::list, resource::get, resource::remove, resource::send, resource::list_approvals, resource::get_approval,
+        resource::answer_approval),
     components(schemas(
         ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
-        calls::CallPage, Problem<'static>
+        calls::CallPage, Problem<'static>, resource::CreateSession, resource::SendMessage, resource::AnswerApproval,
+        resource::AnswerName, resource::SessionList, resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
+        SessionReply, Approval
     ))
 )]
 struct Routes;
@@ -59,6 +67,11 @@ fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
     extend(&mut document, "", head);
     let schemes = json!({ "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } } });
     extend(&mut document, "/components", schemes);
+    if options.sessions.is_none()
+        && let Some(Value::Object(paths)) = document.pointer_mut("/paths")
+    {
+        paths.retain(|path, _| !["/v1/sessions", "/v1/approvals"].iter().any(|without| path.starts_with(without)));
+    }
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for tool in tools.tools().iter().filter(|tool| tool.is_approved()) {
         add_tool(tool, &mut paths, &mut schemas);

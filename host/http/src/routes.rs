@@ -1,4 +1,4 @@
-//! The routes of the API: six paths, each with its methods.
+//! The routes of the API: paths, each with its methods.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use tokio_util::bytes::Bytes;
 
 use crate::problem::problem;
 use crate::response::{self, Response};
+use crate::sessions::resource;
 use crate::state::{Caller, Shared};
 use crate::{calls, openapi, tools};
 
@@ -21,6 +22,11 @@ enum Route {
     CallsOf(String),
     Calls,
     Call(String),
+    Sessions,
+    Session(String),
+    Messages(String),
+    Approvals,
+    Approval(String),
     Document,
 }
 
@@ -34,6 +40,11 @@ impl Route {
             ("v1", Some("tools"), Some(name), Some("calls")) => Self::CallsOf(decode(name)?),
             ("v1", Some("calls"), None, None) => Self::Calls,
             ("v1", Some("calls"), Some(id), None) => Self::Call(decode(id)?),
+            ("v1", Some("sessions"), None, None) => Self::Sessions,
+            ("v1", Some("sessions"), Some(id), None) => Self::Session(decode(id)?),
+            ("v1", Some("sessions"), Some(id), Some("messages")) => Self::Messages(decode(id)?),
+            ("v1", Some("approvals"), None, None) => Self::Approvals,
+            ("v1", Some("approvals"), Some(id), None) => Self::Approval(decode(id)?),
             _ => return None,
         };
         parts.next().is_none().then_some(found)
@@ -42,9 +53,10 @@ impl Route {
     /// Returns the methods of the path (RFC 9110, section 10.2.1).
     fn allow(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::CallsOf(_) => "POST",
-            Self::Call(_) => "GET,HEAD,DELETE",
-            Self::Tools | Self::Tool(_) | Self::Calls | Self::Document => "GET,HEAD",
+            Self::CallsOf(_) | Self::Messages(_) => "POST",
+            Self::Call(_) | Self::Session(_) => "GET,HEAD,DELETE",
+            Self::Sessions | Self::Approval(_) => "GET,HEAD,POST",
+            Self::Tools | Self::Tool(_) | Self::Calls | Self::Approvals | Self::Document => "GET,HEAD",
         })
     }
 }
@@ -63,16 +75,25 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         return problem(StatusCode::NOT_FOUND, detail);
     };
     let allow = route.allow();
+    let (is_post, is_delete) = (head.method == Method::POST, head.method == Method::DELETE);
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match route {
         Route::Tools if is_read => tools::list(caller),
         Route::Tool(name) if is_read => tools::get(caller, &name),
-        Route::CallsOf(name) if head.method == Method::POST => {
+        Route::CallsOf(name) if is_post => {
             calls::create(Arc::clone(shared), caller.clone(), name, (&head.headers, body)).await
         }
         Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
         Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
-        Route::Call(id) if head.method == Method::DELETE => calls::cancel(shared, caller, &id),
+        Route::Call(id) if is_delete => calls::cancel(shared, caller, &id),
+        Route::Sessions if is_read => resource::list(shared, caller),
+        Route::Sessions if is_post => resource::create(shared, caller, &head.headers, &body),
+        Route::Session(id) if is_read => resource::get(shared, caller, &id),
+        Route::Session(id) if is_delete => resource::remove(shared, caller, &id),
+        Route::Messages(id) if is_post => resource::send(shared, caller, &id, (&head.headers, &body)).await,
+        Route::Approvals if is_read => resource::list_approvals(shared, caller),
+        Route::Approval(id) if is_read => resource::get_approval(shared, caller, &id),
+        Route::Approval(id) if is_post => resource::answer_approval(shared, caller, &id, (&head.headers, &body)),
         Route::Document if is_read => openapi::get(shared, caller),
         _ => {
             let detail = "this path does not have that method; `Allow` lists those that it has";

@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::history::CallStore;
 use crate::idempotency::Answers;
 use crate::running::RunningCalls;
+use crate::sessions::SessionAgents;
+use crate::sessions::approvals::Approvals;
+use crate::sessions::store::Sessions;
 
 /// The identity of an API, and the source of calls that have ended.
 #[derive(Clone)]
@@ -24,14 +27,16 @@ pub struct ApiOptions {
     pub actor: Option<Arc<str>>,
     /// The recorded calls; without them, only running ones can be listed.
     pub calls: Option<Arc<dyn CallStore>>,
+    /// The agents of sessions; without them, there are no sessions.
+    pub sessions: Option<Arc<dyn SessionAgents>>,
 }
 
 impl fmt::Debug for ApiOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, version, actor, calls } = self;
+        let Self { name, version, actor, calls, sessions } = self;
         let mut shown = f.debug_struct("ApiOptions");
         shown.field("name", name).field("version", version).field("actor", actor);
-        shown.field("calls", &calls.is_some()).finish()
+        shown.field("calls", &calls.is_some()).field("sessions", &sessions.is_some()).finish()
     }
 }
 
@@ -41,9 +46,10 @@ impl Default for ApiOptions {
     /// - the name `fumehood` and the version of this crate
     /// - no actor
     /// - no recorded calls
+    /// - no sessions
     fn default() -> Self {
         let (name, version) = ("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Self { name, version, actor: None, calls: None }
+        Self { name, version, actor: None, calls: None, sessions: None }
     }
 }
 
@@ -52,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) tools: TenantTools,
     pub(crate) options: ApiOptions,
     pub(crate) running: RunningCalls,
+    pub(crate) sessions: Sessions,
+    pub(crate) approvals: Approvals,
     pub(crate) answers: Answers,
     /// The document of each tenant, by name.
     pub(crate) documents: Mutex<HashMap<Arc<str>, Document>>,

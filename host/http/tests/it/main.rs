@@ -12,5 +12,6 @@ mod calls;
 mod document;
 mod limits;
 mod served;
+mod sessions;
 mod streams;
 mod tenants;

@@ -207,10 +207,19 @@ impl Served {
         change: impl FnOnce(HttpOptions) -> HttpOptions,
         change_tools: impl FnOnce(TenantTools) -> TenantTools,
     ) -> Self {
+        Self::with_api(change, change_tools, ApiOptions::default()).await
+    }
+
+    /// Serves the API with these options.
+    pub(crate) async fn with_api(
+        change: impl FnOnce(HttpOptions) -> HttpOptions,
+        change_tools: impl FnOnce(TenantTools) -> TenantTools,
+        api: ApiOptions,
+    ) -> Self {
         let options = change(HttpOptions::new("127.0.0.1:0".parse().unwrap(), tokens()));
         let (listener, tools) = (Listener::bind(options).await.unwrap(), Arc::new(Tools::default()));
         let shared = change_tools(TenantTools::new(Arc::clone(&tools) as Arc<dyn ToolProvider>));
-        let api = Api::with_tools(shared, ApiOptions::default(), &listener).unwrap();
+        let api = Api::with_tools(shared, api, &listener).unwrap();
         listener.services().open(vec![Arc::new(api)]);
         let (address, tenants, stop) = (listener.address(), listener.tenants(), CancellationToken::new());
         let stopped = stop.clone();

@@ -6,6 +6,7 @@ mod library;
 mod served_components;
 mod served_tools;
 mod server;
+mod sessions;
 mod settings;
 mod tenants;
 mod watch;

@@ -129,7 +129,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         Some(listening) => {
             let tools = offered.shared(settings::places(serve, &config), usage.ledger());
             let (services, urls) =
-                services(&faces, (tools, options), serve, (&listening.listener, recording.as_ref()))?;
+                services(&faces, (tools, options), (serve, &config), (&listening.listener, recording.as_ref()))?;
             render::note(&format!("serving {} tools at {urls}", offered.count));
             listening.serve(services, signals.received()).await
         }
@@ -210,7 +210,7 @@ fn offer(
 fn services(
     faces: &Faces<'_>,
     (tools, options): (TenantTools, ServerOptions),
-    serve: &ServeOptions,
+    (serve, config): (&ServeOptions, &Config),
     (listener, recording): (&Listener, Option<&Recording>),
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
     let (mut services, mut urls): (Vec<Arc<dyn HttpService>>, _) = (Vec::new(), Vec::new());
@@ -220,7 +220,7 @@ fn services(
         urls.push(format!("{base}/mcp"));
     }
     if faces.has_api() {
-        let api = Api::with_tools(tools, settings::api_options(serve, recording), listener);
+        let api = Api::with_tools(tools, settings::api_options(serve, config, recording)?, listener);
         services.push(Arc::new(api.context("the system gave no random bytes to name calls with")?));
         urls.push(format!("{base}/v1"));
     }

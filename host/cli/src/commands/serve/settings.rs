@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::http_api::{ApiOptions, CallStore};
+use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
 use fumehood::listener::HttpOptions;
 use fumehood::mcp::{Naming, ServerOptions};
 
 use super::library::library_from_config;
-use super::tenants;
+use super::{sessions, tenants};
 use crate::args::{Http, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::exit::UsageError;
@@ -62,12 +62,16 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
 }
 
 /// Returns the options of the HTTP API.
-pub(crate) fn api_options(typed: &ServeOptions, recording: Option<&Recording>) -> ApiOptions {
-    ApiOptions {
+///
+/// # Errors
+/// If the agents of sessions cannot be set up.
+pub(crate) fn api_options(typed: &ServeOptions, config: &Config, recording: Option<&Recording>) -> Result<ApiOptions> {
+    Ok(ApiOptions {
+        sessions: sessions::agents(config)?.map(|agents| Arc::new(agents) as Arc<dyn SessionAgents>),
         actor: typed.actor.as_deref().map(Arc::from),
         calls: recording.map(|recording| Arc::new(recording.served_calls()) as Arc<dyn CallStore>),
         ..ApiOptions::default()
-    }
+    })
 }
 
 /// Returns the rules of a listener at this address.
