@@ -253,10 +253,8 @@ async fn deleting_a_session_cancels_its_message() {
 async fn keys_hold_for_sessions_and_messages() {
     let served = serve().await;
     let key = [("Idempotency-Key", "open")];
-    let [first, second] = [
-        served.send("POST", "/v1/sessions", &key, "{}").await,
-        served.send("POST", "/v1/sessions", &key, "{}").await,
-    ];
+    let [first, second] =
+        [served.send("POST", "/v1/sessions", &key, "{}").await, served.send("POST", "/v1/sessions", &key, "{}").await];
     assert_eq!((first.status, first.json()["id"].clone()), (201, second.json()["id"].clone()));
     assert_eq!(second.header("idempotent-replayed"), "true");
     assert_eq!(served.get("/v1/sessions").await.json()["sessions"].as_array().unwrap().len(), 1);
