@@ -14,6 +14,7 @@ mod response;
 mod result;
 mod routes;
 mod running;
+mod session_resource;
 mod sessions;
 mod state;
 mod stream;

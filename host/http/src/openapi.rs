@@ -14,22 +14,21 @@ use crate::response::{self, Response};
 use crate::result::ResultRecord;
 use crate::sessions::SessionReply;
 use crate::sessions::approvals::Approval;
-use crate::sessions::resource;
 use crate::sessions::store::{SessionDetail, SessionMessage, SessionSummary};
 use crate::state::{ApiOptions, Caller, Document, Shared};
 use crate::tools::{ToolDescription, ToolList};
-use crate::{calls, tools};
+use crate::{calls, session_resource, tools};
 
 /// The routes that do not depend on the tools.
 #[derive(OpenApi)]
 #[openapi(
-    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, resource::create,
-        resource::list, resource::get, resource::remove, resource::send, resource::list_approvals, resource::get_approval,
-        resource::answer_approval),
+    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, session_resource::create,
+        session_resource::list, session_resource::get, session_resource::remove, session_resource::send, session_resource::list_approvals, session_resource::get_approval,
+        session_resource::answer_approval),
     components(schemas(
         ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
-        calls::CallPage, Problem<'static>, resource::CreateSession, resource::SendMessage, resource::AnswerApproval,
-        resource::AnswerName, resource::SessionList, resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
+        calls::CallPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, session_resource::AnswerApproval,
+        session_resource::AnswerName, session_resource::SessionList, session_resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
         SessionReply, Approval
     ))
 )]

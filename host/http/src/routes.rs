@@ -10,9 +10,8 @@ use tokio_util::bytes::Bytes;
 
 use crate::problem::problem;
 use crate::response::{self, Response};
-use crate::sessions::resource;
 use crate::state::{Caller, Shared};
-use crate::{calls, openapi, tools};
+use crate::{calls, openapi, session_resource, tools};
 
 /// A path of the API, with the name or id in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,14 +85,16 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
         Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
         Route::Call(id) if is_delete => calls::cancel(shared, caller, &id),
-        Route::Sessions if is_read => resource::list(shared, caller),
-        Route::Sessions if is_post => resource::create(shared, caller, &head.headers, &body),
-        Route::Session(id) if is_read => resource::get(shared, caller, &id),
-        Route::Session(id) if is_delete => resource::remove(shared, caller, &id),
-        Route::Messages(id) if is_post => resource::send(shared, caller, &id, (&head.headers, &body)).await,
-        Route::Approvals if is_read => resource::list_approvals(shared, caller),
-        Route::Approval(id) if is_read => resource::get_approval(shared, caller, &id),
-        Route::Approval(id) if is_post => resource::answer_approval(shared, caller, &id, (&head.headers, &body)),
+        Route::Sessions if is_read => session_resource::list(shared, caller),
+        Route::Sessions if is_post => session_resource::create(shared, caller, &head.headers, &body),
+        Route::Session(id) if is_read => session_resource::get(shared, caller, &id),
+        Route::Session(id) if is_delete => session_resource::remove(shared, caller, &id),
+        Route::Messages(id) if is_post => session_resource::send(shared, caller, &id, (&head.headers, &body)).await,
+        Route::Approvals if is_read => session_resource::list_approvals(shared, caller),
+        Route::Approval(id) if is_read => session_resource::get_approval(shared, caller, &id),
+        Route::Approval(id) if is_post => {
+            session_resource::answer_approval(shared, caller, &id, (&head.headers, &body))
+        }
         Route::Document if is_read => openapi::get(shared, caller),
         _ => {
             let detail = "this path does not have that method; `Allow` lists those that it has";

@@ -56,12 +56,15 @@ impl TenantLimits {
     }
 }
 
+/// A decision by the full name of a tool.
+type Allows = dyn Fn(&str) -> bool + Send + Sync;
+
 /// A rule that decides by the full name of a tool whether it exists for a tenant.
 #[derive(Clone)]
 pub struct ToolFilter {
     /// The rule as text. Filters with the same text are equal.
     rule: String,
-    allows: Option<Arc<dyn Fn(&str) -> bool + Send + Sync>>,
+    allows: Option<Arc<Allows>>,
 }
 
 impl ToolFilter {

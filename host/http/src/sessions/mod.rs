@@ -2,7 +2,6 @@
 
 pub(crate) mod approvals;
 mod port;
-pub(crate) mod resource;
 pub(crate) mod store;
 
 pub use approvals::{ApprovalAnswer, ApprovalQuestion, SessionApprovals};

@@ -15,14 +15,17 @@ use tokio_util::bytes::Bytes;
 use tokio_util::sync::{CancellationToken as Cancellation, DropGuard};
 use utoipa::ToSchema;
 
-use super::approvals::{Approval, ApprovalAnswer, SessionApprovals};
-use super::port::{NewSession, SessionAgents, SessionError, SessionEvent, SessionEvents, SessionReply};
-use super::store::{MAX_SESSIONS, Session, SessionDetail, SessionSummary};
 use crate::calls::claim;
 use crate::idempotency::{Answer, Claimed};
 use crate::negotiation::{Form, negotiate};
 use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
+use crate::sessions::approvals::Approval;
+use crate::sessions::store::{MAX_SESSIONS, Session, SessionDetail, SessionSummary};
+use crate::sessions::{
+    ApprovalAnswer, NewSession, SessionAgents, SessionApprovals, SessionError, SessionEvent, SessionEvents,
+    SessionReply,
+};
 use crate::state::{Caller, Shared};
 use crate::stream::{EventBody, EventQueue, event};
 
