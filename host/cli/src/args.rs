@@ -12,6 +12,7 @@ mod publish;
 pub(crate) mod run;
 mod serve;
 pub(crate) mod sessions;
+mod token;
 mod top;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
 pub(crate) use operator::{Add, Approve, Selftest, Store, Trust, Update};
 pub(crate) use publish::Publish;
 pub(crate) use serve::{Face, Http, Serve, ServeMcp, ServeOptions};
+pub(crate) use token::Token;
 pub(crate) use top::Top;
 
 /// Name of the hidden command by which this program is its own compiler.
@@ -159,6 +161,9 @@ pub(crate) enum Command {
     /// Make and manage the keys that sign what you publish
     #[command(subcommand)]
     Key(Key),
+    /// Make tokens for the clients of `serve`
+    #[command(subcommand)]
+    Token(Token),
     /// Publish a component to a registry, with its signature and its inventory
     #[command(after_help = PUBLISH)]
     Publish(Box<Publish>),

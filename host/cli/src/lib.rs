@@ -26,6 +26,7 @@ mod recording;
 mod registry;
 mod render;
 mod servers;
+mod service_manager;
 mod signals;
 mod signing_key;
 mod source;
@@ -71,6 +72,7 @@ pub fn main() -> ExitCode {
             Command::Build(build) => commands::build::run(&arguments, build),
             Command::Test(test) => commands::test::run(&arguments, test).await,
             Command::Key(key) => commands::key::run(&arguments, key),
+            Command::Token(token) => commands::token::run(&arguments, token),
             Command::Publish(publish) => commands::publish::run(&arguments, publish).await,
             Command::Index(index) => commands::index::run(&arguments, index).await,
             Command::Search(search) => commands::search::run(&arguments, search).await,

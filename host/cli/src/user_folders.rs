@@ -23,9 +23,24 @@ pub(crate) fn store_of(component: &Path) -> Result<PathBuf, UsageError> {
 
 /// Returns the store of the configuration or the component at this path.
 fn store_file(place: &Path) -> Option<PathBuf> {
+    state_file("key-value", place)
+}
+
+/// Returns the database of this kind for the file at `place`.
+fn state_file(kind: &str, place: &Path) -> Option<PathBuf> {
     let digest = Digest::of(place.as_os_str().as_encoded_bytes()).hex();
     let name = format!("{}.db", digest.get(..16).unwrap_or(&digest));
-    Some(state_folder()?.join("key-value").join(name))
+    Some(state_folder()?.join(kind).join(name))
+}
+
+/// Returns the file with what the tenants of a configuration used.
+///
+/// # Errors
+/// If there is no home folder.
+pub(crate) fn usage_of(config: &Config) -> Result<PathBuf, UsageError> {
+    let missing = "there is no home folder to keep what tenants used in; set HOME or XDG_STATE_HOME";
+    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
+    state_file("usage", &origin).ok_or_else(|| UsageError(missing.to_owned()))
 }
 
 /// Returns the default store of a configuration: one for each, so that a tool never finds what a tool of the same name

@@ -96,6 +96,8 @@ mod tool_service;
 pub use agents::McpTools;
 #[cfg(feature = "agent")]
 pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
+#[cfg(all(feature = "agent", feature = "http"))]
+pub use agents::{AgentParts, ServedAgents};
 pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::flow_provider::FlowProvider;
 #[cfg(all(feature = "http", feature = "storage"))]
@@ -153,7 +155,7 @@ pub use fumehood_runtime::{
     serve_worker,
 };
 #[cfg(feature = "storage")]
-pub use fumehood_storage::event_log;
+pub use fumehood_storage::{event_log, usage};
 #[cfg(feature = "telemetry")]
 pub use fumehood_telemetry as telemetry;
 pub use host::{BuildError, Host, HostBuilder, RecordedHost};

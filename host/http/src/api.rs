@@ -9,7 +9,8 @@ use fumehood_core::tool::ToolProvider;
 use fumehood_listener::body::{GuardedBody, ResponseBody};
 use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_listener::{
-    AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, message_memory_bytes,
+    AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, TenantTools,
+    message_memory_bytes,
 };
 use http::header::HeaderValue;
 use http::request::Parts;
@@ -19,10 +20,11 @@ use tracing::Instrument as _;
 
 use crate::idempotency::Answers;
 use crate::negotiation::{Form, is_json, negotiate};
-use crate::problem::{MEDIA_TYPE, Problem};
 use crate::routes;
 use crate::running::RunningCalls;
-use crate::state::{ApiOptions, Shared};
+use crate::sessions::approvals::Approvals;
+use crate::sessions::store::Sessions;
+use crate::state::{ApiOptions, Caller, Shared};
 use crate::trace_context::{TRACEPARENT, trace_context};
 
 /// The API at `/v1`, and its document at `/openapi.json`.
@@ -37,7 +39,7 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Creates the API of these tools, for the principals of this listener.
+    /// Creates the API of a set of tools, for the tenants of this listener.
     ///
     /// # Errors
     /// If the system has no random bytes for the ids of calls.
@@ -46,13 +48,22 @@ impl Api {
         options: ApiOptions,
         listener: &Listener,
     ) -> Result<Self, getrandom::Error> {
+        Self::with_tools(TenantTools::new(tools), options, listener)
+    }
+
+    /// Creates the API of these tools, for the tenants of this listener.
+    ///
+    /// # Errors
+    /// If the system has no random bytes for the ids of calls.
+    pub fn with_tools(tools: TenantTools, options: ApiOptions, listener: &Listener) -> Result<Self, getrandom::Error> {
         let shared = Shared {
             tools,
-            actors: listener.actors(options.actor.clone()),
             options,
             running: RunningCalls::new(getrandom::u64()?),
+            sessions: Sessions::new(getrandom::u64()?),
+            approvals: Approvals::new(getrandom::u64()?),
             answers: Answers::default(),
-            document: Mutex::default(),
+            documents: Mutex::default(),
             stopped: listener.stopped(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -66,13 +77,15 @@ impl Api {
         request.reserve(message_memory_bytes(size)).await?;
         let guard = context.acquire_slot().await?;
         let held = Held { _guard: guard, _memory: request.take_memory() };
+        let tools = self.shared.tools.of(&request.tenant);
+        let caller = Caller { tenant: Arc::clone(&request.tenant), tools };
         let trace = trace_context(&request.head.headers);
         let span = telemetry::server_span(
             request.head.method.as_str(),
             routes::route(request.head.uri.path()),
             trace.as_ref(),
         );
-        let responding = routes::respond(&self.shared, request.principal, (&request.head, request.body));
+        let responding = routes::respond(&self.shared, &caller, (&request.head, request.body));
         let mut response = responding.instrument(span.clone()).await;
         telemetry::record_status(&span, response.status().as_u16());
         if let Some(trace) = trace.and_then(|trace| HeaderValue::from_str(trace.traceparent()).ok()) {
@@ -88,9 +101,11 @@ impl HttpService for Api {
     }
 
     fn check(&self, head: &Parts) -> Result<(), Rejection> {
-        let is_call = head.method == Method::POST && head.uri.path().ends_with("/calls");
-        if is_call && !is_json(&head.headers) {
-            let why = "arguments have the Content-Type application/json";
+        let path = head.uri.path();
+        let has_body = ["/calls", "/messages", "/sessions"].iter().any(|end| path.ends_with(end))
+            || path.starts_with("/v1/approvals/");
+        if head.method == Method::POST && has_body && !is_json(&head.headers) {
+            let why = "the body has the Content-Type application/json";
             return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
         }
         let has_json = matches!(head.method, Method::GET | Method::HEAD);
@@ -102,11 +117,6 @@ impl HttpService for Api {
 
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
-    }
-
-    fn rejection_response(&self, rejection: &Rejection) -> Response<ResponseBody> {
-        let problem = Problem::new(rejection.status, rejection.why);
-        fumehood_listener::body::response(rejection.status, MEDIA_TYPE, problem.to_json())
     }
 }
 

@@ -27,7 +27,7 @@ use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
 use crate::running::RunningCall;
-use crate::state::Shared;
+use crate::state::{Caller, Shared};
 use crate::stream::{EventBody, EventQueue, event};
 use crate::tools::unknown;
 
@@ -58,7 +58,7 @@ const CURSOR_PREFIX: &str = "before:";
 )]
 pub(crate) async fn create(
     shared: Arc<Shared>,
-    principal: usize,
+    caller: Caller,
     name: String,
     (headers, body): (&HeaderMap, Bytes),
 ) -> Response {
@@ -69,20 +69,20 @@ pub(crate) async fn create(
     let Ok(arguments) = String::from_utf8(body.to_vec()) else {
         return problem(StatusCode::BAD_REQUEST, "the arguments are not UTF-8; send JSON in UTF-8");
     };
-    if shared.tools.find(&name).is_none() {
-        return unknown(&shared, &name).into_response();
+    if caller.tools.find(&name).is_none() {
+        return unknown(&caller, &name).into_response();
     }
-    let claimed = match claim(&shared, principal, headers, (&name, &arguments)) {
+    let claimed = match claim(&shared, &caller, headers, &format!("{name}\n{arguments}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
-    let running = shared.running.start(principal, &name);
+    let running = shared.running.start(&caller.tenant.name, &name);
     let (id, client) = (running.id(), client_name(headers));
-    let context = CallContext { id: id.clone(), actor: shared.actor(principal), client, ..CallContext::default() };
+    let context = CallContext { id: id.clone(), actor: shared.actor(&caller), client, ..CallContext::default() };
     let call = Call { tool: name, arguments: arguments.into(), context };
     match form {
         Form::Json => {
-            let result = run(&shared, call, running, claimed).await;
+            let result = run(&shared, &caller, call, running, claimed).await;
             answer_of(&result).into_response()
         }
         Form::Events => {
@@ -91,7 +91,7 @@ pub(crate) async fn create(
             let first = event("started", &json!({ "id": id, "tool": call.tool }));
             let call = Call { context: CallContext { observer, ..call.context }, ..call };
             let running = async move {
-                let result = run(&shared, call, running, claimed).await;
+                let result = run(&shared, &caller, call, running, claimed).await;
                 event("result", &ResultRecord::new(&result))
             };
             // The body is polled after the response began, outside of the request's span.
@@ -105,7 +105,13 @@ pub(crate) async fn create(
 }
 
 /// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
-async fn run(shared: &Shared, call: Call, running: RunningCall, mut claimed: Option<Claimed>) -> CallResult {
+async fn run(
+    shared: &Shared,
+    caller: &Caller,
+    call: Call,
+    running: RunningCall,
+    mut claimed: Option<Claimed>,
+) -> CallResult {
     let (id, tool, cancelled) = (running.id(), call.tool.clone(), running.cancelled.clone());
     if let Some(claimed) = &mut claimed {
         let outcome = Err(CallError::cancelled());
@@ -113,7 +119,7 @@ async fn run(shared: &Shared, call: Call, running: RunningCall, mut claimed: Opt
         claimed.started(answer_of(&stopped));
     }
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
-    let mut call = pin!(shared.tools.dispatch(call));
+    let mut call = pin!(caller.tools.dispatch(call));
     let result = tokio::select! {
         biased;
         result = &mut call => result,
@@ -132,21 +138,22 @@ async fn run(shared: &Shared, call: Call, running: RunningCall, mut claimed: Opt
     result
 }
 
-/// Returns whether the call was refused for want of a place, so that nothing of it ran.
+/// Returns whether the call was refused for want of a place or of a budget, so that nothing of it ran.
 fn may_run_again(result: &CallResult) -> bool {
-    let is_unavailable = result.error().is_some_and(|error| error.kind == ErrorKind::Unavailable);
-    is_unavailable && result.metadata.fuel_used == 0 && result.metadata.duration.is_zero()
+    let is_refused =
+        result.error().is_some_and(|error| matches!(error.kind, ErrorKind::Quota | ErrorKind::Unavailable));
+    is_refused && result.metadata.fuel_used == 0 && result.metadata.duration.is_zero()
 }
 
 /// Claims the key of a request, if it has one.
 ///
 /// # Errors
 /// The response to a request that is not to be run.
-fn claim(
+pub(crate) fn claim(
     shared: &Shared,
-    principal: usize,
+    caller: &Caller,
     headers: &HeaderMap,
-    (tool, arguments): (&str, &str),
+    request: &str,
 ) -> Result<Option<Claimed>, Box<Response>> {
     let refuse = |status, detail| Err(Box::new(problem(status, detail)));
     let key = match idempotency::key_of(headers) {
@@ -154,8 +161,8 @@ fn claim(
         Ok(None) => return Ok(None),
         Err(detail) => return refuse(StatusCode::BAD_REQUEST, detail),
     };
-    let request = Digest::of(format!("{tool}\n{arguments}").as_bytes());
-    match shared.answers.claim(principal, key, request) {
+    let request = Digest::of(request.as_bytes());
+    match shared.answers.claim(&caller.tenant.name, key, request) {
         Claim::Run(claimed) => Ok(Some(claimed)),
         Claim::Answered(answer) => {
             let mut response = answer.into_response();
@@ -163,13 +170,13 @@ fn claim(
             Err(Box::new(response))
         }
         Claim::Running => {
-            let detail = "the call of this Idempotency-Key is still running; ask again in a second";
+            let detail = "the request of this Idempotency-Key is still running; ask again in a second";
             let mut response = problem(StatusCode::CONFLICT, detail);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             Err(Box::new(response))
         }
         Claim::Different => {
-            let detail = "this Idempotency-Key was used for another tool or other arguments; send a new key";
+            let detail = "this Idempotency-Key was used for another request; send a new key";
             refuse(StatusCode::UNPROCESSABLE_ENTITY, detail)
         }
     }
@@ -192,7 +199,7 @@ fn answer_of(result: &CallResult) -> Answer {
 }
 
 impl Answer {
-    fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> Response {
         response::with_headers(self.status, self.headers, self.body)
     }
 }
@@ -234,17 +241,21 @@ pub(crate) struct CallPage {
     get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters),
     responses((status = 200, description = "A page of calls", body = CallPage))
 )]
-pub(crate) async fn list(shared: &Shared, principal: usize, query: Option<&str>) -> Response {
+pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) -> Response {
     let query = match ListParameters::parse(query.unwrap_or_default()).and_then(to_query) {
-        Ok(query) => CallQuery { actor: shared.actor(principal).as_deref().map(str::to_owned), ..query },
+        Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
     };
     let limit = query.limit;
     let calls = match &shared.options.calls {
         Some(calls) => calls.list(query).await,
-        None => {
-            Ok(shared.running.list(principal).into_iter().filter(|call| matches(call, &query)).take(limit).collect())
-        }
+        None => Ok(shared
+            .running
+            .list(&caller.tenant.name)
+            .into_iter()
+            .filter(|call| matches(call, &query))
+            .take(limit)
+            .collect()),
     };
     let calls = match calls {
         Ok(calls) => calls,
@@ -311,10 +322,10 @@ fn unreadable(CallStoreError(why): CallStoreError) -> Response {
     params(("id" = String, Path, description = "The id of the call")),
     responses((status = 200, description = "The call", body = CallDetail))
 )]
-pub(crate) async fn get(shared: &Shared, principal: usize, id: &str) -> Response {
-    let running = shared.running.find(principal, id);
+pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
+    let running = shared.running.find(&caller.tenant.name, id);
     let recorded = match &shared.options.calls {
-        Some(calls) => calls.find(id.to_owned(), shared.actor(principal).as_deref().map(str::to_owned)).await,
+        Some(calls) => calls.find(id.to_owned(), shared.actor(caller).as_deref().map(str::to_owned)).await,
         None => Ok(None),
     };
     match (recorded, running) {
@@ -331,8 +342,8 @@ pub(crate) async fn get(shared: &Shared, principal: usize, id: &str) -> Response
     params(("id" = String, Path, description = "The id of the call")),
     responses((status = 202, description = "The call is being stopped"))
 )]
-pub(crate) fn cancel(shared: &Shared, principal: usize, id: &str) -> Response {
-    match shared.running.cancel(principal, id) {
+pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str) -> Response {
+    match shared.running.cancel(&caller.tenant.name, id) {
         true => response::empty(StatusCode::ACCEPTED),
         false => no_call(),
     }

@@ -17,9 +17,9 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 const MAX_KEY_BYTES: usize = 255;
 /// Time for which an answer is kept.
 const KEPT: Duration = Duration::from_secs(60 * 60);
-/// Maximum number of answers of one principal.
+/// Maximum number of answers of one tenant.
 const MAX_ANSWERS: usize = 1000;
-/// Maximum size of the answers of one principal, in bytes.
+/// Maximum size of the answers of one tenant, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
 /// An answer that is sent again.
@@ -43,9 +43,9 @@ pub(crate) enum Claim {
     Different,
 }
 
-/// The answers of all principals. Cheap to clone; clones share their state.
+/// The answers of all tenants. Cheap to clone; clones share their state.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Answers(Arc<Mutex<HashMap<usize, Keys>>>);
+pub(crate) struct Answers(Arc<Mutex<HashMap<Arc<str>, Keys>>>);
 
 #[derive(Debug, Default)]
 struct Keys {
@@ -68,7 +68,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Claimed {
     answers: Answers,
-    principal: usize,
+    tenant: Arc<str>,
     key: String,
     has_answer: bool,
     /// The answer if it is dropped: a call that was stopped in the middle may have had effects, and must not run again.
@@ -93,10 +93,10 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<&str>, &'static str> 
 }
 
 impl Answers {
-    /// Claims a key for a request of this principal.
-    pub(crate) fn claim(&self, principal: usize, key: &str, request: Digest) -> Claim {
+    /// Claims a key for a request of this tenant.
+    pub(crate) fn claim(&self, tenant: &Arc<str>, key: &str, request: Digest) -> Claim {
         let mut all = self.lock();
-        let keys = all.entry(principal).or_default();
+        let keys = all.entry(Arc::clone(tenant)).or_default();
         keys.remove_expired(Instant::now());
         match keys.entries.get(key) {
             Some(entry) if entry.request != request => Claim::Different,
@@ -104,13 +104,13 @@ impl Answers {
             Some(_) => Claim::Running,
             None => {
                 keys.entries.insert(key.to_owned(), Entry { request, answer: None });
-                let (answers, key) = (self.clone(), key.to_owned());
-                Claim::Run(Claimed { answers, principal, key, has_answer: false, if_stopped: None })
+                let (answers, tenant, key) = (self.clone(), Arc::clone(tenant), key.to_owned());
+                Claim::Run(Claimed { answers, tenant, key, has_answer: false, if_stopped: None })
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Keys>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Keys>> {
         // No code that holds the lock can panic half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,7 +162,7 @@ impl Claimed {
     /// Keeps the answer of the call.
     pub(crate) fn answer(mut self, answer: Answer) {
         self.has_answer = true;
-        if let Some(keys) = self.answers.lock().get_mut(&self.principal) {
+        if let Some(keys) = self.answers.lock().get_mut(&self.tenant) {
             keys.answer(&self.key, answer);
         }
     }
@@ -173,7 +173,7 @@ impl Drop for Claimed {
         if self.has_answer {
             return;
         }
-        if let Some(keys) = self.answers.lock().get_mut(&self.principal) {
+        if let Some(keys) = self.answers.lock().get_mut(&self.tenant) {
             match self.if_stopped.take() {
                 Some(answer) => keys.answer(&self.key, answer),
                 None => drop(keys.entries.remove(&self.key)),
@@ -186,32 +186,36 @@ impl Drop for Claimed {
 mod tests {
     use super::*;
 
+    fn tenant(number: u8) -> Arc<str> {
+        Arc::from(number.to_string())
+    }
+
     fn answer(size: usize) -> Answer {
         Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::from(vec![b'x'; size]) }
     }
 
     fn run(answers: &Answers, key: &str, request: Digest) -> Claimed {
-        match answers.claim(0, key, request) {
+        match answers.claim(&tenant(0), key, request) {
             Claim::Run(claimed) => claimed,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_key_stands_for_one_request_of_one_principal() {
+    fn a_key_stands_for_one_request_of_one_tenant() {
         let (answers, one, other) = (Answers::default(), Digest::of(b"one"), Digest::of(b"other"));
         let claimed = run(&answers, "k", one);
-        assert!(matches!(answers.claim(0, "k", one), Claim::Running));
-        assert!(matches!(answers.claim(0, "k", other), Claim::Different));
-        assert!(matches!(answers.claim(1, "k", other), Claim::Run(_)));
+        assert!(matches!(answers.claim(&tenant(0), "k", one), Claim::Running));
+        assert!(matches!(answers.claim(&tenant(0), "k", other), Claim::Different));
+        assert!(matches!(answers.claim(&tenant(1), "k", other), Claim::Run(_)));
         claimed.answer(answer(1));
-        assert!(matches!(answers.claim(0, "k", one), Claim::Answered(found) if found == answer(1)));
-        assert!(matches!(answers.claim(0, "k", other), Claim::Different));
+        assert!(matches!(answers.claim(&tenant(0), "k", one), Claim::Answered(found) if found == answer(1)));
+        assert!(matches!(answers.claim(&tenant(0), "k", other), Claim::Different));
         drop(run(&answers, "l", one));
         let mut started = run(&answers, "l", other);
         started.started(answer(2));
         drop(started);
-        assert!(matches!(answers.claim(0, "l", other), Claim::Answered(found) if found == answer(2)));
+        assert!(matches!(answers.claim(&tenant(0), "l", other), Claim::Answered(found) if found == answer(2)));
     }
 
     #[test]
@@ -221,12 +225,12 @@ mod tests {
             run(&answers, &number.to_string(), request).answer(answer(1));
         }
         drop(run(&answers, "0", request));
-        assert!(matches!(answers.claim(0, "1", request), Claim::Answered(_)));
+        assert!(matches!(answers.claim(&tenant(0), "1", request), Claim::Answered(_)));
         run(&answers, "large", request).answer(answer(MAX_BYTES + 1));
         drop(run(&answers, "2", request));
-        assert!(matches!(answers.claim(0, "large", request), Claim::Answered(_)));
+        assert!(matches!(answers.claim(&tenant(0), "large", request), Claim::Answered(_)));
         let expired = Instant::now() + KEPT;
-        answers.lock().get_mut(&0).unwrap().remove_expired(expired);
+        answers.lock().get_mut(&tenant(0)).unwrap().remove_expired(expired);
         drop(run(&answers, "large", request));
     }
 }

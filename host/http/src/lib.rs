@@ -15,6 +15,8 @@ mod response;
 mod result;
 mod routes;
 mod running;
+mod session_resource;
+mod sessions;
 mod state;
 mod stream;
 mod tools;
@@ -22,4 +24,8 @@ mod trace_context;
 
 pub use api::Api;
 pub use history::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+pub use sessions::{
+    ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionApprovals, SessionError,
+    SessionEvent, SessionEvents, SessionReply,
+};
 pub use state::ApiOptions;

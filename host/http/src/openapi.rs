@@ -1,6 +1,6 @@
 //! The OpenAPI 3.1 document: the API from its routes, and each tool as an operation of its own.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Tool, ToolProvider};
@@ -12,35 +12,43 @@ use crate::history::{CallDetail, CallSummary};
 use crate::problem::Problem;
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
-use crate::state::{ApiOptions, Shared};
+use crate::sessions::SessionReply;
+use crate::sessions::approvals::Approval;
+use crate::sessions::store::{SessionDetail, SessionMessage, SessionSummary};
+use crate::state::{ApiOptions, Caller, Document, Shared};
 use crate::tools::{ToolDescription, ToolList};
-use crate::{calls, tools};
+use crate::{calls, session_resource, tools};
 
 /// The routes that do not depend on the tools.
 #[derive(OpenApi)]
 #[openapi(
-    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel),
+    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, session_resource::create,
+        session_resource::list, session_resource::get, session_resource::remove, session_resource::send, session_resource::list_approvals, session_resource::get_approval,
+        session_resource::answer_approval),
     components(schemas(
         ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
-        calls::CallPage, Problem<'static>
+        calls::CallPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, session_resource::AnswerApproval,
+        session_resource::AnswerName, session_resource::SessionList, session_resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
+        SessionReply, Approval
     ))
 )]
 struct Routes;
 
-/// Returns the document. It is made once for each change of the tools.
-pub(crate) fn get(shared: &Shared) -> Response {
+/// Returns the document of a tenant. It is made once for each change of its tools.
+pub(crate) fn get(shared: &Shared, caller: &Caller) -> Response {
     // The revision is read first: a change in between costs one more document, and never leaves an old one in place.
-    let revision = shared.tools.changes().revision();
-    let mut cached = shared.document.lock().unwrap_or_else(PoisonError::into_inner);
-    let document = match cached.as_ref() {
-        Some((of, document)) if *of == revision => document.clone(),
-        _ => {
-            let document = Bytes::from(document(shared.tools.as_ref(), &shared.options).to_string());
-            *cached = Some((revision, document.clone()));
-            document
-        }
-    };
-    response::json_text(document)
+    let revision = caller.tools.changes().revision();
+    let mut documents = shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(cached) = documents.get(&caller.tenant.name)
+        && cached.revision == revision
+        && Arc::ptr_eq(&cached.tenant, &caller.tenant)
+    {
+        return response::json_text(cached.text.clone());
+    }
+    let tenant = Arc::clone(&caller.tenant);
+    let text = Bytes::from(document(caller.tools.as_ref(), &shared.options).to_string());
+    documents.insert(Arc::clone(&tenant.name), Document { tenant, revision, text: text.clone() });
+    response::json_text(text)
 }
 
 /// Creates the document of these tools.
@@ -58,6 +66,11 @@ fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
     extend(&mut document, "", head);
     let schemes = json!({ "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } } });
     extend(&mut document, "/components", schemes);
+    if options.sessions.is_none()
+        && let Some(Value::Object(paths)) = document.pointer_mut("/paths")
+    {
+        paths.retain(|path, _| !["/v1/sessions", "/v1/approvals"].iter().any(|without| path.starts_with(without)));
+    }
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for tool in tools.tools().iter().filter(|tool| tool.is_approved()) {
         add_tool(tool, &mut paths, &mut schemas);

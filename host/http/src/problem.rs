@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
-use http::header::{HeaderValue, RETRY_AFTER};
+use fumehood_listener::{PROBLEM_TYPE, retry_after_header};
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
-
-/// The media type of problem details.
-pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// An error, as RFC 9457 describes it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -81,11 +79,9 @@ impl<'a> Problem<'a> {
 
     /// Returns the headers of the response: its type, and the time after which it may be tried again.
     pub(crate) fn headers(&self) -> HeaderMap {
-        let mut headers = response::content_type(MEDIA_TYPE);
+        let mut headers = response::content_type(PROBLEM_TYPE);
         if let Some(millis) = self.retry_after_ms {
-            // Whole seconds, and not earlier than the caller was told (RFC 9110, section 10.2.3).
-            let seconds = Duration::from_millis(millis).as_secs_f64().ceil().max(1.0) as u64;
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            headers.insert(RETRY_AFTER, retry_after_header(Duration::from_millis(millis)));
         }
         headers
     }

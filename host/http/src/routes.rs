@@ -1,4 +1,4 @@
-//! The routes of the API: six paths, each with its methods.
+//! The routes of the API: paths, each with its methods.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use tokio_util::bytes::Bytes;
 
 use crate::problem::problem;
 use crate::response::{self, Response};
-use crate::state::Shared;
-use crate::{calls, openapi, tools};
+use crate::state::{Caller, Shared};
+use crate::{calls, openapi, session_resource, tools};
 
 /// A path of the API, with the name or id in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,11 @@ enum Route {
     CallsOf(String),
     Calls,
     Call(String),
+    Sessions,
+    Session(String),
+    Messages(String),
+    Approvals,
+    Approval(String),
     Document,
 }
 
@@ -34,6 +39,11 @@ impl Route {
             ("v1", Some("tools"), Some(name), Some("calls")) => Self::CallsOf(decode(name)?),
             ("v1", Some("calls"), None, None) => Self::Calls,
             ("v1", Some("calls"), Some(id), None) => Self::Call(decode(id)?),
+            ("v1", Some("sessions"), None, None) => Self::Sessions,
+            ("v1", Some("sessions"), Some(id), None) => Self::Session(decode(id)?),
+            ("v1", Some("sessions"), Some(id), Some("messages")) => Self::Messages(decode(id)?),
+            ("v1", Some("approvals"), None, None) => Self::Approvals,
+            ("v1", Some("approvals"), Some(id), None) => Self::Approval(decode(id)?),
             _ => return None,
         };
         parts.next().is_none().then_some(found)
@@ -42,9 +52,10 @@ impl Route {
     /// Returns the methods of the path (RFC 9110, section 10.2.1).
     fn allow(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::CallsOf(_) => "POST",
-            Self::Call(_) => "GET,HEAD,DELETE",
-            Self::Tools | Self::Tool(_) | Self::Calls | Self::Document => "GET,HEAD",
+            Self::CallsOf(_) | Self::Messages(_) => "POST",
+            Self::Call(_) | Self::Session(_) => "GET,HEAD,DELETE",
+            Self::Sessions | Self::Approval(_) => "GET,HEAD,POST",
+            Self::Tools | Self::Tool(_) | Self::Calls | Self::Approvals | Self::Document => "GET,HEAD",
         })
     }
 }
@@ -57,6 +68,11 @@ pub(crate) fn route(path: &str) -> &'static str {
         Some(Route::CallsOf(_)) => "/v1/tools/{name}/calls",
         Some(Route::Calls) => "/v1/calls",
         Some(Route::Call(_)) => "/v1/calls/{id}",
+        Some(Route::Sessions) => "/v1/sessions",
+        Some(Route::Session(_)) => "/v1/sessions/{id}",
+        Some(Route::Messages(_)) => "/v1/sessions/{id}/messages",
+        Some(Route::Approvals) => "/v1/approvals",
+        Some(Route::Approval(_)) => "/v1/approvals/{id}",
         Some(Route::Document) => "/openapi.json",
         None => "other",
     }
@@ -68,25 +84,36 @@ fn decode(part: &str) -> Option<String> {
     (!decoded.is_empty()).then(|| decoded.into_owned())
 }
 
-/// Answers a request of a principal. The body of the response to `HEAD` is left out by whoever sends it.
-pub(crate) async fn respond(shared: &Arc<Shared>, principal: usize, (head, body): (&Parts, Bytes)) -> Response {
+/// Answers a request of a tenant. The body of the response to `HEAD` is left out by whoever sends it.
+pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body): (&Parts, Bytes)) -> Response {
     let Some(route) = Route::parse(head.uri.path()) else {
         let detail =
             "there is nothing here; tools are at /v1/tools, calls at /v1/calls, and all of it in /openapi.json";
         return problem(StatusCode::NOT_FOUND, detail);
     };
     let allow = route.allow();
+    let (is_post, is_delete) = (head.method == Method::POST, head.method == Method::DELETE);
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match route {
-        Route::Tools if is_read => tools::list(shared),
-        Route::Tool(name) if is_read => tools::get(shared, &name),
-        Route::CallsOf(name) if head.method == Method::POST => {
-            calls::create(Arc::clone(shared), principal, name, (&head.headers, body)).await
+        Route::Tools if is_read => tools::list(caller),
+        Route::Tool(name) if is_read => tools::get(caller, &name),
+        Route::CallsOf(name) if is_post => {
+            calls::create(Arc::clone(shared), caller.clone(), name, (&head.headers, body)).await
         }
-        Route::Calls if is_read => calls::list(shared, principal, head.uri.query()).await,
-        Route::Call(id) if is_read => calls::get(shared, principal, &id).await,
-        Route::Call(id) if head.method == Method::DELETE => calls::cancel(shared, principal, &id),
-        Route::Document if is_read => openapi::get(shared),
+        Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
+        Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
+        Route::Call(id) if is_delete => calls::cancel(shared, caller, &id),
+        Route::Sessions if is_read => session_resource::list(shared, caller),
+        Route::Sessions if is_post => session_resource::create(shared, caller, &head.headers, &body),
+        Route::Session(id) if is_read => session_resource::get(shared, caller, &id),
+        Route::Session(id) if is_delete => session_resource::remove(shared, caller, &id),
+        Route::Messages(id) if is_post => session_resource::send(shared, caller, &id, (&head.headers, &body)).await,
+        Route::Approvals if is_read => session_resource::list_approvals(shared, caller),
+        Route::Approval(id) if is_read => session_resource::get_approval(shared, caller, &id),
+        Route::Approval(id) if is_post => {
+            session_resource::answer_approval(shared, caller, &id, (&head.headers, &body))
+        }
+        Route::Document if is_read => openapi::get(shared, caller),
         _ => {
             let detail = "this path does not have that method; `Allow` lists those that it has";
             let mut response = match head.method == Method::OPTIONS {

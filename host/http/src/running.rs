@@ -22,7 +22,7 @@ struct Inner {
 }
 
 struct Entry {
-    principal: usize,
+    tenant: Arc<str>,
     tool: String,
     at: Timestamp,
     cancelled: CancellationToken,
@@ -42,34 +42,35 @@ impl RunningCalls {
         Self(Arc::new(Inner { prefix, ..Inner::default() }))
     }
 
-    /// Adds a call of this principal.
-    pub(crate) fn start(&self, principal: usize, tool: &str) -> RunningCall {
+    /// Adds a call of this tenant.
+    pub(crate) fn start(&self, tenant: &Arc<str>, tool: &str) -> RunningCall {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let cancelled = CancellationToken::new();
-        let entry = Entry { principal, tool: tool.to_owned(), at: now(), cancelled: cancelled.clone() };
+        let entry =
+            Entry { tenant: Arc::clone(tenant), tool: tool.to_owned(), at: now(), cancelled: cancelled.clone() };
         self.lock().insert(number, entry);
         RunningCall { calls: self.clone(), number, cancelled }
     }
 
-    /// Cancels a running call of this principal. Returns whether there is one of this id.
-    pub(crate) fn cancel(&self, principal: usize, id: &str) -> bool {
+    /// Cancels a running call of this tenant. Returns whether there is one of this id.
+    pub(crate) fn cancel(&self, tenant: &str, id: &str) -> bool {
         let Some(number) = self.number_of(id) else { return false };
         let calls = self.lock();
-        let found = calls.get(&number).filter(|entry| entry.principal == principal);
+        let found = calls.get(&number).filter(|entry| *entry.tenant == *tenant);
         found.inspect(|entry| entry.cancelled.cancel()).is_some()
     }
 
-    /// Returns the running call of this id, if it is one of this principal.
-    pub(crate) fn find(&self, principal: usize, id: &str) -> Option<CallSummary> {
+    /// Returns the running call of this id, if it is one of this tenant.
+    pub(crate) fn find(&self, tenant: &str, id: &str) -> Option<CallSummary> {
         let number = self.number_of(id)?;
         let calls = self.lock();
-        calls.get(&number).filter(|entry| entry.principal == principal).map(|entry| self.summary(number, entry))
+        calls.get(&number).filter(|entry| *entry.tenant == *tenant).map(|entry| self.summary(number, entry))
     }
 
-    /// Returns the running calls of a principal, the newest first.
-    pub(crate) fn list(&self, principal: usize) -> Vec<CallSummary> {
+    /// Returns the running calls of a tenant, the newest first.
+    pub(crate) fn list(&self, tenant: &str) -> Vec<CallSummary> {
         let calls = self.lock();
-        let own = calls.iter().rev().filter(|(_, entry)| entry.principal == principal);
+        let own = calls.iter().rev().filter(|(_, entry)| *entry.tenant == *tenant);
         own.map(|(number, entry)| self.summary(*number, entry)).collect()
     }
 
@@ -114,7 +115,7 @@ impl Drop for RunningCall {
     }
 }
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
@@ -124,18 +125,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_principal_cancels_its_own_calls_only() {
-        let calls = RunningCalls::new(7);
-        let call = calls.start(0, "a__b");
+    fn a_tenant_cancels_its_own_calls_only() {
+        let (calls, own, other) = (RunningCalls::new(7), Arc::<str>::from("a"), "b");
+        let call = calls.start(&own, "a__b");
         let id = call.id();
-        assert!(!calls.cancel(1, &id) && calls.find(1, &id).is_none() && calls.list(1).is_empty());
+        assert!(!calls.cancel(other, &id) && calls.find(other, &id).is_none() && calls.list(other).is_empty());
         for wrong in ["", "h-1", "h0000000000000007-2", "h0000000000000008-1", "h0000000000000007-01"] {
-            assert!(!calls.cancel(0, wrong), "{wrong:?}");
+            assert!(!calls.cancel(&own, wrong), "{wrong:?}");
         }
         assert!(!call.cancelled.is_cancelled());
-        assert!(calls.cancel(0, &id) && call.cancelled.is_cancelled());
-        assert_eq!(calls.list(0).len(), 1);
+        assert!(calls.cancel(&own, &id) && call.cancelled.is_cancelled());
+        assert_eq!(calls.list(&own).len(), 1);
         drop(call);
-        assert!(calls.list(0).is_empty() && !calls.cancel(0, &id));
+        assert!(calls.list(&own).is_empty() && !calls.cancel(&own, &id));
     }
 }

@@ -1,15 +1,20 @@
 //! The state that all routes share.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use fumehood_core::tool::ToolProvider;
+use fumehood_listener::{Tenant, TenantTools};
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::history::CallStore;
 use crate::idempotency::Answers;
 use crate::running::RunningCalls;
+use crate::sessions::SessionAgents;
+use crate::sessions::approvals::Approvals;
+use crate::sessions::store::Sessions;
 
 /// The identity of an API, and the source of calls that have ended.
 #[derive(Clone)]
@@ -18,18 +23,20 @@ pub struct ApiOptions {
     pub name: String,
     /// The version of the server in its document.
     pub version: String,
-    /// The actor of calls of clients without a token. Tools may be given it.
+    /// The actor of calls of clients that have none. Tools may be given it.
     pub actor: Option<Arc<str>>,
     /// The recorded calls; without them, only running ones can be listed.
     pub calls: Option<Arc<dyn CallStore>>,
+    /// The agents of sessions; without them, there are no sessions.
+    pub sessions: Option<Arc<dyn SessionAgents>>,
 }
 
 impl fmt::Debug for ApiOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, version, actor, calls } = self;
+        let Self { name, version, actor, calls, sessions } = self;
         let mut shown = f.debug_struct("ApiOptions");
         shown.field("name", name).field("version", version).field("actor", actor);
-        shown.field("calls", &calls.is_some()).finish()
+        shown.field("calls", &calls.is_some()).field("sessions", &sessions.is_some()).finish()
     }
 }
 
@@ -39,29 +46,45 @@ impl Default for ApiOptions {
     /// - the name `fumehood` and the version of this crate
     /// - no actor
     /// - no recorded calls
+    /// - no sessions
     fn default() -> Self {
         let (name, version) = ("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Self { name, version, actor: None, calls: None }
+        Self { name, version, actor: None, calls: None, sessions: None }
     }
 }
 
 /// The state of the API.
 pub(crate) struct Shared {
-    pub(crate) tools: Arc<dyn ToolProvider>,
+    pub(crate) tools: TenantTools,
     pub(crate) options: ApiOptions,
-    /// The actor of each principal.
-    pub(crate) actors: Vec<Option<Arc<str>>>,
     pub(crate) running: RunningCalls,
+    pub(crate) sessions: Sessions,
+    pub(crate) approvals: Approvals,
     pub(crate) answers: Answers,
-    /// The document, with the revision of the set of tools that it describes.
-    pub(crate) document: Mutex<Option<(u64, Bytes)>>,
+    /// The document of each tenant, by name.
+    pub(crate) documents: Mutex<HashMap<Arc<str>, Document>>,
     /// Cancelled when running calls have to end.
     pub(crate) stopped: CancellationToken,
 }
 
+/// A document that was made for a tenant.
+pub(crate) struct Document {
+    pub(crate) tenant: Arc<Tenant>,
+    /// The revision of the set of tools that it describes.
+    pub(crate) revision: u64,
+    pub(crate) text: Bytes,
+}
+
+/// The tenant that sent a request, and the tools that exist for it.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) tools: Arc<dyn ToolProvider>,
+}
+
 impl Shared {
-    /// Returns the actor of a principal.
-    pub(crate) fn actor(&self, principal: usize) -> Option<Arc<str>> {
-        self.actors.get(principal).cloned().flatten()
+    /// Returns the actor of a caller.
+    pub(crate) fn actor(&self, caller: &Caller) -> Option<Arc<str>> {
+        caller.tenant.actor.clone().or_else(|| self.options.actor.clone())
     }
 }

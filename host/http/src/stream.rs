@@ -37,7 +37,7 @@ struct Queued {
 }
 
 impl EventQueue {
-    fn push(&self, event: String) {
+    pub(crate) fn push(&self, event: String) {
         let mut queued = self.lock();
         if queued.events.len() >= MAX_QUEUED_EVENTS {
             queued.events.pop_front();

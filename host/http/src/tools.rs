@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::problem::Problem;
 use crate::response::{self, Response};
-use crate::state::Shared;
+use crate::state::Caller;
 
 /// A tool that can be called.
 #[derive(Debug, Serialize, ToSchema)]
@@ -63,8 +63,8 @@ impl<'a> ToolDescription<'a> {
 }
 
 /// Returns the problem of a name that no tool has.
-pub(crate) fn unknown(shared: &Shared, name: &str) -> Problem<'static> {
-    let known = shared.tools.tools();
+pub(crate) fn unknown(caller: &Caller, name: &str) -> Problem<'static> {
+    let known = caller.tools.tools();
     Problem::of_error(&unknown_tool(name, known.iter().filter(|tool| tool.is_approved()).map(|tool| tool.full_name())))
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn unknown(shared: &Shared, name: &str) -> Problem<'static> {
     get, path = "/v1/tools", operation_id = "listTools", tag = "tools",
     responses((status = 200, description = "The tools", body = ToolList<'static>))
 )]
-pub(crate) fn list(shared: &Shared) -> Response {
-    let tools = shared.tools.tools();
+pub(crate) fn list(caller: &Caller) -> Response {
+    let tools = caller.tools.tools();
     let approved = tools.iter().filter(|tool| tool.is_approved());
     response::json(&ToolList { tools: approved.map(|tool| ToolDescription::new(tool)).collect() })
 }
@@ -85,8 +85,8 @@ pub(crate) fn list(shared: &Shared) -> Response {
     params(("name" = String, Path, description = "The full name of the tool")),
     responses((status = 200, description = "The tool", body = ToolDescription<'static>))
 )]
-pub(crate) fn get(shared: &Shared, name: &str) -> Response {
-    let Some(tool) = shared.tools.find(name) else { return unknown(shared, name).into_response() };
+pub(crate) fn get(caller: &Caller, name: &str) -> Response {
+    let Some(tool) = caller.tools.find(name) else { return unknown(caller, name).into_response() };
     match tool.refusal() {
         Some(refusal) => Problem::of_error(refusal).into_response(),
         None => response::json(&ToolDescription::new(&tool)),

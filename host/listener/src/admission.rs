@@ -9,20 +9,21 @@ use hyper::body::Incoming;
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::task::TaskTracker;
 
-use crate::body::{ResponseBody, add_required_headers, response, text_rejection};
+use crate::body::{ResponseBody, add_required_headers, response};
 use crate::connections::{Connection, Phase};
 use crate::guard::Guard;
-use crate::limits::{MemoryReservation, PrincipalLimits};
+use crate::limits::{MemoryReservation, RequestLimits};
 use crate::rejection::Rejection;
 use crate::service::{AdmittedRequest, BODY_TIMEOUT, HttpService, RequestContext, Services};
+use crate::tenants::Tenants;
 
 /// Maximum size of the head of a request, in bytes.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// Admission of all requests of a listener: the guard, the limits of each principal, and the services.
+/// Admission of all requests of a listener: the guard, the tenants, and the services.
 pub(crate) struct Admission {
     pub(crate) guard: Guard,
-    pub(crate) principals: Vec<PrincipalLimits>,
+    pub(crate) tenants: Tenants,
     pub(crate) body_bytes: usize,
     pub(crate) services: Services,
     /// The requests that are being answered; closed once no more are taken.
@@ -40,8 +41,7 @@ impl Admission {
             Ok(response) => response,
             Err(rejection) => {
                 connection.enter(Phase::Head);
-                let service = service.or_else(|| self.services.fallback());
-                service.map_or_else(|| text_rejection(&rejection), |service| service.rejection_response(&rejection))
+                rejection.to_response()
             }
         };
         add_required_headers(&mut response);
@@ -60,7 +60,7 @@ impl Admission {
         // The connection reads in large pieces, and may have accepted up to twice as much.
         if head_bytes(&request) > MAX_HEAD_BYTES {
             let why = "the head of the request is too large; send fewer or shorter headers";
-            return Err(Rejection { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why });
+            return Err(Rejection::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why));
         }
         if let Some(response) = self.health_response(&request) {
             connection.enter(Phase::Head);
@@ -72,30 +72,30 @@ impl Admission {
         }
         let why =
             "there is nothing here; MCP is at /mcp, the HTTP API at /v1, and /health says whether the server is up";
-        let service = service.ok_or(Rejection { status: StatusCode::NOT_FOUND, why })?;
-        let number = self.guard.authenticate(request.headers())?;
-        let unknown = Rejection { status: StatusCode::UNAUTHORIZED, why: "there is nobody of that token" };
-        let limits = self.principals.get(number).ok_or(unknown)?;
+        let service = service.ok_or(Rejection::new(StatusCode::NOT_FOUND, why))?;
+        let client = self.tenants.authenticate(request.headers())?;
+        client.count_request()?;
+        let limits = &client.limits;
         let (head, body) = request.into_parts();
         service.check(&head)?;
         if self.running.is_closed() {
             return Err(Rejection::draining());
         }
-        if !connection.authenticate(number) {
+        if !connection.authenticate(&client.tenant.name) {
             return Err(Rejection::overloaded());
         }
         let mut reservation = MemoryReservation::default();
         let reading = self.read_body(body, limits, &mut reservation, connection);
-        let timed_out = Rejection { status: StatusCode::REQUEST_TIMEOUT, why: "the message came too slowly" };
+        let timed_out = Rejection::new(StatusCode::REQUEST_TIMEOUT, "the message came too slowly");
         let body = tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or(Err(timed_out))?;
         let context = RequestContext { limits, connection, running: &self.running };
-        service.handle(AdmittedRequest { principal: number, head, body, reservation, context }).await
+        service.handle(AdmittedRequest { tenant: Arc::clone(&client.tenant), head, body, reservation, context }).await
     }
 
     async fn read_body(
         &self,
         body: Incoming,
-        limits: &PrincipalLimits,
+        limits: &RequestLimits,
         reserved: &mut MemoryReservation,
         connection: &Connection,
     ) -> Result<Bytes, Rejection> {
@@ -105,9 +105,9 @@ impl Admission {
             let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
                 true => {
                     let why = "the message is too large; send less at once";
-                    Rejection { status: StatusCode::PAYLOAD_TOO_LARGE, why }
+                    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, why)
                 }
-                false => Rejection { status: StatusCode::BAD_REQUEST, why: "the message broke off" },
+                false => Rejection::new(StatusCode::BAD_REQUEST, "the message broke off"),
             })?;
             if let Ok(data) = frame.into_data() {
                 limits.reserve(reserved, read.len().saturating_add(data.len()), connection).await;

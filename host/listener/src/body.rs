@@ -11,8 +11,6 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use tokio_util::bytes::Bytes;
 
-use crate::rejection::Rejection;
-
 /// `Retry-After` of a response of an overloaded server, in seconds.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
@@ -60,12 +58,6 @@ pub fn response(status: StatusCode, content_type: &'static str, body: impl Into<
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
-}
-
-/// Creates the response of a rejection as plain text.
-#[must_use]
-pub fn text_rejection(rejection: &Rejection) -> Response<ResponseBody> {
-    response(rejection.status, "text/plain; charset=utf-8", Bytes::from_static(rejection.why.as_bytes()))
 }
 
 /// Adds the headers that a status requires: `WWW-Authenticate` (RFC 9110, section 15.5.2), `Retry-After`, and

@@ -47,8 +47,8 @@ struct Table {
 }
 
 struct Entry {
-    /// The index of the principal, once a request on the connection passed the guard.
-    principal: Option<usize>,
+    /// The name of the tenant, once a request on the connection passed the guard.
+    tenant: Option<Arc<str>>,
     phase: Phase,
     /// The time at which this phase began.
     since: Instant,
@@ -72,14 +72,14 @@ impl Connections {
     /// Adds a connection that was just accepted. If too many are unauthenticated, the oldest of these is dropped.
     pub(crate) fn add(&self) -> Connection {
         let mut table = self.lock();
-        let pending = table.open.values().filter(|entry| entry.principal.is_none()).count();
+        let pending = table.open.values().filter(|entry| entry.tenant.is_none()).count();
         if pending >= self.capacity.pending.max(1) {
             table.drop_oldest_pending();
         }
         let (id, close) = (table.next, CancellationToken::new());
         table.next += 1;
         let entry =
-            Entry { principal: None, phase: Phase::Head, since: Instant::now(), blocked: None, close: close.clone() };
+            Entry { tenant: None, phase: Phase::Head, since: Instant::now(), blocked: None, close: close.clone() };
         table.open.insert(id, entry);
         Connection { id, close, connections: self.clone() }
     }
@@ -105,7 +105,7 @@ impl Table {
     }
 
     fn drop_oldest_pending(&mut self) -> bool {
-        let oldest = self.open.iter().find(|(_, entry)| entry.principal.is_none()).map(|(id, _)| *id);
+        let oldest = self.open.iter().find(|(_, entry)| entry.tenant.is_none()).map(|(id, _)| *id);
         oldest.inspect(|id| self.remove(*id)).is_some()
     }
 
@@ -118,20 +118,20 @@ impl Table {
         chosen.inspect(|id| self.remove(*id)).is_some()
     }
 
-    /// Drops a connection of the principal with the most, and never one of another principal that has no more than
-    /// `principal`.
-    fn make_room_for(&mut self, principal: usize) -> bool {
-        let mut held: BTreeMap<usize, usize> = BTreeMap::new();
-        for holder in self.open.values().filter_map(|entry| entry.principal) {
+    /// Drops a connection of the tenant with the most, and never one of another tenant that has no more than
+    /// `tenant`.
+    fn make_room_for(&mut self, tenant: &Arc<str>) -> bool {
+        let mut held: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for holder in self.open.values().filter_map(|entry| entry.tenant.clone()) {
             *held.entry(holder).or_default() += 1;
         }
-        let own = held.get(&principal).copied().unwrap_or_default();
-        let mut holders: Vec<(usize, usize)> =
-            held.into_iter().filter(|(holder, number)| *holder == principal || *number > own).collect();
+        let own = held.get(tenant).copied().unwrap_or_default();
+        let mut holders: Vec<(Arc<str>, usize)> =
+            held.into_iter().filter(|(holder, number)| holder == tenant || *number > own).collect();
         holders.sort_by_key(|(_, number)| Reverse(*number));
         holders.into_iter().any(|(holder, _)| {
             self.drop_stalled(|_, entry| {
-                entry.principal == Some(holder) && (entry.stalled().is_some() || entry.phase == Phase::Stream)
+                entry.tenant.as_ref() == Some(&holder) && (entry.stalled().is_some() || entry.phase == Phase::Stream)
             })
         })
     }
@@ -150,29 +150,31 @@ impl Connection {
         self.close.cancelled().await;
     }
 
-    /// Assigns the connection to a principal, since the head of a request on it passed the guard. If there are too many
-    /// of these, one that has stalled is dropped; of a principal with many connections sooner than of one with few.
+    /// Assigns the connection to a tenant, since the head of a request on it passed the guard. If there are too many
+    /// of these, one that has stalled is dropped; of a tenant with many connections sooner than of one with few.
     ///
     /// Returns false if there is none to drop. The connection then stays among the unauthenticated ones.
-    pub(crate) fn authenticate(&self, principal: usize) -> bool {
+    pub(crate) fn authenticate(&self, tenant: &Arc<str>) -> bool {
         let mut table = self.connections.lock();
-        let authenticated = table.open.values().filter(|entry| entry.principal.is_some()).count();
+        let authenticated = table.open.values().filter(|entry| entry.tenant.is_some()).count();
         let Some(entry) = table.open.get(&self.id) else { return false };
         let is_full = authenticated >= self.connections.capacity.authenticated.max(1);
-        if entry.principal.is_none() && is_full && !table.make_room_for(principal) {
+        if entry.tenant.is_none() && is_full && !table.make_room_for(tenant) {
             return false;
         }
         let Some(entry) = table.open.get_mut(&self.id) else { return false };
-        (entry.principal, entry.phase, entry.since) = (Some(principal), Phase::Body, Instant::now());
+        (entry.tenant, entry.phase, entry.since) = (Some(Arc::clone(tenant)), Phase::Body, Instant::now());
         true
     }
 
-    /// Drops the connection of a principal that has waited longest for a body, or for its peer to take a response.
-    pub(crate) fn make_room_among_requests(&self, principal: usize) -> bool {
-        let own = Some(principal);
+    /// Drops the connection of a tenant that has waited longest for a body, or for its peer to take a response.
+    pub(crate) fn make_room_among_requests(&self, tenant: &Arc<str>) -> bool {
         let mut table = self.connections.lock();
         table.drop_stalled(|id, entry| {
-            id != self.id && entry.principal == own && entry.phase != Phase::Head && entry.stalled().is_some()
+            id != self.id
+                && entry.tenant.as_ref() == Some(tenant)
+                && entry.phase != Phase::Head
+                && entry.stalled().is_some()
         })
     }
 
@@ -201,6 +203,10 @@ impl Drop for Connection {
 mod tests {
     use super::*;
 
+    fn tenant(number: u8) -> Arc<str> {
+        Arc::from(number.to_string())
+    }
+
     fn check(connection: &Connection, is_dropped: bool) {
         assert_eq!(connection.close.is_cancelled(), is_dropped, "connection {}", connection.id);
     }
@@ -219,7 +225,7 @@ mod tests {
         let connections = connections(2, 2);
         let [first, second, third] = std::array::from_fn(|_| connections.add());
         check(&first, true);
-        assert!(second.authenticate(0) && !first.authenticate(0));
+        assert!(second.authenticate(&tenant(0)) && !first.authenticate(&tenant(0)));
         let fourth = connections.add();
         for kept in [&second, &third, &fourth] {
             check(kept, false);
@@ -233,44 +239,44 @@ mod tests {
         let connections = connections(8, 3);
         let [body, busy, stream, newcomer, last] = std::array::from_fn(|_| connections.add());
         for (connection, phase) in [(&body, Phase::Body), (&busy, Phase::Response), (&stream, Phase::Stream)] {
-            assert!(connection.authenticate(0));
+            assert!(connection.authenticate(&tenant(0)));
             connection.enter(phase);
             later();
         }
-        assert!(newcomer.authenticate(0));
+        assert!(newcomer.authenticate(&tenant(0)));
         check(&body, true);
         newcomer.enter(Phase::Response);
-        assert!(last.authenticate(0));
+        assert!(last.authenticate(&tenant(0)));
         check(&stream, true);
         last.enter(Phase::Response);
         let refused = connections.add();
-        assert!(!refused.authenticate(0), "all of them are busy");
+        assert!(!refused.authenticate(&tenant(0)), "all of them are busy");
         // A connection whose peer takes nothing is not busy.
         busy.set_blocked(Some(Instant::now()));
-        assert!(refused.authenticate(0));
+        assert!(refused.authenticate(&tenant(0)));
         check(&busy, true);
         check(&last, false);
     }
 
     #[test]
-    fn drops_connections_of_the_same_principal_first() {
+    fn drops_connections_of_the_same_tenant_first() {
         let connections = connections(8, 4);
         let [quiet, a, b, c, newcomer, another] = std::array::from_fn(|_| connections.add());
-        assert!(quiet.authenticate(1));
+        assert!(quiet.authenticate(&tenant(1)));
         for connection in [&a, &b, &c] {
             later();
-            assert!(connection.authenticate(0));
+            assert!(connection.authenticate(&tenant(0)));
             connection.enter(Phase::Body);
         }
-        // The other principal's connection has stalled for longer, and stays.
-        assert!(newcomer.authenticate(0));
+        // The other tenant's connection has stalled for longer, and stays.
+        assert!(newcomer.authenticate(&tenant(0)));
         check(&quiet, false);
         check(&a, true);
-        assert!(another.authenticate(1));
+        assert!(another.authenticate(&tenant(1)));
         check(&quiet, false);
         check(&b, true);
-        assert!(newcomer.make_room_among_requests(0));
+        assert!(newcomer.make_room_among_requests(&tenant(0)));
         check(&c, true);
-        assert!(!newcomer.make_room_among_requests(0));
+        assert!(!newcomer.make_room_among_requests(&tenant(0)));
     }
 }

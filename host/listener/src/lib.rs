@@ -1,13 +1,15 @@
 //! The HTTP listener that every protocol of the host stands on: connections, admission of requests, and limits.
 //!
 //! A [`Listener`] accepts connections, enforces a deadline for each phase of one, and admits requests by their `Host`,
-//! `Origin` and token. What it admits is answered by an [`HttpService`], one for each protocol, so that MCP and the HTTP
+//! `Origin` and token. The token names a [`Tenant`], whose limits hold for every protocol. What it admits is answered by an [`HttpService`], one for each protocol, so that MCP and the HTTP
 //! API have the same guarantees by the same code.
 
 mod admission;
 pub mod body;
 pub mod bounds;
+mod call_places;
 mod connections;
+mod fair_queue;
 mod guard;
 mod limits;
 mod listener;
@@ -15,14 +17,21 @@ mod options;
 pub mod parse_queue;
 mod rejection;
 mod service;
+mod tenant;
+mod tenant_tools;
+mod tenants;
 mod token;
+mod usage;
 mod write_deadline;
 
 pub use connections::Phase;
-pub use guard::{Access, Principal};
 pub use limits::{MemoryPermit, message_memory_bytes};
 pub use listener::Listener;
 pub use options::{HttpError, HttpOptions};
-pub use rejection::Rejection;
+pub use rejection::{PROBLEM_TYPE, Rejection, retry_after_header};
 pub use service::{AdmittedRequest, HttpService, RequestContext, ResponseGuard, Services};
+pub use tenant::{Access, Tenant, TenantLimits, ToolFilter};
+pub use tenant_tools::TenantTools;
+pub use tenants::Tenants;
 pub use token::{Token, TokenError};
+pub use usage::{DayUsage, UsageEntry, UsageLedger};

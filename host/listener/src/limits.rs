@@ -1,4 +1,4 @@
-//! Limits of one principal, so that it cannot use what the others need.
+//! Limits on the requests of one tenant, so that it cannot use what the others need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ const VALUE_BYTES: usize = 64;
 /// Time that a request waits for a slot that is being freed.
 const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The limits of one principal.
-pub(crate) struct PrincipalLimits {
-    principal: usize,
+/// The limits on the requests of one tenant.
+pub(crate) struct RequestLimits {
+    tenant: Arc<str>,
     requests: Arc<Semaphore>,
     /// Permits of 1 KiB each.
     memory: Arc<Semaphore>,
-    /// A single permit: one message of a principal is parsed at a time.
+    /// A single permit: one message of a tenant is parsed at a time.
     parsing: Arc<Semaphore>,
 }
 
@@ -41,15 +41,15 @@ impl MemoryReservation {
     }
 }
 
-impl PrincipalLimits {
+impl RequestLimits {
     /// Creates limits of `requests` concurrent requests, whose messages take at most `bytes` of memory. Messages of at
     /// most [`FREE_BYTES`] are not counted.
-    pub(crate) fn new(principal: usize, requests: usize, bytes: usize) -> Self {
+    pub(crate) fn new(tenant: Arc<str>, requests: usize, bytes: usize) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
-        Self { principal, requests: semaphore(requests), memory: semaphore(bytes >> 10), parsing: semaphore(1) }
+        Self { tenant, requests: semaphore(requests), memory: semaphore(bytes >> 10), parsing: semaphore(1) }
     }
 
-    /// Returns the semaphore of this principal for parsing a message.
+    /// Returns the semaphore of this tenant for parsing a message.
     pub(crate) fn parse_turn(&self) -> Arc<Semaphore> {
         Arc::clone(&self.parsing)
     }
@@ -61,7 +61,7 @@ impl PrincipalLimits {
         if let Ok(slot) = Arc::clone(&self.requests).try_acquire_owned() {
             return Some(slot);
         }
-        if !connection.make_room_among_requests(self.principal) {
+        if !connection.make_room_among_requests(&self.tenant) {
             return None;
         }
         let slot = tokio::time::timeout(SLOT_TIMEOUT, Arc::clone(&self.requests).acquire_owned()).await;
@@ -81,7 +81,7 @@ impl PrincipalLimits {
         let more = match Arc::clone(&memory).try_acquire_many_owned(missing) {
             Ok(more) => more,
             Err(_) => {
-                connection.make_room_among_requests(self.principal);
+                connection.make_room_among_requests(&self.tenant);
                 // The semaphore is never closed.
                 let Ok(more) = memory.acquire_many_owned(missing).await else { return };
                 more

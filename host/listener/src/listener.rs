@@ -18,10 +18,12 @@ use tokio_util::task::TaskTracker;
 use crate::admission::{Admission, MAX_HEAD_BYTES};
 use crate::bounds::{MAX_VALUES, Size};
 use crate::connections::{Capacity, Connection, Connections};
-use crate::guard::{Access, Guard};
-use crate::limits::{PrincipalLimits, message_memory_bytes};
+use crate::guard::Guard;
+use crate::limits::message_memory_bytes;
 use crate::options::{HttpError, HttpOptions};
 use crate::service::Services;
+use crate::tenant::Access;
+use crate::tenants::{RequestDefaults, Tenants};
 use crate::write_deadline::WriteDeadline;
 
 /// Deadline for the head of a request, from the moment that the connection waits for it.
@@ -44,7 +46,6 @@ const SHED_BACKOFF: Duration = Duration::from_millis(1);
 pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
-    access: Access,
     admission: Arc<Admission>,
     connections: Connections,
     drain: Duration,
@@ -64,32 +65,43 @@ impl Listener {
     /// # Errors
     /// See [`HttpError`].
     pub async fn bind(options: HttpOptions) -> Result<Self, HttpError> {
-        let principals = match &options.access {
-            Access::Anyone if !options.address.ip().is_loopback() => {
-                return Err(HttpError::OpenToAll(options.address));
-            }
-            Access::Anyone => 1,
-            Access::Tokens(principals) if principals.is_empty() => return Err(HttpError::Nobody),
-            Access::Tokens(principals) => principals.len(),
-        };
+        let address = options.address;
+        check_access(&options.access, address)?;
+        let listener = TcpListener::bind(address).await.map_err(|source| HttpError::Listen { address, source })?;
+        Self::new(listener, options)
+    }
+
+    /// Creates a listener from a socket that listens already, such as that of a service manager, in place of
+    /// [`HttpOptions::address`].
+    ///
+    /// # Errors
+    /// See [`HttpError`].
+    pub fn from_socket(socket: std::net::TcpListener, options: HttpOptions) -> Result<Self, HttpError> {
         let failed = |source| HttpError::Listen { address: options.address, source };
-        let listener = TcpListener::bind(options.address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let guard = Guard::new(options.access.clone(), address, &options.hosts, &options.origins);
+        check_access(&options.access, socket.local_addr().map_err(failed)?)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        let listener = TcpListener::from_std(socket).map_err(failed)?;
+        Self::new(listener, options)
+    }
+
+    fn new(listener: TcpListener, options: HttpOptions) -> Result<Self, HttpError> {
+        let address = listener.local_addr().map_err(|source| HttpError::Listen { address: options.address, source })?;
         let largest = message_memory_bytes(Size { bytes: options.body_bytes, values: MAX_VALUES });
-        let in_flight = options.in_flight_bytes.max(largest.saturating_mul(2));
-        let limits = |principal| PrincipalLimits::new(principal, options.requests, in_flight);
+        let in_flight_bytes = options.in_flight_bytes.max(largest.saturating_mul(2));
+        let defaults = RequestDefaults { requests: options.requests, in_flight_bytes };
+        let tenants = Tenants::new(&options.access, defaults)?;
+        let guard = Guard::new(address, &options.hosts, &options.origins);
         let admission = Admission {
             guard,
-            principals: (0..principals).map(limits).collect(),
+            tenants,
             body_bytes: options.body_bytes,
             services: Services::default(),
             running: TaskTracker::new(),
         };
         let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
         let (connections, stop) = (Connections::new(capacity), CancellationToken::new());
-        let (access, admission, drain) = (options.access, Arc::new(admission), options.drain);
-        Ok(Self { listener, address, access, admission, connections, drain, stop })
+        let (admission, drain) = (Arc::new(admission), options.drain);
+        Ok(Self { listener, address, admission, connections, drain, stop })
     }
 
     /// Returns the address that it is bound to.
@@ -104,13 +116,10 @@ impl Listener {
         self.admission.services.clone()
     }
 
-    /// Returns the actor of each principal. With [`Access::Anyone`] there is one, whose actor is `default`.
+    /// Returns the tenants, to be replaced when they change.
     #[must_use]
-    pub fn actors(&self, default: Option<Arc<str>>) -> Vec<Option<Arc<str>>> {
-        match &self.access {
-            Access::Anyone => vec![default],
-            Access::Tokens(principals) => principals.iter().map(|principal| principal.actor.clone()).collect(),
-        }
+    pub fn tenants(&self) -> Tenants {
+        self.admission.tenants.clone()
     }
 
     /// Returns the accepted `Host` headers.
@@ -178,6 +187,14 @@ impl Listener {
                 }
             }
         }
+    }
+}
+
+/// Checks that other machines need a token.
+fn check_access(access: &Access, address: SocketAddr) -> Result<(), HttpError> {
+    match access {
+        Access::Anyone if !address.ip().is_loopback() => Err(HttpError::OpenToAll(address)),
+        _ => Ok(()),
     }
 }
 

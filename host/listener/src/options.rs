@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::guard::Access;
+use crate::tenant::Access;
 
 /// The address, access rules and limits of a listener.
 #[derive(Debug, Clone)]
@@ -24,9 +24,9 @@ pub struct HttpOptions {
     /// Maximum number of connections without an admitted request. For one more, the oldest is dropped. None ever waits
     /// to be accepted.
     pub unauthenticated_connections: usize,
-    /// Maximum number of concurrent requests of one principal; more are rejected.
+    /// Maximum number of concurrent requests of one tenant; more are rejected.
     pub requests: usize,
-    /// Maximum memory of the messages of one principal while they are handled, with what they are parsed into, in
+    /// Maximum memory of the messages of one tenant while they are handled, with what they are parsed into, in
     /// bytes. More wait, for ten seconds at most. Messages of up to 64 KiB are not counted. At least two of the largest
     /// messages fit.
     pub in_flight_bytes: usize,
@@ -40,8 +40,8 @@ impl HttpOptions {
     /// Returns options for this address and these clients:
     ///
     /// - 256 connections with an admitted request, and 128 without
-    /// - 256 requests of one principal
-    /// - 64 MiB of messages of one principal, each of at most 4 MiB
+    /// - 256 requests of one tenant
+    /// - 64 MiB of messages of one tenant, each of at most 4 MiB
     /// - no time for running requests after a stop
     #[must_use]
     pub fn new(address: SocketAddr, access: Access) -> Self {
@@ -66,9 +66,20 @@ pub enum HttpError {
     /// An address that other machines can reach, without tokens.
     #[error("{0} can be reached from other machines, so calls need a token; give one, or listen on 127.0.0.1")]
     OpenToAll(SocketAddr),
-    /// An empty list of principals.
+    /// No tenant with a token.
     #[error("nobody may call: there is no token")]
     Nobody,
+    /// Two tenants that cannot be told apart.
+    #[error("the tenant `{tenant}` has the {what} of another one; give each its own")]
+    Same {
+        /// The property that both have: `name`, `actor` or `token`.
+        what: &'static str,
+        /// The second of them.
+        tenant: String,
+    },
+    /// Tenants for a listener that every program on this machine may call.
+    #[error("this server was started without tokens, so it has no tenants; start it again with tokens")]
+    Open,
     /// The address is in use, or not this machine's.
     #[error("cannot listen on {address}")]
     Listen {

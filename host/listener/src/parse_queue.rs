@@ -14,7 +14,7 @@ type Started<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
 
 /// A queue of work that runs on other threads, a little at a time.
 ///
-/// Each principal has one permit and waits for the next one in a common queue, so principals take turns.
+/// Each tenant has one permit and waits for the next one in a common queue, so tenants take turns.
 #[derive(Debug)]
 pub struct ParseQueue {
     places: Arc<Semaphore>,
@@ -33,7 +33,7 @@ impl ParseQueue {
         Self { places: Arc::new(Semaphore::new(MAX_PARSERS)) }
     }
 
-    /// Runs `work` once the permit `turn` of its principal and a parser are free. Work that has started runs to its
+    /// Runs `work` once the permit `turn` of its tenant and a parser are free. Work that has started runs to its
     /// end, and keeps its permits, even if the returned future is dropped.
     ///
     /// Returns `None` if the work panicked or the runtime is shutting down.
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn principals_take_turns() {
+    async fn tenants_take_turns() {
         let queue = Arc::new(ParseQueue::new());
         let done = Arc::new(Mutex::new(Vec::new()));
         let [greedy, modest] = [turn(), turn()];

@@ -1,21 +1,39 @@
-//! Requests that are not admitted.
+//! Requests that are not admitted, and their responses: problem details (RFC 9457), whatever the protocol.
 
-use http::StatusCode;
+use std::time::Duration;
+
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use serde_json::json;
+
+use crate::body::{ResponseBody, response};
+
+/// The media type of problem details.
+pub const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// A rejected request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rejection {
     /// The status of the response.
     pub status: StatusCode,
     /// The reason, for the one who sent the request.
     pub why: &'static str,
+    /// The time after which the same request may be admitted.
+    pub retry_after: Option<Duration>,
 }
 
 impl Rejection {
     /// Creates a rejection.
     #[must_use]
     pub const fn new(status: StatusCode, why: &'static str) -> Self {
-        Self { status, why }
+        Self { status, why, retry_after: None }
+    }
+
+    /// Creates the rejection of a tenant that has used up a limit of its own.
+    #[must_use]
+    pub const fn too_many(why: &'static str, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, why) }
     }
 
     /// Creates the rejection of a server that has no room.
@@ -33,4 +51,26 @@ impl Rejection {
     pub(crate) const fn draining() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "this server is ending; try again in a second, or ask another one")
     }
+
+    /// Creates the response.
+    pub(crate) fn to_response(self) -> Response<ResponseBody> {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let status = self.status.as_u16();
+        let mut problem = json!({ "type": "about:blank", "title": title, "status": status, "detail": self.why });
+        if let (Some(after), Some(members)) = (self.retry_after, problem.as_object_mut()) {
+            let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            members.insert("retry_after_ms".to_owned(), millis.into());
+        }
+        let mut response = response(self.status, PROBLEM_TYPE, problem.to_string());
+        if let Some(after) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, retry_after_header(after));
+        }
+        response
+    }
+}
+
+/// Returns the value of `Retry-After`: whole seconds, at least one, and not earlier than this (RFC 9110, section 10.2.3).
+#[must_use]
+pub fn retry_after_header(after: Duration) -> HeaderValue {
+    HeaderValue::from(after.as_secs_f64().ceil().max(1.0) as u64)
 }

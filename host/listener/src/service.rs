@@ -12,10 +12,11 @@ use tokio_util::bytes::Bytes;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::body::{ResponseBody, text_rejection};
+use crate::body::ResponseBody;
 use crate::connections::{Connection, Phase};
-use crate::limits::{MemoryPermit, MemoryReservation, PrincipalLimits};
+use crate::limits::{MemoryPermit, MemoryReservation, RequestLimits};
 use crate::rejection::Rejection;
+use crate::tenant::Tenant;
 
 /// Deadline for the body of a request, and for the wait for memory to hold it.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,13 +35,8 @@ pub trait HttpService: Send + Sync {
     /// Answers a request that was admitted. Dropping the future ends what it does.
     ///
     /// # Errors
-    /// If a limit of the principal is reached, or the body is rejected.
+    /// If a limit of the tenant is reached, or the body is rejected.
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>>;
-
-    /// Creates the response of a rejection.
-    fn rejection_response(&self, rejection: &Rejection) -> Response<ResponseBody> {
-        text_rejection(rejection)
-    }
 }
 
 /// The services of a listener: none until they are opened, so that a listener can be reached while tools are loaded.
@@ -69,18 +65,13 @@ impl Services {
     pub(crate) fn find(&self, path: &str) -> Option<&Arc<dyn HttpService>> {
         self.0.get()?.iter().find(|service| service.has_path(path))
     }
-
-    /// Returns the service that words the rejections of a path that none of them has: the last one.
-    pub(crate) fn fallback(&self) -> Option<&Arc<dyn HttpService>> {
-        self.0.get()?.last()
-    }
 }
 
 /// A request whose head passed the guard, with its body.
 #[derive(Debug)]
 pub struct AdmittedRequest<'a> {
-    /// The index of the principal that sent it.
-    pub principal: usize,
+    /// The tenant that sent it.
+    pub tenant: Arc<Tenant>,
     /// The head.
     pub head: Parts,
     /// The whole body.
@@ -89,10 +80,10 @@ pub struct AdmittedRequest<'a> {
     pub(crate) context: RequestContext<'a>,
 }
 
-/// The connection of a request, and the limits of its principal.
+/// The connection of a request, and the limits of its tenant.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
-    pub(crate) limits: &'a PrincipalLimits,
+    pub(crate) limits: &'a RequestLimits,
     pub(crate) connection: &'a Arc<Connection>,
     pub(crate) running: &'a TaskTracker,
 }
@@ -103,7 +94,7 @@ impl fmt::Debug for RequestContext<'_> {
     }
 }
 
-/// A place among the concurrent requests of a principal.
+/// A place among the concurrent requests of a tenant.
 #[derive(Debug)]
 struct Slot {
     _permit: OwnedSemaphorePermit,
@@ -130,13 +121,13 @@ impl Drop for ResponseGuard {
 }
 
 impl<'a> AdmittedRequest<'a> {
-    /// Returns the connection and the limits of its principal.
+    /// Returns the connection and the limits of its tenant.
     #[must_use]
     pub fn context(&self) -> RequestContext<'a> {
         self.context
     }
 
-    /// Reserves this much memory of its principal in all, waiting for it for some seconds.
+    /// Reserves this much memory of its tenant in all, waiting for it for some seconds.
     ///
     /// # Errors
     /// If there is not that much in time.
@@ -157,20 +148,22 @@ impl RequestContext<'_> {
         self.connection.enter(phase);
     }
 
-    /// Returns the semaphore of the principal for parsing a message.
+    /// Returns the semaphore of the tenant for parsing a message.
     #[must_use]
     pub fn parse_turn(&self) -> Arc<Semaphore> {
         self.limits.parse_turn()
     }
 
-    /// Acquires a place among the concurrent requests of the principal, which the returned guard holds.
+    /// Acquires a place among the concurrent requests of the tenant, which the returned guard holds.
     ///
     /// # Errors
-    /// If all of them are busy.
+    /// If all of them are busy: the tenant has too many, whatever room the server has.
     pub async fn acquire_slot(&self) -> Result<ResponseGuard, Rejection> {
         // Before the wait, so that a server that ends waits for this request, too.
         let running = self.running.token();
-        let permit = self.limits.acquire_slot(self.connection).await.ok_or(Rejection::overloaded())?;
+        let why = "there are too many requests of this client at once; wait for one of them to end";
+        let busy = Rejection::too_many(why, Duration::from_secs(1));
+        let permit = self.limits.acquire_slot(self.connection).await.ok_or(busy)?;
         let slot = Slot { _permit: permit, _running: running };
         Ok(ResponseGuard { connection: Arc::clone(self.connection), _slot: Some(slot) })
     }

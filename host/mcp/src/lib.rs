@@ -11,7 +11,7 @@ pub use client::{
     AddressError, ConnectError, Endpoint, HeaderError, Headers, Launch, LaunchWrapper, Remote, RemoteOptions,
     RemoteTool, ToolNotice, check_address, end_with_parent,
 };
-pub use fumehood_listener::{Access, HttpError, HttpOptions, Principal, Token, TokenError};
+pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use server::{
     Entry, HttpListener, Library, LibraryError, McpService, Naming, Parameter, Prompt, Server, ServerOptions, Source,
     StdioError,

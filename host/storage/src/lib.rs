@@ -1,12 +1,13 @@
-//! Storage of a host on disk: the [event log](event_log) and the [key-value store](key_value) of tools, each in a SQLite
-//! file of its own.
+//! Storage of a host on disk: the [event log](event_log) the [key-value store](key_value) of tools and the
+//! [usage](usage) of tenants, each in a SQLite file of its own.
 //!
-//! Both are opened in the same way: a missing file is created for its owner only, one of another program or a newer
+//! All are opened in the same way: a missing file is created for its owner only, one of another program or a newer
 //! release is rejected and not changed, and another process that has it locked is waited for.
 
 mod error;
 pub mod event_log;
 pub mod key_value;
 mod sqlite;
+pub mod usage;
 
 pub use error::{KeyError, OpenError, SchemaError, StorageError};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_listener::body::{GuardedBody, ResponseBody, response};
-use fumehood_listener::{AdmittedRequest, HttpService, Listener, Rejection};
+use fumehood_listener::{AdmittedRequest, HttpService, Listener, Rejection, Tenant, Tenants};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -23,9 +23,11 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// A service with the metrics and the running calls.
 pub struct MetricsService {
     metrics: Arc<Metrics>,
-    /// True for each principal that may read what is about all of them.
-    readers: Vec<bool>,
-    actors: Vec<Option<Arc<str>>>,
+    /// The actors that may read what is about all tenants.
+    readers: BTreeSet<String>,
+    /// The actor of tenants without one.
+    actor: Option<Arc<str>>,
+    tenants: Tenants,
 }
 
 impl fmt::Debug for MetricsService {
@@ -35,31 +37,32 @@ impl fmt::Debug for MetricsService {
 }
 
 impl MetricsService {
-    /// Creates the service for the principals of this listener.
+    /// Creates the service for the tenants of this listener.
     ///
-    /// Metrics and calls of all principals are for the actors in `readers`. If it is empty, they are for the only principal; of
+    /// Metrics and calls of all tenants are for the actors in `readers`. If it is empty, they are for the only tenant; of
     /// several, each sees its own calls, and none the metrics.
     #[must_use]
-    pub fn new(
-        metrics: Arc<Metrics>,
-        readers: &BTreeSet<String>,
-        actor: Option<Arc<str>>,
-        listener: &Listener,
-    ) -> Self {
-        let actors = listener.actors(actor);
-        let is_reader = |actor: &Option<Arc<str>>| match readers.is_empty() {
-            true => actors.len() == 1,
-            false => actor.as_deref().is_some_and(|actor| readers.contains(actor)),
-        };
-        let readers = actors.iter().map(is_reader).collect();
-        Self { metrics, readers, actors }
+    pub fn new(metrics: Arc<Metrics>, readers: BTreeSet<String>, actor: Option<Arc<str>>, listener: &Listener) -> Self {
+        Self { metrics, readers, actor, tenants: listener.tenants() }
+    }
+
+    fn actor<'a>(&'a self, tenant: &'a Tenant) -> Option<&'a str> {
+        tenant.actor.as_deref().or(self.actor.as_deref())
+    }
+
+    fn is_reader(&self, tenant: &Tenant) -> bool {
+        match self.readers.is_empty() {
+            // Tenants come and go while the server runs.
+            true => self.tenants.all().len() <= 1,
+            false => self.actor(tenant).is_some_and(|actor| self.readers.contains(actor)),
+        }
     }
 
     fn answer(&self, request: &AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
-        let is_reader = self.readers.get(request.principal).copied().unwrap_or(false);
+        let is_reader = self.is_reader(&request.tenant);
         let found = match request.head.uri.path() {
             LIVE_PATH => {
-                let own = self.actors.get(request.principal).and_then(|actor| actor.as_deref());
+                let own = self.actor(&request.tenant);
                 let snapshot = self.metrics.live().snapshot((!is_reader).then_some(own));
                 let body = serde_json::to_vec(&snapshot).unwrap_or_default();
                 response(StatusCode::OK, "application/json", body)

@@ -9,7 +9,7 @@ use fumehood::limits::{LimitError, parse_count, parse_duration};
 use crate::config::amount::parse_size;
 use crate::exit::UsageError;
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArguments {
     /// Wall time of the call, such as `250ms` or `2s` [default: 10s]

@@ -107,7 +107,7 @@ pub(crate) enum ListedTools {
     Search,
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AgentArguments {
     /// Component whose tools the model may call, a `.wasm` file or `[NAME=]REFERENCE`, with the powers below; repeatable
     #[arg(long, value_name = "FILE")]
@@ -182,7 +182,7 @@ pub(crate) struct AgentArguments {
     pub(crate) recording: Recording,
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArguments {
     /// Model, such as `ollama:llama3.2` or `openai:gpt-4o-mini` [default: $FUMEHOOD_MODEL]

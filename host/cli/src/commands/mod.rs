@@ -27,6 +27,7 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod store;
 pub(crate) mod test;
+pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod trust;
 pub(crate) mod update;

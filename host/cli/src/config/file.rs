@@ -23,6 +23,7 @@ use super::registry::RegistrySection;
 use super::skill::{ChannelSection, KnowledgeSection, PromptSection, SkillSection};
 use super::sources::ValueSource;
 use super::telemetry::TelemetrySection;
+use super::tenant::TenantSection;
 use super::tool::ToolSection;
 
 /// The configuration of the fumehood command. Every section and key may be left out.
@@ -90,6 +91,9 @@ pub(crate) struct Config {
     /// Tools for other programs.
     #[serde(default)]
     pub(crate) serve: ServeSection,
+    /// Clients of `fumehood serve` over HTTP, each with a token of its own. Usually there is one, with the token of [serve].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) tenants: BTreeMap<String, TenantSection>,
     /// Tools of other programs.
     #[serde(default)]
     pub(crate) mcp: McpSection,

@@ -29,6 +29,7 @@ mod server;
 pub(crate) mod skill;
 pub(crate) mod sources;
 pub(crate) mod telemetry;
+pub(crate) mod tenant;
 pub(crate) mod tool;
 
 pub(crate) use fault::ConfigError;

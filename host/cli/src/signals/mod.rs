@@ -9,7 +9,7 @@ mod system;
 
 use std::io;
 
-pub(crate) use system::Stop;
+pub(crate) use system::{Hangup, Stop};
 
 /// Makes writing beyond `ulimit -f` an error of that write. Without a handler, the signal that comes with it ends the
 /// process.
@@ -23,4 +23,12 @@ pub(crate) fn survive_file_size_limit() {
 /// If the handlers cannot be installed.
 pub(crate) fn listen_for_stop() -> io::Result<Stop> {
     Stop::listen()
+}
+
+/// Hears SIGHUP from now on, which asks for the configuration to be read again. Systems without it send nothing.
+///
+/// # Errors
+/// If the handler cannot be installed.
+pub(crate) fn listen_for_hangup() -> io::Result<Hangup> {
+    Hangup::listen()
 }

@@ -33,3 +33,18 @@ impl Stop {
         }
     }
 }
+
+/// A listener for the signal that asks for the configuration to be read again.
+#[derive(Debug)]
+pub(crate) struct Hangup(Signal);
+
+impl Hangup {
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Waits for it.
+    pub(crate) async fn received(&mut self) {
+        self.0.recv().await;
+    }
+}

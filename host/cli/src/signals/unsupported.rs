@@ -19,3 +19,19 @@ impl Stop {
         let _unheard = tokio::signal::ctrl_c().await;
     }
 }
+
+/// A listener for nothing.
+#[derive(Debug)]
+pub(crate) struct Hangup;
+
+impl Hangup {
+    #[expect(clippy::unnecessary_wraps, reason = "the handlers of other systems may fail")]
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Never returns.
+    pub(crate) async fn received(&mut self) {
+        std::future::pending().await
+    }
+}

@@ -7,6 +7,8 @@ mod error;
 #[cfg(feature = "mcp")]
 mod mcp_tools;
 mod saved;
+#[cfg(feature = "http")]
+mod served_agents;
 mod session;
 mod stored_notes;
 
@@ -15,4 +17,6 @@ pub use code_mode::JavaScript;
 pub use error::AgentError;
 #[cfg(feature = "mcp")]
 pub use mcp_tools::McpTools;
+#[cfg(feature = "http")]
+pub use served_agents::{AgentParts, ServedAgents};
 pub use stored_notes::StoredNotes;

@@ -99,10 +99,6 @@ impl HttpService for Dashboard {
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
     }
-
-    fn rejection_response(&self, rejection: &Rejection) -> Response<ResponseBody> {
-        with_headers(fumehood_listener::body::text_rejection(rejection))
-    }
 }
 
 /// Checks that a form was sent by a page of the dashboard itself. The listener has checked the `Host`.

@@ -81,7 +81,7 @@ async fn large_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_when_to_try_again() {
+async fn a_client_with_too_many_requests_at_once_waits() {
     let served = Served::with(|options| HttpOptions { requests: 2, ..options }).await;
     let (first, id) = served.start_waiting(1).await;
     let mut second = served.connect().await;
@@ -89,13 +89,13 @@ async fn a_full_server_says_when_to_try_again() {
     let second = tokio::spawn(async move { second.send_request(request).await.is_ok() });
     served.tools.started(2).await;
     let refused = served.get("/v1/tools").await;
-    refused.check_problem(503);
+    refused.check_problem(429);
     assert_eq!(refused.header("retry-after"), "1");
     second.abort();
     served.tools.stopped(1).await;
     let cancelled = async {
         // The place is free a moment after its call has ended.
-        while served.send("DELETE", &format!("/v1/calls/{id}"), &[], "").await.status == 503 {
+        while served.send("DELETE", &format!("/v1/calls/{id}"), &[], "").await.status == 429 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

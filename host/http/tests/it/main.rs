@@ -13,4 +13,6 @@ mod dashboard;
 mod document;
 mod limits;
 mod served;
+mod sessions;
 mod streams;
+mod tenants;

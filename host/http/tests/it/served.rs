@@ -16,7 +16,7 @@ use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_http::{Api, ApiOptions};
-use fumehood_listener::{Access, HttpOptions, Listener, Principal, Token};
+use fumehood_listener::{Access, HttpOptions, Listener, Tenant, TenantTools, Tenants, Token};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -154,6 +154,7 @@ impl ToolProvider for Tools {
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) tools: Arc<Tools>,
+    pub(crate) tenants: Tenants,
     stop: CancellationToken,
     served: JoinHandle<()>,
 }
@@ -188,8 +189,8 @@ impl Answer {
 }
 
 pub(crate) fn tokens() -> Access {
-    let of = |token: &str| Principal { actor: None, token: Token::parse(token).unwrap() };
-    Access::Tokens(vec![of(TOKEN), of(OTHER)])
+    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
+    Access::Tenants(vec![of("one", TOKEN), of("other", OTHER)])
 }
 
 impl Served {
@@ -198,14 +199,32 @@ impl Served {
     }
 
     pub(crate) async fn with(change: impl FnOnce(HttpOptions) -> HttpOptions) -> Self {
+        Self::with_tools(change, |tools| tools).await
+    }
+
+    /// Serves the tools as `change_tools` shares them between the tenants.
+    pub(crate) async fn with_tools(
+        change: impl FnOnce(HttpOptions) -> HttpOptions,
+        change_tools: impl FnOnce(TenantTools) -> TenantTools,
+    ) -> Self {
+        Self::with_api(change, change_tools, ApiOptions::default()).await
+    }
+
+    /// Serves the API with these options.
+    pub(crate) async fn with_api(
+        change: impl FnOnce(HttpOptions) -> HttpOptions,
+        change_tools: impl FnOnce(TenantTools) -> TenantTools,
+        api: ApiOptions,
+    ) -> Self {
         let options = change(HttpOptions::new("127.0.0.1:0".parse().unwrap(), tokens()));
         let (listener, tools) = (Listener::bind(options).await.unwrap(), Arc::new(Tools::default()));
-        let api = Api::new(Arc::clone(&tools) as Arc<dyn ToolProvider>, ApiOptions::default(), &listener).unwrap();
+        let shared = change_tools(TenantTools::new(Arc::clone(&tools) as Arc<dyn ToolProvider>));
+        let api = Api::with_tools(shared, api, &listener).unwrap();
         listener.services().open(vec![Arc::new(api)]);
-        let (address, stop) = (listener.address(), CancellationToken::new());
+        let (address, tenants, stop) = (listener.address(), listener.tenants(), CancellationToken::new());
         let stopped = stop.clone();
         let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
-        Self { address, tools, stop, served }
+        Self { address, tools, tenants, stop, served }
     }
 
     pub(crate) fn stop(&self) {

@@ -89,6 +89,11 @@ impl Server {
         self.inner.options.actor.clone()
     }
 
+    /// Returns the tools, for servers of single tenants.
+    pub(crate) fn shared_tools(&self) -> Arc<dyn ToolProvider> {
+        Arc::clone(&self.inner.tools)
+    }
+
     pub(crate) fn tools(&self) -> &dyn ToolProvider {
         self.inner.tools.as_ref()
     }

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::mcp::{
-    Access, Endpoint, HttpError, HttpListener, HttpOptions, Principal, Remote, RemoteOptions, Server, ServerOptions,
-    Token,
+    Access, Endpoint, HttpError, HttpListener, HttpOptions, Remote, RemoteOptions, Server, ServerOptions, Tenant, Token,
 };
 use fumehood::{CancellationToken, FlowProvider, Host};
 use serde_json::{Value, json};
@@ -84,8 +83,8 @@ impl Served {
 }
 
 pub(crate) fn tokens() -> Access {
-    let of = |token: &str| Principal { actor: None, token: Token::parse(token).unwrap() };
-    Access::Tokens(vec![of(TOKEN), of(OTHER)])
+    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
+    Access::Tenants(vec![of("one", TOKEN), of("other", OTHER)])
 }
 
 /// Returns a request of the stateless revision.
@@ -198,7 +197,7 @@ async fn requests_are_counted() {
         busy.push(stream);
     }
     let (status, answer) = served.send(&add).await;
-    assert!(status == 503 && answer.contains("retry-after: 1") && answer.contains("is full"), "{answer}");
+    assert!(status == 429 && answer.contains("retry-after: 1") && answer.contains("at once"), "{answer}");
     drop(busy.pop());
     running(&host, 1).await;
     let (status, answer) = served.send(&add).await;
@@ -284,7 +283,7 @@ async fn what_others_could_reach_is_never_open() {
     for address in ["0.0.0.0:0", "[::]:0"] {
         assert!(matches!(HttpListener::bind(&server, open(address)).await, Err(HttpError::OpenToAll(_))), "{address}");
     }
-    let nobody = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Tokens(Vec::new()));
+    let nobody = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Tenants(Vec::new()));
     assert!(matches!(HttpListener::bind(&server, nobody).await, Err(HttpError::Nobody)));
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood::mcp::{
-    Access, ConnectError, Endpoint, Headers, Launch, Principal, Remote, RemoteOptions, Token, ToolNotice,
+    Access, ConnectError, Endpoint, Headers, Launch, Remote, RemoteOptions, Tenant, Token, ToolNotice,
 };
 use fumehood::{
     Annotations, CallContext, CallError, Content, ErrorKind, Gate, GateLimits, Load, McpTools, Namespace, Observer,
@@ -96,7 +96,7 @@ async fn what_a_server_of_the_newest_revision_has_later_is_heard_of() {
 async fn further_headers_go_with_every_request() {
     let host = host(&["calculator"], &[]).await;
     let token = Token::parse("a-token-for-one-test").unwrap();
-    let served = Served::new(&host, Access::Tokens(vec![Principal { actor: None, token }])).await;
+    let served = Served::new(&host, Access::Tenants(vec![Tenant::new("one", &token)])).await;
     let tools = async |value: &str| {
         let mut headers = Headers::default();
         headers.add("Authorization", value).unwrap();

@@ -14,6 +14,7 @@ const PLATFORM: &[&str] = &[
     "host/platform/src/sockets/",
     "host/platform/src/terminal/",
     "host/cli/src/commands/serve/folder_events/",
+    "host/cli/src/service_manager/",
     "host/cli/src/signals/",
     "host/fumehood/src/secrets/keyring/",
     "host/mcp/src/server/standard_streams/",

@@ -12,23 +12,31 @@ use fumehood::{
 };
 use serde_json::Value;
 
-use crate::recording::Recording;
-
-/// Puts code mode in front of the tools that are served.
-///
-/// # Errors
-/// If the tools of code mode cannot be set up.
-pub(crate) fn in_front_of(
-    offered: Arc<dyn ToolProvider>,
-    host: &Host,
+/// Puts code mode in front of tools.
+#[derive(Clone)]
+pub(crate) struct CodeLayer {
+    host: Host,
     mode: CodeMode,
-    recording: Option<&Recording>,
-) -> Result<Arc<dyn ToolProvider>> {
-    let code = CodeProvider::new(offered, Arc::new(host.javascript()), mode, Arc::new(SystemClock))?;
-    Ok(match recording {
-        Some(recording) => Arc::new(RecordedPrograms { code, log: recording.calls().clone() }),
-        None => Arc::new(code),
-    })
+    log: Option<CallLog>,
+}
+
+impl CodeLayer {
+    /// Creates a layer whose programs are recorded in `log`, if there is one.
+    pub(crate) fn new(host: &Host, mode: CodeMode, log: Option<CallLog>) -> Self {
+        Self { host: host.clone(), mode, log }
+    }
+
+    /// Puts code mode in front of `offered`.
+    ///
+    /// # Errors
+    /// If the tools of code mode cannot be set up, which does not depend on what is behind them.
+    pub(crate) fn in_front_of(&self, offered: Arc<dyn ToolProvider>) -> Result<Arc<dyn ToolProvider>> {
+        let code = CodeProvider::new(offered, Arc::new(self.host.javascript()), self.mode, Arc::new(SystemClock))?;
+        Ok(match &self.log {
+            Some(log) => Arc::new(RecordedPrograms { code, log: log.clone() }),
+            None => Arc::new(code),
+        })
+    }
 }
 
 /// Code mode whose programs are recorded. The calls that they make are recorded by the provider behind it.

@@ -7,7 +7,9 @@ mod library;
 mod served_components;
 mod served_tools;
 mod server;
+mod sessions;
 mod settings;
+mod tenants;
 mod watch;
 
 use anyhow::Result;

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use fumehood::listener::Tenants;
 use fumehood::{Host, Lock, Namespace};
 pub(crate) use fumehood_platform::files::FileStamp;
 
+use super::tenants;
 use crate::commands::approve;
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
@@ -45,6 +47,8 @@ pub(crate) struct ServedComponents {
     components: BTreeMap<Namespace, ServedComponent>,
     /// True if the host has a key-value store, which is opened at the start.
     has_store: bool,
+    /// The clients of the listener, if there is one.
+    tenants: Option<Tenants>,
 }
 
 /// A component as it was last loaded.
@@ -76,6 +80,7 @@ impl ServedComponents {
             source_stamps,
             components,
             has_store,
+            tenants: None,
         };
         served.source_stamps = served.stamp_sources();
         for component in served.wanted.clone() {
@@ -89,6 +94,24 @@ impl ServedComponents {
                 .insert(name, ServedComponent { stamp, active_settings: Some(terms.clone()), settings: terms });
         }
         Ok(served)
+    }
+
+    /// Changes these clients, too, when the configuration does.
+    pub(crate) fn with_tenants(self, tenants: Option<Tenants>) -> Self {
+        Self { tenants, ..self }
+    }
+
+    /// Like [`Self::refresh`], and reads the configuration whether it has changed or not: what it names may have.
+    pub(crate) async fn reload_all(&mut self) {
+        if self.config == Config::none() {
+            render::note("there is no configuration to read again; components are looked at");
+        } else {
+            match self.reread().await {
+                Ok(()) => render::note(&format!("{} was read again", self.config.origin.display())),
+                Err(error) => render::warning(&format!("{error:#}; what is served stays as it was")),
+            }
+        }
+        self.refresh().await;
     }
 
     /// Reloads components that have changed since the last time, and unloads those that are no longer wanted. Each
@@ -153,6 +176,9 @@ impl ServedComponents {
         }
         let lock = configured::open_lock(&config)?;
         let wanted = self.wanted_components(&config, &lock).await?;
+        if let Some(current) = &self.tenants {
+            tenants::replace(current, &self.config, &config)?;
+        }
         let at_start = |config: &Config| {
             let Config { serve, hooks, key_value_store, knowledge, prompts, .. } = config;
             let flows = (config.flows.clone(), flows::labels(config));

@@ -8,21 +8,25 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::agent::code::RUN_CODE;
 use fumehood::http_api::Api;
-use fumehood::listener::{HttpOptions, HttpService, Listener};
+use fumehood::listener::{HttpOptions, HttpService, Listener, TenantTools, UsageLedger};
 use fumehood::mcp::{McpService, Server, ServerOptions};
 use fumehood::telemetry::{MeteredTools, Metrics, MetricsService};
 use fumehood::{CancellationToken, FlowProvider, Grant, Host, Limits, McpTools, ToolProvider};
 use tokio::task::JoinHandle;
 
+use super::code_mode::CodeLayer;
 use super::served_components::{ServeRequest, ServedComponents};
 use super::served_tools::ServedTools;
-use super::{code_mode, dashboard, settings, watch};
+use super::tenants::SavedUsage;
+use super::watch::Triggers;
+use super::{dashboard, settings, watch};
 use crate::agent::settings as agent_settings;
 use crate::args::{Arguments, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
+use crate::service_manager::{self, ServiceState};
 use crate::trust::ConfigSource;
 use crate::{flows, hooks, host, render, servers, signals, telemetry};
 
@@ -77,17 +81,34 @@ pub(super) struct Listening {
 }
 
 impl Listening {
+    /// Listens at the socket that the service manager passed on, or else at the address of the options.
+    async fn start_as_service(options: HttpOptions) -> Result<Self> {
+        let listener = match service_manager::take_listener().context("the socket of the service manager")? {
+            Some(socket) => Listener::from_socket(socket, options)?,
+            None => Listener::bind(options).await?,
+        };
+        Ok(Self::of(listener))
+    }
+
+    /// Listens at the address of the options.
     pub(super) async fn start(options: HttpOptions) -> Result<Self> {
-        let (listener, stop) = (Arc::new(Listener::bind(options).await?), CancellationToken::new());
+        Ok(Self::of(Listener::bind(options).await?))
+    }
+
+    fn of(listener: Listener) -> Self {
+        let (listener, stop) = (Arc::new(listener), CancellationToken::new());
         let (served, stopped) = (Arc::clone(&listener), stop.clone());
         let serving = tokio::spawn(async move { served.serve(stopped.cancelled()).await });
-        Ok(Self { listener, stop, serving })
+        Self { listener, stop, serving }
     }
 
     /// Opens the services, and serves them until `stop` completes.
     async fn serve(self, services: Vec<Arc<dyn HttpService>>, stop: impl Future) -> Result<()> {
         self.listener.services().open(services);
+        service_manager::notify(ServiceState::Ready);
+        service_manager::keep_alive();
         stop.await;
+        service_manager::notify(ServiceState::Stopping);
         self.end().await
     }
 
@@ -105,10 +126,11 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let options = settings::server_options(serve, &config)?;
     let metrics = telemetry::begin_metered(&config)?;
     let listening = match http {
-        Some(http) => Some(Listening::start(http).await?),
+        Some(http) => Some(Listening::start_as_service(http).await?),
         None => None,
     };
     let dashboard = dashboard::listen(serve).await?;
+    let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
     let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
@@ -116,28 +138,32 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
         false => None,
     };
-    let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), metrics.as_ref()))?;
-    let offered = dashboard::in_front_of(offered, dashboard.as_ref(), (serve, &config), (&host, recording.as_ref()))?;
-    let tools = offered.tools().iter().filter(|tool| tool.is_approved()).count();
+    let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), metrics.clone()))?;
+    let offered = offered.shown(|tools| {
+        dashboard::in_front_of(tools, dashboard.as_ref(), (serve, &config), (&host, recording.as_ref()))
+    })?;
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
-    let watch = if serve.watch { Some(watch::start(components, watching.clone())?) } else { None };
+    let triggers = Triggers { files: serve.watch, hangup: listening.is_some() };
+    let watch = watch::start(components.with_tenants(tenants), triggers, watching.clone())?;
+    let usage = SavedUsage::open(&config, listening.is_some())?;
     let served = match listening {
         Some(listening) => {
+            let tools = offered.shared(settings::places(serve, &config), usage.ledger());
             let (mut services, urls) =
-                services(&faces, (offered, options), serve, (&listening.listener, recording.as_ref()))?;
+                services(&faces, (tools, options), (serve, &config), (&listening.listener, recording.as_ref()))?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
                 let actor = serve.actor.as_deref().map(Arc::from);
-                let readers = &config.telemetry.metrics_readers;
+                let readers = config.telemetry.metrics_readers.clone();
                 // Before the API, whose paths include that of the running calls.
                 services.insert(0, Arc::new(MetricsService::new(metrics, readers, actor, &listening.listener)));
             }
-            render::note(&format!("serving {tools} tools at {urls}"));
+            render::note(&format!("serving {} tools at {urls}", offered.count));
             listening.serve(services, signals.received()).await
         }
         None => {
-            render::note(&format!("serving {tools} tools over standard input and output"));
-            Server::new(offered, options).serve_stdio(signals.received()).await.map_err(Into::into)
+            render::note(&format!("serving {} tools over standard input and output", offered.count));
+            Server::new(offered.alone()?, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
     };
     if let Some(dashboard) = dashboard {
@@ -145,6 +171,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     }
     watching.cancel();
     host.shutdown(settings::shutdown_grace(&config)).await;
+    usage.close().await;
     if let Some(remotes) = remotes {
         remotes.close().await;
     }
@@ -158,50 +185,100 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     served?;
     Ok(Exit::Ok)
 }
-/// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.
-fn offer(
-    serve: &ServeOptions,
-    config: &Config,
-    (host, remotes): (&Host, Option<Arc<McpTools>>),
-    (recording, metrics): (Option<&Recording>, Option<&Arc<Metrics>>),
-) -> Result<Arc<dyn ToolProvider>> {
-    let log = recording.map(|recording| recording.calls().clone());
-    let hooks = hooks::from_config(config, host)?;
-    let offered = ServedTools::new(host, remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
-    let offered: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
-        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log)),
-        None => Arc::new(offered),
-    };
-    let metered = |tools: Arc<dyn ToolProvider>| -> Arc<dyn ToolProvider> {
-        match metrics {
-            Some(metrics) => Arc::new(MeteredTools::new(tools, Arc::clone(metrics))),
+
+/// The tools that are offered, and perhaps code mode in front of them.
+struct Offered {
+    tools: Arc<dyn ToolProvider>,
+    code: Option<CodeLayer>,
+    metrics: Option<Arc<Metrics>>,
+    /// The number of tools that can be called.
+    count: usize,
+}
+
+impl Offered {
+    /// Puts something in front of the tools, behind code mode.
+    fn shown(self, layer: impl FnOnce(Arc<dyn ToolProvider>) -> Result<Arc<dyn ToolProvider>>) -> Result<Self> {
+        Ok(Self { tools: layer(self.tools)?, ..self })
+    }
+
+    /// Returns the tools for a single client.
+    fn alone(self) -> Result<Arc<dyn ToolProvider>> {
+        match self.code {
+            Some(code) => code_in_front_of(&code, self.tools, self.metrics.as_ref()),
+            None => Ok(self.tools),
+        }
+    }
+
+    /// Returns the tools for tenants, which share the places.
+    fn shared(&self, (places, max_waiting): (usize, usize), usage: UsageLedger) -> TenantTools {
+        let tools = TenantTools::new(Arc::clone(&self.tools)).places(places, max_waiting).usage(usage);
+        let metrics = self.metrics.clone();
+        match self.code.clone() {
+            // It was set up once already, when the tools were offered.
+            Some(code) => {
+                tools.layer(move |tools| code_in_front_of(&code, Arc::clone(&tools), metrics.as_ref()).unwrap_or(tools))
+            }
             None => tools,
         }
-    };
-    let offered = metered(offered);
-    let Some(mode) = agent_settings::code(config.serve.code, serve.code) else { return Ok(offered) };
-    let programs = code_mode::in_front_of(offered, host, mode, recording)?;
+    }
+}
+
+/// Puts code mode in front of tools, with programs counted in the metrics.
+fn code_in_front_of(
+    code: &CodeLayer,
+    tools: Arc<dyn ToolProvider>,
+    metrics: Option<&Arc<Metrics>>,
+) -> Result<Arc<dyn ToolProvider>> {
+    let programs = code.in_front_of(tools)?;
     Ok(match metrics {
         Some(metrics) => Arc::new(MeteredTools::new(programs, Arc::clone(metrics)).only(RUN_CODE)),
         None => programs,
     })
 }
 
+/// Returns the tools that are offered, behind the hooks and the policy on flows, recorded and counted, and perhaps with code
+/// mode.
+fn offer(
+    serve: &ServeOptions,
+    config: &Config,
+    (host, remotes): (&Host, Option<Arc<McpTools>>),
+    (recording, metrics): (Option<&Recording>, Option<Arc<Metrics>>),
+) -> Result<Offered> {
+    let log = recording.map(|recording| recording.calls().clone());
+    let hooks = hooks::from_config(config, host)?;
+    let offered = ServedTools::new(host, remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
+    let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
+        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
+        None => Arc::new(offered),
+    };
+    let tools = match &metrics {
+        Some(metrics) => Arc::new(MeteredTools::new(tools, Arc::clone(metrics))),
+        None => tools,
+    };
+    let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
+    let all = match &code {
+        Some(code) => code.in_front_of(Arc::clone(&tools))?.tools(),
+        None => tools.tools(),
+    };
+    let count = all.iter().filter(|tool| tool.is_approved()).count();
+    Ok(Offered { tools, code, metrics, count })
+}
+
 /// Creates the services of a listener, and the URLs that they have there.
 fn services(
     faces: &Faces<'_>,
-    (tools, options): (Arc<dyn ToolProvider>, ServerOptions),
-    serve: &ServeOptions,
+    (tools, options): (TenantTools, ServerOptions),
+    (serve, config): (&ServeOptions, &Config),
     (listener, recording): (&Listener, Option<&Recording>),
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
     let (mut services, mut urls): (Vec<Arc<dyn HttpService>>, _) = (Vec::new(), Vec::new());
     let base = format!("http://{}", listener.address());
     if faces.has_mcp() {
-        services.push(Arc::new(McpService::new(&Server::new(Arc::clone(&tools), options), listener)));
+        services.push(Arc::new(McpService::with_tools(tools.clone(), options, listener)));
         urls.push(format!("{base}/mcp"));
     }
     if faces.has_api() {
-        let api = Api::new(tools, settings::api_options(serve, recording), listener);
+        let api = Api::with_tools(tools, settings::api_options(serve, config, recording)?, listener);
         services.push(Arc::new(api.context("the system gave no random bytes to name calls with")?));
         urls.push(format!("{base}/v1"));
     }

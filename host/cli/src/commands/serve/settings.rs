@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::http_api::{ApiOptions, CallStore};
-use fumehood::listener::{Access, HttpOptions, Principal, Token};
+use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
+use fumehood::listener::HttpOptions;
 use fumehood::mcp::{Naming, ServerOptions};
 
 use super::library::library_from_config;
+use super::{sessions, tenants};
 use crate::args::{Http, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::exit::UsageError;
 use crate::recording::Recording;
-use crate::render;
 
 /// Default number of calls that run at the same time.
 const DEFAULT_CONCURRENCY: u32 = 32;
@@ -24,8 +24,6 @@ const DEFAULT_QUEUE_LENGTH: u32 = 128;
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// Default time that running requests of the HTTP API have to end.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
-/// Environment variable with the token, if it is not set elsewhere.
-const TOKEN_VARIABLE: &str = "FUMEHOOD_MCP_TOKEN";
 
 /// Returns the maximum number of calls that run at the same time.
 pub(crate) fn concurrency(typed: &ServeOptions, config: &Config) -> u32 {
@@ -35,6 +33,12 @@ pub(crate) fn concurrency(typed: &ServeOptions, config: &Config) -> u32 {
 /// Returns the maximum number of calls that wait for a slot.
 pub(crate) fn queue_length(typed: &ServeOptions, config: &Config) -> u32 {
     typed.waiting.or(config.serve.queue).unwrap_or(DEFAULT_QUEUE_LENGTH)
+}
+
+/// Returns the number of places for running calls, and the maximum number of calls that wait for one.
+pub(crate) fn places(typed: &ServeOptions, config: &Config) -> (usize, usize) {
+    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    (size(concurrency(typed, config)), size(queue_length(typed, config)))
 }
 
 /// Returns the time that running calls may take to end after a shutdown; zero by default.
@@ -58,12 +62,16 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
 }
 
 /// Returns the options of the HTTP API.
-pub(crate) fn api_options(typed: &ServeOptions, recording: Option<&Recording>) -> ApiOptions {
-    ApiOptions {
+///
+/// # Errors
+/// If the agents of sessions cannot be set up.
+pub(crate) fn api_options(typed: &ServeOptions, config: &Config, recording: Option<&Recording>) -> Result<ApiOptions> {
+    Ok(ApiOptions {
+        sessions: sessions::agents(config)?.map(|agents| Arc::new(agents) as Arc<dyn SessionAgents>),
         actor: typed.actor.as_deref().map(Arc::from),
         calls: recording.map(|recording| Arc::new(recording.served_calls()) as Arc<dyn CallStore>),
         ..ApiOptions::default()
-    }
+    })
 }
 
 /// Returns the rules of a listener at this address.
@@ -76,13 +84,7 @@ pub(crate) fn listener_options(
     address: SocketAddr,
     drain: Duration,
 ) -> Result<HttpOptions> {
-    let access = match typed.http.no_auth || (config.serve.no_token && typed.http.token_file.is_none()) {
-        true => Access::Anyone,
-        false => {
-            let actor = typed.actor.as_deref().map(Arc::from);
-            Access::Tokens(vec![Principal { actor, token: client_token(&typed.http, config)? }])
-        }
-    };
+    let access = tenants::access(typed, config)?;
     let both = |typed: &[String], configured: &[String]| typed.iter().chain(configured).cloned().collect();
     let default = HttpOptions::new(address, access);
     Ok(HttpOptions {
@@ -142,21 +144,4 @@ fn listen_address(typed: Option<SocketAddr>, config: &Config) -> Result<Option<S
     let Some(address) = &config.serve.http else { return Ok(None) };
     let invalid = |_| UsageError(format!("[serve] `http`: `{address}` is not an address such as \"127.0.0.1:8080\""));
     Ok(Some(address.parse().map_err(invalid)?))
-}
-
-/// Returns the token that clients must present. A generated one is printed once on standard error.
-fn client_token(typed: &Http, config: &Config) -> Result<Token> {
-    if let Some(path) = &typed.token_file {
-        return Ok(Token::read(path)?);
-    }
-    if let Some(source) = &config.serve.token {
-        let value = source.value(config.folder()).map_err(|error| UsageError(format!("[serve] `token`: {error}")))?;
-        return Ok(Token::parse(&value)?);
-    }
-    if let Some(token) = std::env::var_os(TOKEN_VARIABLE) {
-        return Ok(Token::parse(&token.to_string_lossy())?);
-    }
-    let token = Token::generate()?;
-    render::note(&format!("clients show this token: {}", token.reveal()));
-    Ok(token)
 }

@@ -1,4 +1,4 @@
-//! A watcher for changes of served components, on a thread of its own: the one that serves never waits for a file.
+//! A watcher for changes of served components, and for SIGHUP, on a thread of its own: the one that serves never waits for a file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::folder_events::FolderEvents;
 use super::served_components::ServedComponents;
-use crate::render;
+use crate::service_manager::{self, ServiceState};
+use crate::{render, signals};
 
 /// Time without events after which changes count as complete: programs write in several steps.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
@@ -20,23 +21,69 @@ const MAX_SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Interval between two refreshes without events: the kernel reports none for network file systems, for example.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Starts a thread that refreshes the components whenever their files change, until `stop`.
+/// The causes for which components and the configuration are looked at again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Triggers {
+    /// Their files change.
+    pub(crate) files: bool,
+    /// SIGHUP arrives.
+    pub(crate) hangup: bool,
+}
+
+/// Starts a thread that refreshes the components at these causes, until `stop`. Returns `None` if there are none.
 ///
 /// # Errors
-/// If the runtime or the thread cannot be created.
-pub(crate) fn start(mut components: ServedComponents, stop: CancellationToken) -> Result<JoinHandle<()>> {
+/// If the runtime, the thread or the signal handler cannot be created.
+pub(crate) fn start(
+    mut components: ServedComponents,
+    triggers: Triggers,
+    stop: CancellationToken,
+) -> Result<Option<JoinHandle<()>>> {
+    if !(triggers.files || triggers.hangup) {
+        return Ok(None);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot watch files")?;
+    let mut hangup = match triggers.hangup {
+        // From here on the signal does not end the process.
+        true => {
+            let _entered = runtime.enter();
+            Some(signals::listen_for_hangup().context("cannot hear SIGHUP")?)
+        }
+        false => None,
+    };
     let watch = move || {
         runtime.block_on(stop.run_until_cancelled(async {
-            let mut watcher = FolderWatcher::new();
+            let mut watcher = triggers.files.then(FolderWatcher::new);
             loop {
-                watcher.watch_folders(components.folders());
-                components.refresh().await;
-                watcher.wait_for_change().await;
+                if let Some(watcher) = &mut watcher {
+                    watcher.watch_folders(components.folders());
+                    components.refresh().await;
+                }
+                let changed = async {
+                    match &mut watcher {
+                        Some(watcher) => watcher.wait_for_change().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let hung_up = async {
+                    match &mut hangup {
+                        Some(hangup) => hangup.received().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = changed => {}
+                    () = hung_up => {
+                        service_manager::notify(ServiceState::Reloading);
+                        components.reload_all().await;
+                        service_manager::notify(ServiceState::Ready);
+                    }
+                }
             }
         }));
     };
-    std::thread::Builder::new().name("watch".to_owned()).spawn(watch).context("cannot watch files")
+    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(watch).context("cannot watch files")?;
+    Ok(Some(thread))
 }
 
 /// A watcher for changes in folders.

@@ -112,6 +112,8 @@ mod secrets;
 #[cfg(test)]
 mod selftest;
 mod serve_http;
+#[cfg(test)]
+mod serve_tenants;
 mod server;
 #[cfg(test)]
 mod servers;

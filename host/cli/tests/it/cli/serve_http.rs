@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,26 +11,34 @@ use serde_json::{Value, json};
 use super::workbench::Workbench;
 
 /// Timeout of every wait, far above what any of them takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program, serving over HTTP. It ends when this is dropped.
-struct Server {
-    child: Child,
-    address: String,
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    /// Sent with every request, unless it is empty.
+    pub(crate) token: String,
+    errors: tempfile::NamedTempFile,
 }
 
 impl Server {
     fn start(bench: &Workbench, arguments: &[&str]) -> Self {
-        let errors = tempfile::NamedTempFile::new().unwrap();
         let components =
             ["calculator.wasm", "countdown.wasm", "--listen", "127.0.0.1:0", "--no-auth", "--log", "log.db"];
-        let mut command = bench.command(&[arguments, &components].concat());
+        Self::run(bench.command(&[arguments, &components].concat()))
+    }
+
+    /// Starts a command that serves, and waits until it does.
+    pub(crate) fn run(mut command: Command) -> Self {
+        let errors = tempfile::NamedTempFile::new().unwrap();
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
-        let mut server = Self { child, address: String::new() };
+        let mut server = Self { child, address: String::new(), token: String::new(), errors };
         let started = Instant::now();
         while server.address.is_empty() {
-            let said = std::fs::read_to_string(errors.path()).unwrap();
-            assert!(started.elapsed() < PATIENCE, "it never serves: {said}");
+            let said = server.said();
+            let has_ended = server.child.try_wait().unwrap().is_some();
+            assert!(started.elapsed() < PATIENCE && !has_ended, "it never serves: {said}");
             std::thread::sleep(Duration::from_millis(20));
             let found = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/'));
             server.address = found.map(|(address, _)| address.to_owned()).unwrap_or_default();
@@ -38,12 +46,30 @@ impl Server {
         server
     }
 
+    /// Returns what it has written to standard error so far.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(self.errors.path()).unwrap()
+    }
+
+    /// Waits until it has written this to standard error.
+    pub(crate) fn wait_for_note(&self, note: &str) {
+        let started = Instant::now();
+        while !self.said().contains(note) {
+            assert!(started.elapsed() < PATIENCE, "{}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Sends a request without waiting for the answer.
     fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let token = match self.token.is_empty() {
+            true => String::new(),
+            false => format!("Authorization: Bearer {}\r\n", self.token),
+        };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nConnection: close\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\n{token}Connection: close\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream;q=0.5\r\n\r\n{body}",
             self.address,
             body.len()
@@ -52,18 +78,18 @@ impl Server {
         stream
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         read(self.send(method, path, body))
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, "");
         assert_eq!(status, 200, "{path}: {body}");
         serde_json::from_str(&body).unwrap()
     }
 
     /// Asks until the answer is as expected.
-    fn wait_for(&self, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for(&self, path: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
             let found = self.get(path);

@@ -1,13 +1,17 @@
-//! MCP as a service of the listener: messages, the limits of their principal, and the session that answers them.
+//! MCP as a service of the listener: messages, the limits of their tenant, and the session that answers them.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_listener::body::{GuardedBody, ResponseBody};
 use fumehood_listener::bounds::{self, BoundsError, CHEAP_BYTES, Size};
 use fumehood_listener::parse_queue::ParseQueue;
-use fumehood_listener::{AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, message_memory_bytes};
+use fumehood_listener::{
+    AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, Tenant, TenantTools, Tenants,
+    message_memory_bytes,
+};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -16,29 +20,39 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use tokio_util::bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 
-use crate::server::mcp_server::Server;
+use crate::server::mcp_server::{Server, ServerOptions};
 use crate::server::session::Session;
 use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
 
 /// The path of the MCP endpoint.
 pub(crate) const PATH: &str = "/mcp";
-/// Maximum number of sessions of one principal.
+/// Maximum number of sessions of one tenant.
 const MAX_SESSIONS: usize = 256;
 const DUPLICATE_MEMBER: &str = "the message can be read in two ways; send each member once";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 type SessionService = StreamableHttpService<Session, LocalSessionManager>;
 
-/// The sessions of one principal.
-struct PrincipalService {
+/// The sessions of one tenant.
+struct TenantService {
+    tenant: Arc<Tenant>,
     service: SessionService,
     sessions: Arc<LocalSessionManager>,
 }
 
-/// MCP at `/mcp`, with sessions for each principal.
+/// MCP at `/mcp`, with sessions for each tenant.
 pub struct McpService {
-    principals: Vec<PrincipalService>,
+    tools: TenantTools,
+    options: ServerOptions,
+    tenants: Tenants,
+    /// The services of tenants that have sent something, by name.
+    services: RwLock<HashMap<Arc<str>, Arc<TenantService>>>,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    body_bytes: usize,
+    stop: CancellationToken,
     parsers: ParseQueue,
 }
 
@@ -57,24 +71,67 @@ struct Message {
 }
 
 impl McpService {
-    /// Creates the service of a server, for the principals of this listener.
+    /// Creates the service of a server, for the tenants of this listener.
     #[must_use]
     pub fn new(server: &Server, listener: &Listener) -> Self {
-        let actors = listener.actors(server.actor());
-        let principals = actors.into_iter().map(|actor| principal_service(server, actor, listener)).collect();
-        Self { principals, parsers: ParseQueue::new() }
+        Self::with_tools(TenantTools::new(server.shared_tools()), server.options().clone(), listener)
+    }
+
+    /// Creates the service of these tools, for the tenants of this listener.
+    #[must_use]
+    pub fn with_tools(tools: TenantTools, options: ServerOptions, listener: &Listener) -> Self {
+        Self {
+            tools,
+            options,
+            tenants: listener.tenants(),
+            services: RwLock::default(),
+            hosts: listener.hosts().to_vec(),
+            origins: listener.origins().to_vec(),
+            body_bytes: listener.body_bytes(),
+            stop: listener.stopped(),
+            parsers: ParseQueue::new(),
+        }
+    }
+
+    /// Returns the service of a tenant. One that has changed begins without sessions.
+    fn service_of(&self, tenant: &Arc<Tenant>) -> Arc<TenantService> {
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(service) = services.get(&tenant.name).filter(|service| Arc::ptr_eq(&service.tenant, tenant)) {
+            return Arc::clone(service);
+        }
+        drop(services);
+        let current = self.tenants.all();
+        let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
+        // Another request may have been faster; and those of tenants that are gone are not kept.
+        services.retain(|_, service| current.iter().any(|tenant| Arc::ptr_eq(tenant, &service.tenant)));
+        let service = services.entry(Arc::clone(&tenant.name)).or_insert_with(|| Arc::new(self.make_service(tenant)));
+        Arc::clone(service)
+    }
+
+    fn make_service(&self, tenant: &Arc<Tenant>) -> TenantService {
+        let config = StreamableHttpServerConfig::default()
+            .with_allowed_hosts(self.hosts.iter())
+            .with_allowed_origins(self.origins.iter())
+            .enforce_origin_validation()
+            .with_cancellation_token(self.stop.child_token())
+            .with_max_request_body_bytes(self.body_bytes);
+        let sessions = Arc::new(LocalSessionManager::default());
+        let actor = tenant.actor.clone().or_else(|| self.options.actor.clone());
+        let (server, stop) = (Server::new(self.tools.of(tenant), self.options.clone()), self.stop.clone());
+        let make = move || Ok(Session::new(server.clone(), actor.clone(), stop.child_token()));
+        let service = SessionService::new(make, Arc::clone(&sessions), config);
+        TenantService { tenant: Arc::clone(tenant), service, sessions }
     }
 
     async fn answer(&self, request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
-        let unknown = Rejection::new(StatusCode::UNAUTHORIZED, "there is nobody of that token");
-        let principal = self.principals.get(request.principal).ok_or(unknown)?;
+        let tenant = self.service_of(&request.tenant);
         match request.head.method {
-            Method::POST => self.handle_message(principal, request).await,
+            Method::POST => self.handle_message(&tenant, request).await,
             // Open for hours, and limited as connections.
             _ => {
                 let guard = request.context().stream_guard();
                 let request = Request::from_parts(request.head, Full::new(request.body));
-                let response = principal.service.handle(request).await;
+                let response = tenant.service.handle(request).await;
                 Ok(response.map(|body| GuardedBody::new(body, guard).boxed_unsync()))
             }
         }
@@ -83,7 +140,7 @@ impl McpService {
     /// Passes a message to the session that it is for.
     async fn handle_message(
         &self,
-        principal: &PrincipalService,
+        tenant: &TenantService,
         mut request: AdmittedRequest<'_>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let context = request.context();
@@ -104,7 +161,7 @@ impl McpService {
         let memory = request.take_memory();
         let mut head = request.head;
         let opens_session = message.method == "initialize" && !head.headers.contains_key(SESSION_ID);
-        if opens_session && principal.sessions.sessions.read().await.len() >= MAX_SESSIONS {
+        if opens_session && tenant.sessions.sessions.read().await.len() >= MAX_SESSIONS {
             return Err(Rejection::overloaded());
         }
         // Stays with the request until its call has ended, which may be after its connection.
@@ -114,9 +171,9 @@ impl McpService {
         }
         let request = Request::from_parts(head, Full::new(message.body));
         let response = match message.size.is_cheap() {
-            true => principal.service.handle(request).await,
+            true => tenant.service.handle(request).await,
             false => {
-                let service = principal.service.clone();
+                let service = tenant.service.clone();
                 let handling = async move { service.handle(request).await };
                 self.parsers.start(context.parse_turn(), handling).await.ok_or(Rejection::overloaded())?
             }
@@ -143,20 +200,6 @@ impl HttpService for McpService {
     }
 }
 
-fn principal_service(server: &Server, actor: Option<Arc<str>>, listener: &Listener) -> PrincipalService {
-    let stop = listener.stopped();
-    let config = StreamableHttpServerConfig::default()
-        .with_allowed_hosts(listener.hosts())
-        .with_allowed_origins(listener.origins())
-        .enforce_origin_validation()
-        .with_cancellation_token(stop.child_token())
-        .with_max_request_body_bytes(listener.body_bytes());
-    let sessions = Arc::new(LocalSessionManager::default());
-    let server = server.clone();
-    let make = move || Ok(Session::new(server.clone(), actor.clone(), stop.child_token()));
-    PrincipalService { service: SessionService::new(make, Arc::clone(&sessions), config), sessions }
-}
-
 fn is_json(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };
@@ -168,26 +211,24 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn inspect(body: Bytes) -> Result<Message, Rejection> {
     let size = bounds::measure(&body).map_err(|error| out_of_bounds(&error))?;
     let raw_arguments = raw_arguments::extract(&body)
-        .map_err(|DuplicateMember(_)| Rejection { status: StatusCode::BAD_REQUEST, why: DUPLICATE_MEMBER })?;
+        .map_err(|DuplicateMember(_)| Rejection::new(StatusCode::BAD_REQUEST, DUPLICATE_MEMBER))?;
     let method = parse_method(&body).unwrap_or_default();
     Ok(Message { body, size, raw_arguments, method })
 }
 
 fn out_of_bounds(error: &BoundsError) -> Rejection {
-    match error {
-        BoundsError::Values => Rejection {
-            status: StatusCode::PAYLOAD_TOO_LARGE,
-            why: "the message has more than 100000 values and names; send less at once",
-        },
-        BoundsError::Depth => Rejection {
-            status: StatusCode::BAD_REQUEST,
-            why: "the message is nested deeper than 127 levels; send a flatter one",
-        },
-        BoundsError::Batch => Rejection {
-            status: StatusCode::BAD_REQUEST,
-            why: "batches are not supported; send one message at a time, as an object",
-        },
-    }
+    let (status, why) = match error {
+        BoundsError::Values => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "the message has more than 100000 values and names; send less at once")
+        }
+        BoundsError::Depth => {
+            (StatusCode::BAD_REQUEST, "the message is nested deeper than 127 levels; send a flatter one")
+        }
+        BoundsError::Batch => {
+            (StatusCode::BAD_REQUEST, "batches are not supported; send one message at a time, as an object")
+        }
+    };
+    Rejection::new(status, why)
 }
 
 /// Returns the `method` of a message.

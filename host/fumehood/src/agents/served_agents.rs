@@ -1,0 +1,175 @@
+//! Agents behind the sessions of the HTTP API.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fumehood_agent::agent::{Agent, AgentEvent};
+use fumehood_agent::approver::{Answer, Approver, Question};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CancellationToken;
+use fumehood_core::chat::Delta;
+use fumehood_core::record::{Record, RecordKind};
+use fumehood_core::tool::ToolProvider;
+use fumehood_http::{
+    ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionApprovals, SessionError,
+    SessionEvent, SessionEvents, SessionReply,
+};
+use serde_json::Value;
+
+/// The parts of an agent that come from its session.
+pub struct AgentParts {
+    /// The id of the session.
+    pub id: String,
+    /// The actor of its calls.
+    pub actor: Option<Arc<str>>,
+    /// The tools that exist for its tenant. Calls of them are filtered, counted and recorded already.
+    pub tools: Arc<dyn ToolProvider>,
+    /// The approver, whose questions are the approvals of the HTTP API.
+    pub approver: Arc<dyn Approver>,
+}
+
+impl fmt::Debug for AgentParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentParts").field("id", &self.id).field("actor", &self.actor).finish_non_exhaustive()
+    }
+}
+
+type MakeAgent = dyn Fn(AgentParts) -> Result<Agent, String> + Send + Sync;
+
+/// A source of agents for the sessions of the HTTP API, each made by a function of the program.
+pub struct ServedAgents(Box<MakeAgent>);
+
+impl fmt::Debug for ServedAgents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedAgents").finish_non_exhaustive()
+    }
+}
+
+impl ServedAgents {
+    /// Creates a source. `make` is called once for each session.
+    pub fn new(make: impl Fn(AgentParts) -> Result<Agent, String> + Send + Sync + 'static) -> Self {
+        Self(Box::new(make))
+    }
+}
+
+impl SessionAgents for ServedAgents {
+    fn create(&self, session: NewSession) -> Result<Box<dyn SessionAgent>, SessionError> {
+        let NewSession { id, actor, tools, approvals, .. } = session;
+        let approver: Arc<dyn Approver> = Arc::new(ApiApprover(approvals));
+        let agent = (self.0)(AgentParts { id, actor, tools, approver }).map_err(SessionError)?;
+        let events = CurrentEvents::default();
+        let current = events.clone();
+        agent.tap().wiretap(move |event| current.notify(event));
+        Ok(Box::new(ServedAgent { agent, events }))
+    }
+}
+
+/// An approver whose questions are approvals of the HTTP API.
+struct ApiApprover(SessionApprovals);
+
+impl Approver for ApiApprover {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let question = match question {
+            Question::Call(call) => ApprovalQuestion {
+                tool: Some(call.proposed.tool.clone()),
+                arguments: Some(call.proposed.arguments.clone()),
+                question: call.question.clone(),
+                from: call.from.clone(),
+            },
+            Question::Budget(budget) => ApprovalQuestion {
+                question: budget.text.clone(),
+                from: "budget".to_owned(),
+                ..ApprovalQuestion::default()
+            },
+        };
+        Box::pin(async move {
+            match self.0.ask(question).await {
+                ApprovalAnswer::Allow => Answer::Allow,
+                ApprovalAnswer::Deny { reason } => Answer::Deny { reason },
+            }
+        })
+    }
+}
+
+/// The observer of the reply that is running.
+#[derive(Clone, Default)]
+struct CurrentEvents(Arc<Mutex<Option<Arc<dyn SessionEvents>>>>);
+
+impl CurrentEvents {
+    fn set(&self, events: Option<Arc<dyn SessionEvents>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = events;
+    }
+
+    fn notify(&self, event: &AgentEvent) {
+        let Some(events) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+        let event = match event {
+            AgentEvent::Delta { delta: Delta::Text(text), .. } => Some(SessionEvent::Text(text.clone())),
+            AgentEvent::Record(record) => of_record(record),
+            _ => None,
+        };
+        if let Some(event) = event {
+            events.event(event);
+        }
+    }
+}
+
+fn of_record(record: &Record) -> Option<SessionEvent> {
+    let tool = record.tool.clone()?;
+    match record.kind {
+        RecordKind::ToolStarted => Some(SessionEvent::CallStarted { tool }),
+        RecordKind::ToolFinished | RecordKind::ToolRejected => {
+            Some(SessionEvent::CallEnded { tool, status: record.status.clone().unwrap_or_default() })
+        }
+        _ => None,
+    }
+}
+
+/// The agent of one session.
+struct ServedAgent {
+    agent: Agent,
+    events: CurrentEvents,
+}
+
+impl SessionAgent for ServedAgent {
+    fn reply<'a>(
+        &'a mut self,
+        message: String,
+        events: Arc<dyn SessionEvents>,
+        cancelled: CancellationToken,
+    ) -> BoxFuture<'a, SessionReply> {
+        Box::pin(async move {
+            self.events.set(Some(events));
+            let handle = self.agent.cancel_handle();
+            let cancel = async {
+                cancelled.cancelled().await;
+                handle.cancel();
+                // The run ends by itself now.
+                std::future::pending().await
+            };
+            let ended = tokio::select! {
+                ended = self.agent.run(message) => ended,
+                ended = cancel => ended,
+            };
+            self.events.set(None);
+            match ended {
+                Ok(outcome) => SessionReply {
+                    status: outcome.ending.as_str().to_owned(),
+                    text: outcome.text().to_owned(),
+                    detail: serde_json::to_value(&outcome.ending).ok().and_then(|ending| reason(&ending)),
+                    steps: u64::try_from(outcome.run.steps.len()).unwrap_or(u64::MAX),
+                },
+                Err(error) => SessionReply {
+                    status: "failed".to_owned(),
+                    detail: Some(error.to_string()),
+                    ..SessionReply::default()
+                },
+            }
+        })
+    }
+}
+
+/// Returns the reason of an ending without an answer, as its JSON has it.
+fn reason(ending: &Value) -> Option<String> {
+    let found = ["message", "reason", "budget", "error", "tool"].iter().find_map(|field| ending.get(field))?;
+    Some(found.as_str().map_or_else(|| found.to_string(), str::to_owned))
+}

@@ -1,0 +1,8 @@
+//! Sessions with an agent as resources: their messages, and approvals that wait for a person.
+
+pub(crate) mod approvals;
+mod port;
+pub(crate) mod store;
+
+pub use approvals::{ApprovalAnswer, ApprovalQuestion, SessionApprovals};
+pub use port::{NewSession, SessionAgent, SessionAgents, SessionError, SessionEvent, SessionEvents, SessionReply};

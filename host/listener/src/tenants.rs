@@ -1,0 +1,265 @@
+//! The current tenants of a listener, each with its rate and its concurrent requests.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use fumehood_core::digest::Digest;
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode};
+
+use crate::guard::single_value;
+use crate::limits::RequestLimits;
+use crate::options::HttpError;
+use crate::rejection::Rejection;
+use crate::tenant::{Access, Tenant};
+
+/// Name of the tenant of a listener without tokens.
+const ANYONE: &str = "anyone";
+
+/// Limits of each tenant that has none of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestDefaults {
+    /// Maximum number of concurrent requests.
+    pub(crate) requests: usize,
+    /// Maximum memory of messages, in bytes.
+    pub(crate) in_flight_bytes: usize,
+}
+
+/// The tenants of a listener. Cheap to clone; clones share their state.
+#[derive(Clone)]
+pub struct Tenants(Arc<Inner>);
+
+struct Inner {
+    current: RwLock<Arc<[Arc<Client>]>>,
+    defaults: RequestDefaults,
+    /// True if every program on this machine may call.
+    is_open: bool,
+}
+
+/// A tenant with the state of its limits on requests.
+pub(crate) struct Client {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) limits: RequestLimits,
+    rate: Option<RateLimiter<NotKeyed, InMemoryState, DefaultClock>>,
+}
+
+impl fmt::Debug for Tenants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tenants")
+            .field(&self.all().iter().map(|tenant| Arc::clone(&tenant.name)).collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl Tenants {
+    /// Creates the tenants of a listener.
+    ///
+    /// # Errors
+    /// If there is none, or two of them cannot be told apart.
+    pub(crate) fn new(access: &Access, defaults: RequestDefaults) -> Result<Self, HttpError> {
+        let (tenants, is_open) = match access {
+            Access::Anyone => (vec![Tenant::anyone(ANYONE)], true),
+            Access::Tenants(tenants) => (tenants.clone(), false),
+        };
+        if !is_open {
+            check(&tenants)?;
+        }
+        let current = tenants.into_iter().map(|tenant| Arc::new(Client::new(tenant, defaults))).collect();
+        Ok(Self(Arc::new(Inner { current: RwLock::new(current), defaults, is_open })))
+    }
+
+    /// Replaces the tenants. Those that stay as they are keep their sessions; those that changed keep their calls and
+    /// what they used. Requests that run go on.
+    ///
+    /// # Errors
+    /// If there is none, or two of them cannot be told apart, or the listener has no tokens. Nothing is changed then.
+    pub fn replace(&self, tenants: Vec<Tenant>) -> Result<(), HttpError> {
+        if self.0.is_open {
+            return Err(HttpError::Open);
+        }
+        check(&tenants)?;
+        let before = self.clients();
+        let client = |tenant: Tenant| {
+            let same = before.iter().find(|client| *client.tenant == tenant);
+            same.cloned().unwrap_or_else(|| Arc::new(Client::new(tenant, self.0.defaults)))
+        };
+        let current = tenants.into_iter().map(client).collect();
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+        Ok(())
+    }
+
+    /// Returns the current tenants.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Tenant>> {
+        self.clients().iter().map(|client| Arc::clone(&client.tenant)).collect()
+    }
+
+    fn clients(&self) -> Arc<[Arc<Client>]> {
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the tenant that sent the request.
+    ///
+    /// # Errors
+    /// If the token is not accepted.
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Client>, Rejection> {
+        let why = "show the server's token: `Authorization: Bearer TOKEN`";
+        let clients = self.clients();
+        let found = if self.0.is_open { clients.first().cloned() } else { find(&clients, headers) };
+        found.ok_or(Rejection::new(StatusCode::UNAUTHORIZED, why))
+    }
+}
+
+/// Finds the tenant of the token in the request.
+fn find(clients: &[Arc<Client>], headers: &HeaderMap) -> Option<Arc<Client>> {
+    let (scheme, token) = single_value(headers, &AUTHORIZATION)?.split_once(' ')?;
+    // The digest hides the length of the token, and what differs in digests says nothing about the token.
+    let presented = Digest::of(token.trim().as_bytes());
+    let mut found = None;
+    // All tokens are compared, so that the time it takes does not reveal which one matched.
+    for client in clients {
+        if client.tenant.has_token(&presented) {
+            found = Some(client);
+        }
+    }
+    found.filter(|_| scheme.eq_ignore_ascii_case("bearer")).cloned()
+}
+
+/// Checks that there are tenants, and that they can be told apart.
+fn check(tenants: &[Tenant]) -> Result<(), HttpError> {
+    if tenants.iter().all(|tenant| tenant.tokens.is_empty()) {
+        return Err(HttpError::Nobody);
+    }
+    let (mut names, mut actors, mut tokens) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for tenant in tenants {
+        let same = |what| Err(HttpError::Same { what, tenant: tenant.name.to_string() });
+        if !names.insert(&tenant.name) {
+            return same("name");
+        }
+        // Calls are recorded and found by their actor.
+        if tenants.len() > 1 && !actors.insert(&tenant.actor) {
+            return same("actor");
+        }
+        if tenant.tokens.iter().any(|token| !tokens.insert(token)) {
+            return same("token");
+        }
+    }
+    Ok(())
+}
+
+impl Client {
+    fn new(tenant: Tenant, defaults: RequestDefaults) -> Self {
+        let own =
+            tenant.limits.concurrent_requests.map(|requests| usize::try_from(requests.get()).unwrap_or(usize::MAX));
+        let requests = own.unwrap_or(defaults.requests);
+        let limits = RequestLimits::new(Arc::clone(&tenant.name), requests, defaults.in_flight_bytes);
+        let rate = tenant.limits.requests_per_minute.map(|requests| RateLimiter::direct(Quota::per_minute(requests)));
+        Self { tenant: Arc::new(tenant), limits, rate }
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// If there are too many in a minute.
+    pub(crate) fn count_request(&self) -> Result<(), Rejection> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        rate.check().map_err(|refused| {
+            let wait = refused.wait_time_from(DefaultClock::default().now());
+            Rejection::too_many(
+                "there were too many requests of this token in a minute; wait before the next one",
+                wait,
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::tenant::TenantLimits;
+    use crate::token::Token;
+
+    const DEFAULTS: RequestDefaults = RequestDefaults { requests: 4, in_flight_bytes: 1 << 20 };
+
+    fn tenant(name: &str, token: &str) -> Tenant {
+        Tenant::new(name, &Token::parse(token).unwrap()).actor(name)
+    }
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_str(value).unwrap())).collect()
+    }
+
+    fn name(tenants: &Tenants, values: &[&str]) -> Result<String, u16> {
+        let found = tenants.authenticate(&headers(values));
+        found.map(|client| client.tenant.name.to_string()).map_err(|rejection| rejection.status.as_u16())
+    }
+
+    #[test]
+    fn finds_the_tenant_of_a_token() {
+        let mut rotated = tenant("b", "fedcba9876543210");
+        rotated.tokens.push(Token::parse("another-token-of-b").unwrap().digest());
+        let access = Access::Tenants(vec![tenant("a", "0123456789abcdef"), rotated]);
+        let tenants = Tenants::new(&access, DEFAULTS).unwrap();
+        for (value, expected) in [
+            ("Bearer 0123456789abcdef", "a"),
+            ("bearer  0123456789abcdef ", "a"),
+            ("Bearer fedcba9876543210", "b"),
+            ("Bearer another-token-of-b", "b"),
+        ] {
+            assert_eq!(name(&tenants, &[value]).as_deref(), Ok(expected), "{value}");
+        }
+        for wrong in ["Bearer 0123456789abcdee", "Basic 0123456789abcdef", "0123456789abcdef", "Bearer", "Bearer "] {
+            assert_eq!(name(&tenants, &[wrong]), Err(401), "{wrong}");
+        }
+        // A digest is no token.
+        let digest = format!("Bearer {}", Digest::of(b"0123456789abcdef"));
+        assert_eq!(name(&tenants, &[&digest]), Err(401));
+        assert_eq!(name(&tenants, &[]), Err(401));
+        assert_eq!(name(&tenants, &["Bearer 0123456789abcdef", "Bearer 0123456789abcdef"]), Err(401));
+        assert_eq!(name(&Tenants::new(&Access::Anyone, DEFAULTS).unwrap(), &[]).as_deref(), Ok(ANYONE));
+    }
+
+    #[test]
+    fn replaces_tenants_and_keeps_those_that_stay() {
+        let access = Access::Tenants(vec![tenant("a", "0123456789abcdef"), tenant("b", "fedcba9876543210")]);
+        let tenants = Tenants::new(&access, DEFAULTS).unwrap();
+        let before = tenants.all();
+        let bad = [
+            vec![],
+            vec![Tenant { tokens: Vec::new(), ..tenant("a", "0123456789abcdef") }],
+            vec![tenant("a", "0123456789abcdef"), tenant("a", "fedcba9876543210")],
+            vec![tenant("a", "0123456789abcdef"), tenant("b", "fedcba9876543210").actor("a")],
+            vec![tenant("a", "0123456789abcdef"), tenant("b", "0123456789abcdef")],
+        ];
+        for bad in bad {
+            tenants.replace(bad).unwrap_err();
+            assert_eq!(tenants.all(), before);
+        }
+        tenants.replace(vec![tenant("c", "0123456789abcdef"), tenant("b", "fedcba9876543210")]).unwrap();
+        assert_eq!(name(&tenants, &["Bearer 0123456789abcdef"]).as_deref(), Ok("c"));
+        assert!(Arc::ptr_eq(&tenants.all()[1], &before[1]));
+        let open = Tenants::new(&Access::Anyone, DEFAULTS).unwrap();
+        assert!(matches!(open.replace(vec![tenant("a", "0123456789abcdef")]), Err(HttpError::Open)));
+    }
+
+    #[test]
+    fn limits_the_rate_of_requests() {
+        let limits = TenantLimits { requests_per_minute: NonZeroU32::new(2), ..TenantLimits::default() };
+        let access = Access::Tenants(vec![tenant("a", "0123456789abcdef").limits(limits)]);
+        let tenants = Tenants::new(&access, DEFAULTS).unwrap();
+        let client = tenants.authenticate(&headers(&["Bearer 0123456789abcdef"])).unwrap();
+        assert!(client.count_request().is_ok() && client.count_request().is_ok());
+        let refused = client.count_request().unwrap_err();
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        let wait = refused.retry_after.unwrap();
+        assert!(!wait.is_zero() && wait.as_secs() <= 30, "{wait:?}");
+    }
+}
