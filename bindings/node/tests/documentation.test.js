@@ -12,7 +12,7 @@ const programs = [...document.matchAll(/```js\n(.*?)```/gs)].map(([, program]) =
 const printed = [
   ["calculator__add [ 'a', 'b' ]", 'true { result: 8 }', 'invalid_arguments: /a: expected a number'],
   ['read files in /docs', '{ result: 2 }'],
-  ['1 of 3', '3 of 3', "tool: 'countdown__countdown', ok: true", 'stopped'],
+  ['1 of 3', '3 of 3', "tool: 'countdown__countdown'", 'stopped'],
   ['calculator__add'],
 ]
 
