@@ -115,13 +115,13 @@ fn draw_panel(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Resul
     let longest = panel.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     // Room for the numbers after the bars; an axis of no length cannot be drawn.
     let end = if longest > 0.0 { longest * 1.15 } else { 1.0 };
-    let count = panel.bars.len();
+    let last = panel.bars.len().saturating_sub(1);
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 18))
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(NAME_WIDTH)
-        .build_cartesian_2d(0.0..end, (0..count).into_segmented())?;
+        .build_cartesian_2d(0.0..end, (0..last).into_segmented())?;
     let name = |position: &SegmentValue<usize>| match position {
         // The first bar is the uppermost.
         SegmentValue::CenterOf(index) => {
@@ -132,13 +132,20 @@ fn draw_panel(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Resul
     chart
         .configure_mesh()
         .disable_y_mesh()
-        .y_labels(count.saturating_add(1))
+        .y_labels(panel.bars.len())
         .y_label_formatter(&name)
         .x_desc(&panel.axis)
+        .label_style(("sans-serif", 12))
+        .axis_desc_style(("sans-serif", 13))
+        .light_line_style(WHITE)
         .axis_style(BLACK.mix(0.4))
         .draw()?;
+    let end_of = |index: usize| match index == last {
+        true => SegmentValue::Last,
+        false => SegmentValue::Exact(index.saturating_add(1)),
+    };
     chart.draw_series(panel.bars.iter().rev().enumerate().map(|(index, bar)| {
-        let ends = [(0.0, SegmentValue::Exact(index)), (bar.value, SegmentValue::Exact(index.saturating_add(1)))];
+        let ends = [(0.0, SegmentValue::Exact(index)), (bar.value, end_of(index))];
         let mut bar = Rectangle::new(ends, if bar.is_good { GOOD } else { BAD }.filled());
         bar.set_margin(3, 3, 0, 0);
         bar
