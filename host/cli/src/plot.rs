@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    BLACK, ChartBuilder, Color as _, DrawingArea, IntoDrawingArea as _, IntoFont as _, IntoSegmentedCoord as _,
-    RGBColor, Rectangle, SVGBackend, SegmentValue, Text, WHITE,
+    BLACK, ChartBuilder, Color as _, DrawingArea, IntoDrawingArea as _, IntoFont as _, RGBColor, Rectangle, SVGBackend,
+    Text, WHITE,
 };
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Width of a plot, in pixels.
 const WIDTH: u32 = 1_000;
@@ -115,39 +116,43 @@ fn draw_panel(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Resul
     let longest = panel.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     // Room for the numbers after the bars; an axis of no length cannot be drawn.
     let end = if longest > 0.0 { longest * 1.15 } else { 1.0 };
-    let count = panel.bars.len();
+    // The first bar is the uppermost.
+    let bars: Vec<(f64, &Bar)> = (0_u32..).map(f64::from).zip(panel.bars.iter().rev()).collect();
+    let top = bars.last().map_or(1.0, |(bottom, _)| bottom + 1.0);
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 18))
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(NAME_WIDTH)
-        .build_cartesian_2d(0.0..end, (0..count).into_segmented())?;
-    let name = |position: &SegmentValue<usize>| match position {
-        // The first bar is the uppermost.
-        SegmentValue::CenterOf(index) => {
-            panel.bars.iter().rev().nth(*index).map(|bar| shorten(&bar.name)).unwrap_or_default()
-        }
-        _ => String::new(),
-    };
+        .build_cartesian_2d(0.0..end, 0.0..top)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
-        .y_labels(count.saturating_add(1))
-        .y_label_formatter(&name)
+        .y_labels(0)
         .x_desc(&panel.axis)
+        .label_style(("sans-serif", 12))
+        .axis_desc_style(("sans-serif", 13))
+        .light_line_style(WHITE)
         .axis_style(BLACK.mix(0.4))
         .draw()?;
-    chart.draw_series(panel.bars.iter().rev().enumerate().map(|(index, bar)| {
-        let ends = [(0.0, SegmentValue::Exact(index)), (bar.value, SegmentValue::Exact(index.saturating_add(1)))];
-        let mut bar = Rectangle::new(ends, if bar.is_good { GOOD } else { BAD }.filled());
-        bar.set_margin(3, 3, 0, 0);
-        bar
+    chart.draw_series(bars.iter().map(|(bottom, bar)| {
+        let ends = [(0.0, bottom + 0.1), (bar.value, bottom + 0.9)];
+        Rectangle::new(ends, if bar.is_good { GOOD } else { BAD }.filled())
     }))?;
+    let style = ("sans-serif", 12).into_font().color(&BLACK);
+    let value_style = style.pos(Pos::new(HPos::Left, VPos::Center));
+    let name_style = style.pos(Pos::new(HPos::Right, VPos::Center));
     let digits = panel.digits;
-    chart.draw_series(panel.bars.iter().rev().enumerate().map(|(index, bar)| {
-        let at = (bar.value + end * 0.005, SegmentValue::CenterOf(index));
-        Text::new(format!("{:.digits$}", bar.value), at, ("sans-serif", 12).into_font())
-    }))?;
+    for (bottom, bar) in bars {
+        // Names stand outside of the coordinates of the chart.
+        let at = |value: f64, gap: i32| {
+            let (x, y) = chart.backend_coord(&(value, bottom + 0.5));
+            let (left, above) = area.get_base_pixel();
+            (x - left + gap, y - above)
+        };
+        area.draw(&Text::new(shorten(&bar.name), at(0.0, -8), name_style.clone()))?;
+        area.draw(&Text::new(format!("{:.digits$}", bar.value), at(bar.value, 4), value_style.clone()))?;
+    }
     Ok(())
 }
 

@@ -138,7 +138,7 @@ pub use fumehood_core::tool::{Changes, InvalidCall, ProviderKind, Revision, Stop
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;
-#[cfg(any(feature = "http", feature = "mcp"))]
+#[cfg(any(feature = "http", feature = "mcp", feature = "telemetry"))]
 pub use fumehood_listener as listener;
 #[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;

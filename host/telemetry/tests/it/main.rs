@@ -19,6 +19,7 @@ use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvi
 use fumehood_core::trace_context::{self, TraceContext};
 use fumehood_telemetry::{ExportOptions, MeteredTools, Telemetry};
 use fumehood_tests::otlp_collector::Collector;
+use tracing::Instrument as _;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
@@ -119,14 +120,38 @@ async fn hostile_names_do_not_become_series() {
     let text = metrics.to_text();
     assert!(!text.contains("hostile"), "{text}");
     let series = text.lines().filter(|line| line.starts_with("fumehood_calls_total{")).count();
-    assert!(series <= 51, "{series} series of calls");
+    assert!(series <= 52, "{series} series of calls");
     assert!(text.contains(r#"fumehood_calls_total{tool="other",outcome="unknown_tool",actor="other"} 1950"#), "{text}");
     assert!(text.ends_with("# EOF\n"));
     let found = collector.wait(|all| {
         let of_calls = |it: &&fumehood_tests::otlp_collector::Histogram| it.name == "gen_ai.execute_tool.duration";
-        all.histograms.iter().filter(of_calls).find(|it| it.count == 2_000).cloned()
+        all.histograms.iter().filter(of_calls).find(|it| it.count >= 2_000).cloned()
     });
     let found = found.unwrap();
     assert_eq!((found.unit.as_str(), found.attributes["gen_ai.tool.name"].as_str()), ("s", "other"));
     assert_eq!(found.attributes["error.type"], "unknown_tool");
+}
+
+#[tokio::test]
+async fn a_public_parser_reads_the_metrics() {
+    let Some(python) = std::env::var_os("FUMEHOOD_PROMETHEUS_PARSER") else {
+        println!("SKIPPED: FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
+        return;
+    };
+    let metrics = stage().0.metrics();
+    let tools = MeteredTools::new(Arc::new(NoTools::default()), Arc::clone(&metrics));
+    let parent = TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01"), None).unwrap();
+    let span = telemetry::server_span("GET", "/parsed", Some(&parent));
+    assert!(!tools.dispatch(Call::new("none", "{}")).instrument(span).await.is_ok());
+    let program = "import sys\n\
+        from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n\
+        samples = [s for f in parse(sys.argv[1]) for s in f.samples]\n\
+        print(sorted({s.name for s in samples}), [s.exemplar.labels for s in samples if s.exemplar])";
+    let text = metrics.to_text();
+    let parsed = std::process::Command::new(python).args(["-c", program, &text]).output().unwrap();
+    let found = String::from_utf8_lossy(&parsed.stdout).into_owned();
+    assert!(parsed.status.success(), "{}: {text}", String::from_utf8_lossy(&parsed.stderr));
+    for part in ["fumehood_calls_total", "fumehood_call_duration_seconds_bucket", TRACE] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
 }
