@@ -315,8 +315,8 @@ async def test_components_of_a_registry_are_loaded(components: pathlib.Path, tmp
     try:
         program = pathlib.Path(sys.executable).parent / "fumehood"
         environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-        reference = f"oci://{address}/acme/calculator:1.0"
-        publish = [program, "publish", components / "calculator.wasm", reference, "--no-sign"]
+        reference = f"oci://{address}/acme/calculator:1.0.0"
+        publish = [program, "publish", reference, components / "calculator.wasm"]
         for _ in range(100):
             done = subprocess.run(publish, env=environment, capture_output=True, text=True, timeout=60)
             if done.returncode == 0:
