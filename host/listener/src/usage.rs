@@ -23,7 +23,7 @@ pub struct DayUsage {
     pub fuel: u64,
 }
 
-/// What was used on one day, for a store that outlives the process.
+/// The use of one day, for a store that outlives the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageEntry {
     /// The name of the tenant.

@@ -1,4 +1,4 @@
-//! What the tenants of a server used on each day: one SQLite file for one server, or for several at once.
+//! The use of each day by the tenants of a server: one SQLite file for one server, or for several at once.
 //!
 //! Amounts are added, so that servers that share the file count together. A completed operation survives a crash of the
 //! process. The file is readable by its owner only.
@@ -35,7 +35,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of days that are kept, today included.
 const KEPT_DAYS: u64 = 32;
 
-/// What one tenant used on one day.
+/// The use of one tenant on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantDay {
     /// The number of the day since 1970 (UTC).

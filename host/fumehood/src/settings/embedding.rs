@@ -276,7 +276,7 @@ mod tests {
             "`registry.trusted_keys`: /nothing/key.pem: No such file",
         );
         check(json!({"revoked": ["sha256:1"]}), "`registry.revoked`: ");
-        check(json!({"allow": ["a b"]}), "`registry.allow`: ");
+        check(json!({"allow": ["oci://ghcr.io/acme/*"]}), "`registry.allow`: ");
         check(json!({"signatures": "maybe"}), "`registry.signatures`: unknown variant `maybe`");
     }
 

@@ -43,6 +43,11 @@ impl SettingsError {
 /// # Errors
 /// If the text is not JSON of that type: the path of the setting, and the reason.
 pub fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, SettingsError> {
+    // Settings have names; without this a list would be read as their values, in order.
+    if !json.trim_start().starts_with('{') {
+        let setting = if name.is_empty() { "settings" } else { name };
+        return Err(SettingsError::setting(setting.to_owned(), "settings are an object, a value for each name"));
+    }
     let mut deserializer = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();

@@ -33,7 +33,7 @@ const RAW: &[&str] = &[
     "host/fumehood/src/hooks/component_hook.rs",
     "host/fumehood/src/hooks/protocol.rs",
     "host/fumehood/src/hooks/redaction.rs",
-    "host/fumehood/src/load/mod.rs",
+    "host/fumehood/src/load/load_tools.rs",
     "host/mcp/src/client/remote_tool.rs",
     "host/mcp/src/client/call_tool_result.rs",
     "host/mcp/src/client/tool_pins.rs",

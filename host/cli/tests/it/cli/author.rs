@@ -296,7 +296,7 @@ fn bad_cases_are_named_with_a_remedy() {
         assert!(ran.stderr.contains(expected), "{ran:?}");
     };
     check("argument = {}", "unknown field `argument`");
-    check("grant = { approval = \"off\" }", "`grant` has the unknown key `approval`; known there: args, clock");
+    check("grant = { approval = \"off\" }", "`grant`: unknown field `approval`, expected one of `state`, `read`");
     check("grant = { http = [\"nonsense\"] }", "`grant`: http");
     check("grant = { clock = 5 }", "`grant`");
     check("store = { \"\" = \"x\" }", "`store`");

@@ -147,7 +147,8 @@ fn a_service_manager_passes_the_socket_and_is_told_the_state() {
     let address = socket.local_addr().unwrap().to_string();
     let plain = bench.command(&["serve"]);
     // The socket has to be the descriptor 3, and `LISTEN_PID` the id of the process: the shell arranges both.
-    let mut command = Command::new("sh");
+    // Other shells take descriptors below 10 only.
+    let mut command = Command::new("bash");
     let script = format!("exec 3<&{}; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", socket.as_raw_fd());
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::empty()).unwrap();
     command.args(["-c", &script, "sh"]).arg(plain.get_program()).args(plain.get_args());

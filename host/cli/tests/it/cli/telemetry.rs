@@ -223,7 +223,7 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
 fn running_calls_show_their_deadline_and_cost() {
     let bench = bench("");
     let server =
-        Server::start(&bench, &["countdown.wasm", "--no-auth", "--isolation", "in-process", "--deadline", "60s"]);
+        Server::start(&bench, &["countdown.wasm", "--no-auth", "--isolation", "in-process", "--timeout", "60s"]);
     let waiting = server.send("POST", "/v1/tools/countdown__countdown/calls", ("", r#"{"from": 500, "step_ms": 100}"#));
     let started = Instant::now();
     let live = loop {

@@ -99,7 +99,13 @@ async fn forms_of_other_pages_are_refused() {
             let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
             let answer = visitor.send("POST", &format!("/dashboard/{form}"), &headers, &body).await;
             assert_eq!(answer.status, expected, "{headers:?}");
-            check_headers(&answer);
+            if expected == 200 {
+                check_headers(&answer);
+            } else {
+                // The listener answers as it does for every protocol, with nothing that a browser would run.
+                assert_eq!(answer.header("content-type"), "application/problem+json");
+                assert_eq!(answer.header("x-content-type-options"), "nosniff");
+            }
         }
     };
     check(vec![("Origin", String::new())], 403).await;
