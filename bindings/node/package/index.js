@@ -102,6 +102,20 @@ function operate(signal, begin) {
   })
 }
 
+/** The number of running operations of each host that has any: a host that is collected ends what runs in it. */
+const busy = new Map()
+
+/** Keeps a host until an operation of it has ended. */
+function hold(host, operation) {
+  if (!(operation instanceof Promise)) return operation
+  busy.set(host, (busy.get(host) ?? 0) + 1)
+  return operation.finally(() => {
+    const left = busy.get(host) - 1
+    if (left > 0) busy.set(host, left)
+    else busy.delete(host)
+  })
+}
+
 /** A set of loaded components and the sandbox that runs them. */
 export class Host {
   #native
@@ -114,7 +128,7 @@ export class Host {
   async load(source, options) {
     const { path, bytes } = componentSource(source)
     const written = JSON.stringify({ path, ...settings(options, LOAD_OPTIONS) })
-    return operate(options?.signal, (stop) => this.#native.load(written, bytes, stop))
+    return operate(options?.signal, (stop) => hold(this, this.#native.load(written, bytes, stop)))
   }
 
   unload(name) {
@@ -136,7 +150,7 @@ export class Host {
 
   async call(name, args, options) {
     const limits = callLimits(options)
-    return operate(options?.signal, (stop) => this.#native.start(name, argumentsText(args), limits, stop))
+    return operate(options?.signal, (stop) => hold(this, this.#native.start(name, argumentsText(args), limits, stop)))
   }
 
   async *stream(name, args, options) {
@@ -156,7 +170,7 @@ export class Host {
       end(undefined, signal.reason)
     }
     const call = [name, argumentsText(args), limits]
-    const begun = guarded(() => this.#native.startObserved(call, events, notify, stop))
+    const begun = guarded(() => hold(this, this.#native.startObserved(call, events, notify, stop)))
     signal?.addEventListener('abort', abort, { once: true })
     begun.then(
       (settled) => isDone || end(settled),
