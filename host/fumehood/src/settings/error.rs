@@ -52,9 +52,10 @@ pub fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, Setti
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let setting = match (name, path.as_str()) {
-            ("", ".") => "settings".to_owned(),
+            // A question mark is a place that has no name yet.
+            ("", "." | "?") => "settings".to_owned(),
             ("", _) => path,
-            (_, ".") => name.to_owned(),
+            (_, "." | "?") => name.to_owned(),
             _ => format!("{name}.{path}"),
         };
         let message = error.inner().to_string();
