@@ -1,5 +1,5 @@
-//! Storage of a host on disk: the [event log](event_log) the [key-value store](key_value) of tools and the
-//! [usage](usage) of tenants, each in a SQLite file of its own.
+//! Storage of a host on disk: the [event log](event_log), the [key-value store](key_value) of tools and the
+//! [`usage`] of tenants, each in a SQLite file of its own.
 //!
 //! All are opened in the same way: a missing file is created for its owner only, one of another program or a newer
 //! release is rejected and not changed, and another process that has it locked is waited for.

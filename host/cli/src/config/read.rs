@@ -143,10 +143,10 @@ mod tests {
         check(
             "[[tools.a.secrets]]\nname = \"k\"\nform = 1\n",
             expect![[r#"
-            fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
-            fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. The source of the value.
-            fumehood.toml:1:9: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
-            fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
+                fumehood.toml:1:1: [tools.a.secrets[0]] has no `for`; add it. The requests that get it, such as `https://api.example.com/**`. They have to be allowed by `http` too.
+                fumehood.toml:1:1: [tools.a.secrets[0]] has no `from`; add it. The source of the value.
+                fumehood.toml:1:9: [tools.a]: it has neither `component`, a file, nor `reference`; add one of them
+                fumehood.toml:3:1: [tools.a.secrets[0]] has the unknown key `form`; did you mean `for`?; known there: for, from, header, name, query, value"#]],
         );
     }
 

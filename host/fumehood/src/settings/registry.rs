@@ -78,7 +78,7 @@ pub struct RegistrySettings {
     pub mirrors: BTreeMap<String, Vec<String>>,
     /// The proxy for all requests. The default is none, whatever the environment says.
     pub proxy: Option<String>,
-    /// Registries, "HOST[:PORT]", that are asked without encryption. The default is those of this machine alone.
+    /// Registries, `HOST[:PORT]`, that are asked without encryption. The default is those of this machine alone.
     #[serde(default)]
     pub plain_http: Vec<String>,
 }

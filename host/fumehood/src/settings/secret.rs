@@ -37,7 +37,7 @@ pub struct SecretSection {
     pub name: String,
     /// The source of the value.
     pub from: ValueSource,
-    /// The requests that get it, such as "https://api.example.com/**". They have to be allowed by `http` too.
+    /// The requests that get it, such as `https://api.example.com/**`. They have to be allowed by `http` too.
     #[serde(rename = "for")]
     pub requests: String,
     /// The header that carries it, such as "Authorization". Either this or `query`.
