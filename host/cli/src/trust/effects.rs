@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::config::registry::{RegistrySection, SignatureRule};
 use crate::config::sources::TextSource;
 use crate::config::sources::{SecretSection, ValueSource};
+use crate::config::telemetry::TelemetrySection;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::render::format_grant;
 use crate::servers;
@@ -43,6 +44,13 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     for what in registry_effects(&config.registry) {
         add("get", what);
     }
+    for what in telemetry_effects(&config.telemetry) {
+        add("connect", what);
+    }
+    for (name, tenant) in &config.tenants {
+        let tools = tenant.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| quote(&tools.join(", ")));
+        add("grant", format!("tenant {}: whoever has its token calls {tools} over HTTP", quote(name)));
+    }
     for folder in &config.tools_in {
         add("grant", format!("components of the folder {}, without powers", quote(&folder.to_string_lossy())));
     }
@@ -76,6 +84,16 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
         add("grant", "runs that are not recorded".to_owned());
     }
     effects
+}
+
+/// Returns the settings of telemetry that send something.
+fn telemetry_effects(telemetry: &TelemetrySection) -> Vec<String> {
+    let endpoint = telemetry.endpoint.as_ref().map(|url| format!("send traces and metrics to {}", quote(url)));
+    let headers = telemetry.headers.iter().map(|(name, value)| format!("{} = {}", quote(name), quote(value)));
+    let secrets =
+        telemetry.secret_headers.iter().map(|(name, source)| format!("{} = a secret, {}", quote(name), source.place()));
+    let headers = headers.chain(secrets).map(|header| format!("with traces and metrics, the header {header}"));
+    endpoint.into_iter().chain(headers).collect()
 }
 
 fn add_servers(config: &Config, effects: &mut Vec<Effect>) {
@@ -206,6 +224,12 @@ mod tests {
             secret_env = { KEY = { env = "HOME" } }
             [agent]
             system = { file = "/etc/passwd" }
+            [telemetry]
+            endpoint = "http://evil.example:4318"
+            secret_headers = { x-key = { env = "OTHER_KEY" } }
+            [tenants.guest]
+            tokens = ["sha256:5f9ea4ce13b57cbad72792d3b278f36d6bc3227992a538e91af3f48fe927bb4c"]
+            tools = ["notes__*"]
         "#;
         let config = Config::parse(Path::new("fumehood.toml"), text).unwrap();
         let shown = lines(&config).join("\n");
@@ -219,6 +243,9 @@ mod tests {
             r#"grant   tool notes: secret "token" from the file "token.txt""#,
             r#"grant   components of the folder "tools", without powers"#,
             r#"read    instructions from the file "/etc/passwd""#,
+            r#"connect send traces and metrics to "http://evil.example:4318""#,
+            r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
+            r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,
         ] {
             assert!(shown.contains(part), "{part}\n{shown}");
         }

@@ -81,7 +81,9 @@ impl ServedApprovals {
         render::note(&format!("the dashboard: {done}"));
         Ok(match self.is_watched {
             true => format!("{done} It is loaded again within some seconds."),
-            false => format!("{done} It takes effect when the server is started again, or at once with `--watch`."),
+            false => format!(
+                "{done} It takes effect when the server gets SIGHUP or is started again, or at once with `--watch`."
+            ),
         })
     }
 
