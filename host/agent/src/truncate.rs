@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use fumehood_core::call::content::Content;
-use fumehood_core::call::result::CallResult;
+use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::chat::Image;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::text::untrusted::Untrusted;
@@ -38,6 +38,50 @@ pub(crate) struct Room {
 /// Returns the type of an image that a model may be shown.
 pub(crate) fn image_type(mime_type: &str) -> Option<&'static str> {
     Image::MIME_TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(mime_type))
+}
+
+/// A result as a model may see it, and as the tool returned it.
+pub(crate) struct SeenResult {
+    pub(crate) seen: CallResult,
+    /// `None` if the model sees all of it, unchanged.
+    whole: Option<CallResult>,
+}
+
+impl SeenResult {
+    /// Truncates a result as [`truncate_result_with`] does, without a copy where the model sees all of it.
+    pub(crate) fn new(mut result: CallResult, room: Room, marker: &str) -> Self {
+        match result.outcome.as_ref().ok().filter(|parts| is_seen_unchanged(parts, room.bytes)) {
+            Some(parts) => {
+                let (bytes, mime) = (parts.iter().map(Content::bytes).sum(), mime(parts));
+                let Metadata { bytes: counted, mime: known, .. } = &mut result.metadata;
+                *counted = bytes;
+                *known = mime.or(known.take());
+                Self { seen: result, whole: None }
+            }
+            None => Self { seen: truncate_result_with(&result, room, marker), whole: Some(result) },
+        }
+    }
+
+    /// Returns the result as the tool returned it.
+    pub(crate) fn whole(&self) -> &CallResult {
+        self.whole.as_ref().unwrap_or(&self.seen)
+    }
+
+    /// Converts to the result as the tool returned it.
+    pub(crate) fn into_whole(self) -> CallResult {
+        self.whole.unwrap_or(self.seen)
+    }
+}
+
+/// Returns whether nothing of the parts is escaped or truncated.
+fn is_seen_unchanged(parts: &[Content], max_bytes: usize) -> bool {
+    let is_plain = |text: Cow<'_, str>| matches!(text, Cow::Borrowed(text) if !text.contains('<'));
+    let is_clean = |part: &Content| match part {
+        Content::Text { text } => is_plain(text.to_sanitized()),
+        Content::Json { value } => is_plain(value.to_sanitized()),
+        Content::Blob { .. } | Content::Link { .. } => false,
+    };
+    parts.iter().map(Content::bytes).sum::<usize>() <= max_bytes && parts.iter().all(is_clean)
 }
 
 /// Like [`truncate_result`], with room for images, and another marker at the end of a text that was truncated where there
@@ -231,7 +275,6 @@ fn starts_with_tag(after: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fumehood_core::call::result::Metadata;
 
     fn result(parts: Vec<Content>) -> CallResult {
         CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome: Ok(parts), metadata: Metadata::default() }
@@ -253,6 +296,27 @@ mod tests {
         check("ääääääääää", 11, "[truncated]");
         check("ääääääääää", 4, "[tru");
         check("a", 0, "");
+    }
+
+    #[test]
+    fn a_result_that_a_model_sees_unchanged_is_not_copied() {
+        let room = |bytes| Room { bytes, image_bytes: 0 };
+        let check = |parts: Vec<Content>, bytes, is_copied: bool| {
+            let given = result(parts);
+            let SeenResult { seen, whole } = SeenResult::new(given.clone(), room(bytes), MARKER);
+            let expected = truncate_result_with(&given, room(bytes), MARKER);
+            assert_eq!(format!("{seen:?}"), format!("{expected:?}"));
+            assert_eq!(format!("{whole:?}"), format!("{:?}", is_copied.then_some(given)));
+        };
+        check(vec![], 4, false);
+        check(vec![Content::text("abcd")], 4, false);
+        check(vec![Content::text("abcde")], 4, true);
+        check(vec![Content::text("ab"), Content::json("[1]".to_owned()).unwrap()], 5, false);
+        check(vec![Content::text("ab"), Content::json("[1]".to_owned()).unwrap()], 4, true);
+        check(vec![Content::text("a\u{202e}")], 40, true);
+        check(vec![Content::text("<system>")], 40, true);
+        check(vec![Content::json("[\r\n1]".to_owned()).unwrap()], 40, true);
+        check(vec![Content::Blob { mime_type: "x/y".into(), data: vec![0] }], 40, true);
     }
 
     #[test]

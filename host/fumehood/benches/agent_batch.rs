@@ -16,8 +16,8 @@ use futures_util::future::join_all;
 const CALCULATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
 const TOOL: &str = "calculator__add";
-/// Number of measurements of each; the median counts.
-const ROUNDS: usize = 9;
+/// Number of measurements of each, in turns; the medians count.
+const ROUNDS: usize = 41;
 
 async fn batch(pipeline: &Pipeline, count: usize) -> Duration {
     let call = |id| ToolIntent { id: format!("{id}"), name: TOOL.to_owned(), arguments: ADD.to_owned() };
@@ -37,9 +37,9 @@ async fn direct(host: &Host, count: usize) -> Duration {
     elapsed
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or_default()
 }
 
 #[allow(clippy::print_stdout, reason = "a bench prints its figures")]
@@ -53,14 +53,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let pipeline = PipelineBuilder::default().provider(components).allowlists(lists).build()?;
         batch(&pipeline, 500).await;
         direct(&host, 500).await;
-        let (mut through, mut plain) = (Vec::new(), Vec::new());
+        let (mut through, mut plain, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            through.push(batch(&pipeline, 1_000).await);
-            plain.push(direct(&host, 1_000).await);
+            let (batch, direct) = (batch(&pipeline, 1_000).await, direct(&host, 1_000).await);
+            through.push(batch.as_secs_f64());
+            plain.push(direct.as_secs_f64());
+            // Of neighbours, because the speed of the machine changes while this runs.
+            ratios.push(batch.as_secs_f64() / direct.as_secs_f64());
         }
-        let (through, plain) = (median(through), median(plain));
-        let ratio = through.as_secs_f64() / plain.as_secs_f64();
-        println!("1,000 calls, median of {ROUNDS}: {through:?} in a batch, {plain:?} directly, ratio {ratio:.2}");
+        let (through, plain) = (median(through) * 1e3, median(plain) * 1e3);
+        println!(
+            "1,000 calls, median of {ROUNDS}: {through:.2} ms in a batch, {plain:.2} ms directly, ratio {:.3}",
+            median(ratios)
+        );
         for count in [1_000, 2_000, 5_000, 10_000] {
             let elapsed = batch(&pipeline, count).await;
             println!("{count} calls: {elapsed:?}, {:?} each", elapsed / u32::try_from(count).unwrap_or(1));

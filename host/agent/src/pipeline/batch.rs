@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fumehood_core::call::SessionStep;
 use fumehood_core::call::history::{CallHistory, PastCall};
 use fumehood_core::chat::Usage;
 use fumehood_core::flow::FlowPolicy;
@@ -19,6 +20,8 @@ pub(super) struct Batch<'a> {
     program: Option<&'a RunningProgram>,
     /// The calls of the session before this batch.
     past: Vec<PastCall>,
+    /// The step of the session that the batch is.
+    pub(super) step: SessionStep,
     state: Arc<Mutex<State>>,
 }
 
@@ -56,7 +59,9 @@ impl<'a> Batch<'a> {
         let (usage, text) = (Usage::default(), scope.state.clone());
         let state = State { text, changed: false, usage, program_calls: 0, answer: None };
         let (past, state) = (scope.history.past(), Arc::new(Mutex::new(state)));
-        Self { scope, allowed: Arc::new(allowed), program: None, past, state }
+        let (session, execution) = (scope.session.as_str().into(), scope.execution.as_str().into());
+        let step = SessionStep { session, execution, number: scope.step };
+        Self { scope, allowed: Arc::new(allowed), program: None, past, step, state }
     }
 
     /// Starts the batch of one call of a program, which shares the state of the batch that the program is part of.

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use fumehood_core::call::Arguments;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::record::RecordKind;
 use serde_json::json;
@@ -34,7 +33,7 @@ impl Dispatch<'_> {
                 self.add_note(format!("the hook `{hook}` changed the arguments"));
             }
             let name = authorized.call.tool().full_name().to_owned();
-            authorized = self.check(&name, Arguments::Value(cleared.call.arguments().clone())).await?;
+            authorized = self.check(&name, Some(cleared.call.arguments().clone())).await?;
         }
         for question in cleared.questions {
             let (proposed, tool) = (self.proposed(&authorized.call), Arc::clone(authorized.call.tool()));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use fumehood_core::call::result::CallError;
-use fumehood_core::call::{Arguments, CallContext, SessionStep};
+use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
 use fumehood_core::tool::{InvalidCall, Stop, Tool, ValidatedCall};
@@ -28,9 +28,9 @@ pub(super) struct AuthorizedCall {
 }
 
 impl Dispatch<'_> {
-    /// Takes a call through all checks.
-    pub(super) async fn check(&mut self, name: &str, given: Arguments) -> Result<AuthorizedCall, Abort> {
-        let printable = printable_name(name);
+    /// Takes a call through all checks, with the arguments that the model wrote unless they were changed.
+    pub(super) async fn check(&mut self, name: &str, changed: Option<Value>) -> Result<AuthorizedCall, Abort> {
+        let printable = || printable_name(name);
         let found = self.find(name);
         // Set before the first refusal, because a refusal is recorded too.
         let policy = found.as_ref().map(|found| self.config.policy(found));
@@ -39,18 +39,20 @@ impl Dispatch<'_> {
         // Checked before anything depends on whether the tool exists: a tool out of reach must look as if it did not
         // exist.
         if !self.batch.allows_directly(self.config, name) {
-            return Err(self.only_in_programs(&printable));
+            return Err(self.only_in_programs(&printable()));
         }
         if !self.batch.allows(self.config, name) {
+            let printable = printable();
             return Err(not_allowed(&printable, &self.allowed_names(), self.batch.allowed.refusal_message(&printable)));
         }
         let Some(found) = found else {
-            return Err(unknown_tool(&printable, &self.allowed_names(), self.config.catalogue.is_some()));
+            return Err(unknown_tool(&printable(), &self.allowed_names(), self.config.catalogue.is_some()));
         };
         if !self.is_visible(&found.tool) {
-            return Err(not_shown(&printable));
+            return Err(not_shown(&printable()));
         }
         self.journal.set_tool(name, found.tool.digest());
+        let given = changed.as_ref().map_or(Given::Text(&self.call.arguments), Given::Value);
         let call = validate_arguments(&found, &policy, given)?;
         let actor = self.batch.scope.actor.as_deref();
         check_authorization(&found, actor, &call)?;
@@ -97,13 +99,11 @@ impl Dispatch<'_> {
     }
 
     fn context(&self) -> CallContext {
-        let scope = self.batch.scope;
-        let (session, execution) = (scope.session.clone(), scope.execution.clone());
         CallContext {
             id: self.call.id.clone(),
-            actor: scope.actor.clone(),
+            actor: self.batch.scope.actor.clone(),
             state: self.batch.state(),
-            step: Some(SessionStep { session, execution, number: scope.step }),
+            step: Some(self.batch.step.clone()),
             ..CallContext::default()
         }
     }
@@ -191,8 +191,8 @@ impl Dispatch<'_> {
 }
 
 /// Checks arguments against the schema and the tool's own type. Applies the tool's remedy if they do not fit.
-fn validate_arguments(found: &RegisteredTool, policy: &Policy, given: Arguments) -> Result<ValidatedCall, Abort> {
-    let (fault, error) = match validate(found, &given) {
+fn validate_arguments(found: &RegisteredTool, policy: &Policy, given: Given<'_>) -> Result<ValidatedCall, Abort> {
+    let (fault, error) = match validate(found, given) {
         Ok(call) => return Ok(call),
         Err(Invalid::Withheld(refusal)) => return Err(Abort::refusal(Status::RejectedDenied, *refusal)),
         Err(Invalid::Arguments(fault, error)) => (fault, *error),
@@ -202,14 +202,45 @@ fn validate_arguments(found: &RegisteredTool, policy: &Policy, given: Arguments)
         // The same arguments would fail again.
         Remedy::Tell | Remedy::Retry(_) => refused(error),
         Remedy::Fix(fix) => {
-            let fixed = catch_panic_sync(|| fix(&to_text(&given), &error)).ok().flatten().map(Arguments::Value);
-            match fixed.map(|fixed| validate(found, &fixed)) {
+            let fixed = catch_panic_sync(|| fix(&given.to_text(), &error)).ok().flatten();
+            match fixed.map(|fixed| validate(found, Given::Value(&fixed))) {
                 Some(Ok(call)) => Ok(call),
                 Some(Err(_)) | None => refused(error),
             }
         }
         Remedy::Escalate { severity, advice } => refused(escalate(error, *severity, advice)),
         Remedy::Stop => Err(Abort::Stop(Stop::new(error.message))),
+    }
+}
+
+/// Arguments that are to be checked.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    Text(&'a str),
+    Value(&'a Value),
+}
+
+impl<'a> Given<'a> {
+    fn to_arguments(self) -> Arguments {
+        match self {
+            Self::Text(text) => Arguments::Text(text.to_owned()),
+            Self::Value(value) => Arguments::Value(value.clone()),
+        }
+    }
+
+    fn to_text(self) -> Cow<'a, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Value(value) => Cow::Owned(value.to_string()),
+        }
+    }
+
+    /// Returns the value; `None` if the text is not JSON.
+    fn to_value(self) -> Option<Cow<'a, Value>> {
+        match self {
+            Self::Text(text) => serde_json::from_str(text).ok().map(Cow::Owned),
+            Self::Value(value) => Some(Cow::Borrowed(value)),
+        }
     }
 }
 
@@ -220,31 +251,18 @@ enum Invalid {
 }
 
 /// Checks arguments against the schema and the tool's own type.
-fn validate(found: &RegisteredTool, given: &Arguments) -> Result<ValidatedCall, Invalid> {
+fn validate(found: &RegisteredTool, given: Given<'_>) -> Result<ValidatedCall, Invalid> {
     let schema = found.tool.input_schema();
     let mismatch = |fault, given: Option<&Value>, problem: &str| {
         Invalid::Arguments(fault, Box::new(schema_mismatch(schema, given, problem)))
     };
-    let call = found.tool.validate(given.clone()).map_err(|error| match error {
+    let call = found.tool.validate(given.to_arguments()).map_err(|error| match error {
         InvalidCall::Withheld(refusal) => Invalid::Withheld(Box::new(refusal)),
-        error => {
-            let parsed = match given {
-                Arguments::Text(text) => serde_json::from_str(text).ok().map(Cow::Owned),
-                Arguments::Value(value) => Some(Cow::Borrowed(value)),
-            };
-            mismatch(Fault::InvalidArguments, parsed.as_deref(), &error.to_string())
-        }
+        error => mismatch(Fault::InvalidArguments, given.to_value().as_deref(), &error.to_string()),
     })?;
     match catch_panic_sync(|| found.accepts(&call)).unwrap_or_else(Err) {
         Ok(()) => Ok(call),
         Err(problem) => Err(mismatch(Fault::Deserialization, Some(call.arguments()), &problem)),
-    }
-}
-
-fn to_text(arguments: &Arguments) -> Cow<'_, str> {
-    match arguments {
-        Arguments::Text(text) => Cow::Borrowed(text),
-        Arguments::Value(value) => Cow::Owned(value.to_string()),
     }
 }
 

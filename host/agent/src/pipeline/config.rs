@@ -1,7 +1,7 @@
 //! Configuration of a pipeline: tools, policies, hooks, and the ports that it uses.
 
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,6 +154,10 @@ impl IdGenerator {
 
     /// Returns the next name. It starts with `prefix`, such as `call` or `exec`.
     pub(super) fn next(&self, prefix: &str) -> String {
-        format!("{prefix}_{}_{:x}", self.origin, self.next.fetch_add(1, Ordering::Relaxed))
+        // In one piece: two separators, and at most 16 digits.
+        let mut name = String::with_capacity(prefix.len() + self.origin.len() + 18);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let _infallible = write!(name, "{prefix}_{}_{number:x}", self.origin);
+        name
     }
 }

@@ -1,9 +1,9 @@
 //! Dispatch of one call: checks, hooks, the tool, and the result that the model sees.
 
+use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::Arguments;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
@@ -68,8 +68,7 @@ impl<'a> Dispatch<'a> {
             call.id = config.ids.next("call");
         }
         let execution = config.ids.next("exec");
-        let tool = printable_name(&call.name);
-        let journal = Journal::new(config, batch.scope, execution.clone(), call.id.clone(), tool);
+        let journal = Journal::new(config, batch.scope, &execution, &call);
         let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
         let (approved_flow, started_at) = (None, config.clock.now());
         Self { config, batch, call, journal, notes, persist, suspended, approved_flow, execution, started_at }
@@ -83,9 +82,11 @@ impl Dispatch<'_> {
     }
 
     /// Runs every stage of the pipeline.
-    pub(super) async fn run(mut self) -> Result<Dispatched, Stop> {
+    ///
+    /// It gives its parts to the execution that it returns, so it can run only once.
+    pub(super) async fn run(&mut self) -> Result<Dispatched, Stop> {
         match self.run_stages().await {
-            Ok((status, result)) => Ok(Dispatched::Ended(Box::new(self.into_execution(status, result)))),
+            Ok((status, result)) => Ok(Dispatched::Ended(Box::new(self.take_execution(status, result)))),
             Err(Abort::Refused(refusal)) => Ok(Dispatched::Ended(Box::new(Box::pin(self.refuse(*refusal)).await))),
             Err(Abort::Deferred(deferred)) => Ok(Dispatched::Deferred(deferred)),
             Err(Abort::Stop(stop)) => {
@@ -97,16 +98,24 @@ impl Dispatch<'_> {
         }
     }
 
+    /// Returns the execution of a call during which the host itself panicked.
+    pub(super) fn fail(&mut self, panic: &str) -> ToolExecution {
+        let error = CallError::new(ErrorKind::Host, format!("the host failed while it made the call: {panic}"));
+        let (id, tool) = (self.call.id.clone(), printable_name(&self.call.name));
+        let result = CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() };
+        self.notes.clear();
+        self.take_execution(Status::HandlerError, result)
+    }
+
     /// Runs checks, hooks and the tool, with other arguments once more if the remedy for its failure makes some.
     async fn run_stages(&mut self) -> Result<(Status, CallResult), Abort> {
         self.check_tenant_fuel()?;
-        let given = Arguments::Text(self.call.arguments.clone());
-        let mut completed = self.run_once(given).await?;
+        let mut completed = self.run_once(None).await?;
         if let (Err(error), Remedy::Fix(fix)) =
             (&completed.result.outcome, completed.authorized.policy.remedy(Fault::Execution))
             && let Some(fixed) = catch_panic_sync(|| fix(&self.call.arguments, error)).ok().flatten()
         {
-            completed = Box::pin(self.run_once(Arguments::Value(fixed))).await?;
+            completed = Box::pin(self.run_once(Some(fixed))).await?;
         }
         let CompletedCall { authorized, mut result } = completed;
         if let Err(error) = &mut result.outcome {
@@ -127,10 +136,10 @@ impl Dispatch<'_> {
         Ok(self.finalize(&authorized, result).await)
     }
 
-    /// Runs the checks, the hooks before the call, and the tool.
-    async fn run_once(&mut self, given: Arguments) -> Result<CompletedCall, Abort> {
+    /// Runs the checks, the hooks before the call, and the tool, with the model's arguments unless they were changed.
+    async fn run_once(&mut self, changed: Option<Value>) -> Result<CompletedCall, Abort> {
         let name = self.call.name.clone();
-        let authorized = self.check(&name, given).await?;
+        let authorized = self.check(&name, changed).await?;
         let authorized = match self.config.before.is_empty() {
             true => authorized,
             false => Box::pin(self.run_before_hooks(authorized)).await?,
@@ -155,7 +164,7 @@ impl Dispatch<'_> {
         self.config.call_hooks.hold_back(authorized.call.tool().full_name(), &mut authorized.context);
         let started = Instant::now();
         let (result, attempts) = self.run_attempts(&authorized).await;
-        let suspended = std::mem::take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));
+        let suspended = take(&mut *self.suspended.lock().unwrap_or_else(PoisonError::into_inner));
         if !suspended.is_empty() {
             // It goes on later, which is an execution of its own in the records.
             let _recorded = self.journal.record(RecordKind::ToolFinished, Some("suspended"), || Value::Null).await;
@@ -279,7 +288,7 @@ impl Dispatch<'_> {
     }
 
     /// Records a call that did not run, and returns its execution.
-    async fn refuse(mut self, refusal: Refusal) -> ToolExecution {
+    async fn refuse(&mut self, refusal: Refusal) -> ToolExecution {
         let Refusal { status, error } = refusal;
         let result = CallResult {
             id: self.call.id.clone(),
@@ -302,7 +311,7 @@ impl Dispatch<'_> {
         }
         let arguments = || Value::from(self.call.arguments.as_str()).to_string();
         self.record_episode(&result.tool, arguments, status_of(&seen), &seen);
-        self.into_execution(status, seen)
+        self.take_execution(status, seen)
     }
 
     /// Returns the arguments as the model wrote them, as far as the policy allows. A redacting policy gets them as a
@@ -316,11 +325,15 @@ impl Dispatch<'_> {
         catch_panic_sync(|| self.persist.arguments(&value())).unwrap_or_default()
     }
 
-    /// Converts the dispatch to the execution with this status and result.
-    fn into_execution(self, status: Status, result: CallResult) -> ToolExecution {
+    /// Returns the execution with this status and result, which takes the call and the id of the dispatch.
+    fn take_execution(&mut self, status: Status, result: CallResult) -> ToolExecution {
         ToolExecution {
-            id: self.execution.clone(),
-            call: self.call.clone(),
+            id: take(&mut self.execution),
+            call: ToolIntent {
+                id: take(&mut self.call.id),
+                name: take(&mut self.call.name),
+                arguments: take(&mut self.call.arguments),
+            },
             status,
             result,
             started_at: self.started_at,

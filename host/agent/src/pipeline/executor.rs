@@ -4,20 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::{ToolIntent, ToolSpec};
 use fumehood_core::tool::{Stop, Tool};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use super::abort::printable_name;
 use super::batch::Batch;
 use super::config::PipelineConfig;
 use super::dispatch::{Dispatch, Dispatched};
 use crate::catch_panic::catch_panic;
 use crate::code::ProgramTools;
-use crate::execution::{Status, ToolExecution};
+
 use crate::executor::{BatchEnd, BatchOutcome, Scope, ToolExecutor};
 use crate::run_settings::RunSettings;
 use crate::tool_search::{SEARCH_TOOLS, ToolCatalogue, all_shown, clean_spec};
@@ -105,29 +102,10 @@ impl Pipeline {
     }
 
     async fn run_call(&self, call: ToolIntent, batch: &Batch<'_>) -> Result<Dispatched, Stop> {
-        let original = call.clone();
-        match catch_panic(Dispatch::new(&self.0, batch, call).run()).await {
+        let mut dispatch = Dispatch::new(&self.0, batch, call);
+        match catch_panic(dispatch.run()).await {
             Ok(ended) => ended,
-            Err(panic) => Ok(Dispatched::Ended(Box::new(self.host_failure(original, &panic)))),
-        }
-    }
-
-    /// Returns the execution of a call during which the host itself panicked.
-    fn host_failure(&self, mut call: ToolIntent, panic: &str) -> ToolExecution {
-        if call.id.is_empty() {
-            call.id = self.0.ids.next("call");
-        }
-        let error = CallError::new(ErrorKind::Host, format!("the host failed while it made the call: {panic}"));
-        let (id, tool, metadata) = (call.id.clone(), printable_name(&call.name), Metadata::default());
-        let now = self.0.clock.now();
-        ToolExecution {
-            id: self.0.ids.next("exec"),
-            call,
-            status: Status::HandlerError,
-            result: CallResult { id, tool, outcome: Err(error), metadata },
-            started_at: now,
-            completed_at: now,
-            modified: None,
+            Err(panic) => Ok(Dispatched::Ended(Box::new(dispatch.fail(&panic)))),
         }
     }
 

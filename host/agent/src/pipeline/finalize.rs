@@ -14,18 +14,19 @@ use crate::catch_panic::catch_panic_sync;
 use crate::execution::Status;
 use crate::memory::{Episode, READ_RESULT};
 use crate::registry::Purpose;
-use crate::truncate::{MARKER, Room, describe_blob, image_type, truncate_result, truncate_result_with};
+use crate::truncate::{MARKER, Room, SeenResult, describe_blob, image_type, truncate_result};
 
 impl Dispatch<'_> {
     /// Truncates the result to what the model sees, records it as far as allowed, and notifies observers.
     pub(super) async fn finalize(&mut self, authorized: &AuthorizedCall, result: CallResult) -> (Status, CallResult) {
         let max_bytes = authorized.policy.result_bytes.unwrap_or(usize::MAX);
-        let seen = self.truncate(authorized.found.tool.full_name(), &result, max_bytes);
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let kind = status_of(&result);
+        let both = self.truncate(authorized.found.tool.full_name(), result, max_bytes);
+        let (seen, result) = (&both.seen, both.whole());
         // If the redaction panics, nothing is recorded.
-        let recorded = describe_images(&seen);
-        let redact = || self.persist.result(authorized.call.arguments(), &result, &recorded);
+        let recorded = describe_images(seen);
+        let redact = || self.persist.result(authorized.call.arguments(), result, &recorded);
         let redacted = || catch_panic_sync(redact).unwrap_or_default();
         let recorded = if self.config.recorder.is_enabled() { redacted() } else { None };
         if let Some(recorded) = recorded {
@@ -35,29 +36,26 @@ impl Dispatch<'_> {
         if result.is_ok() && authorized.found.purpose() == Purpose::Knowledge {
             let _recorded = self.journal.record(RecordKind::KnowledgeUsed, None, || Value::Null).await;
         }
-        self.notify_observers(authorized, &result);
+        self.notify_observers(authorized, result);
         if self.batch.skill_call().is_some() && result.is_ok() {
-            self.batch.set_answer(answer(&result, authorized.found.is_of_pipeline()));
+            self.batch.set_answer(answer(result, authorized.found.is_of_pipeline()));
         }
         let arguments = || authorized.call.arguments().to_string();
-        self.record_episode(authorized.found.tool.full_name(), arguments, kind, &seen);
+        self.record_episode(authorized.found.tool.full_name(), arguments, kind, seen);
         // A program gets all of it: what a model sees is the value that the program returns.
-        (status, if self.batch.is_program() { result } else { seen })
+        (status, if self.batch.is_program() { both.into_whole() } else { both.seen })
     }
 
     /// Returns the result as the model sees it, and keeps the rest of it to be read on.
-    fn truncate(&self, tool: &str, result: &CallResult, max_bytes: usize) -> CallResult {
+    fn truncate(&self, tool: &str, result: CallResult, max_bytes: usize) -> SeenResult {
         // A program gets all of it, and a part of a result is no result of its own.
         let store = self.config.results.as_ref().filter(|_| !self.batch.is_program() && tool != READ_RESULT);
         let room = Room { bytes: max_bytes, image_bytes: self.config.image_bytes };
-        let Some(store) = store else { return truncate_result_with(result, room, MARKER) };
-        let whole = truncate_result(result, usize::MAX);
+        let Some(store) = store else { return SeenResult::new(result, room, MARKER) };
+        let whole = truncate_result(&result, usize::MAX);
         store.add(&self.batch.scope.session, self.execution(), &whole.text().unwrap_or_default());
-        truncate_result_with(
-            result,
-            room,
-            &format!("[truncated; {READ_RESULT} with the id \"{}\" reads all of it]", self.execution()),
-        )
+        let marker = format!("[truncated; {READ_RESULT} with the id \"{}\" reads all of it]", self.execution());
+        SeenResult::new(result, room, &marker)
     }
 
     /// Notifies the observers of a successful call.

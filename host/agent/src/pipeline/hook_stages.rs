@@ -1,6 +1,5 @@
 //! The stages of a dispatch that run hooks before and after the call.
 
-use fumehood_core::call::Arguments;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::record::RecordKind;
@@ -42,7 +41,7 @@ impl Dispatch<'_> {
             BeforeAction::Stop { reason } => return Err(Abort::Stop(Stop { reason })),
         }
         if outcome.changed {
-            return self.check(&call.tool, Arguments::Value(call.arguments)).await;
+            return self.check(&call.tool, Some(call.arguments)).await;
         }
         let mut authorized = authorized;
         if outcome.state_changed {

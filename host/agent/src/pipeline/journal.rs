@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use fumehood_core::call::Observer;
 use fumehood_core::call::event::Progress;
+use fumehood_core::chat::ToolIntent;
 use fumehood_core::digest::Digest;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use serde_json::{Map, Value, json};
 
+use super::abort::printable_name;
 use super::config::{IdGenerator, PipelineConfig};
 use crate::clock::Clock;
 use crate::executor::Scope;
 use crate::truncate::clean;
 
-/// The records of one call.
+/// The records of one call. Without a recorder it holds none of their parts.
 pub(super) struct Journal<'a> {
     config: &'a PipelineConfig,
     scope: &'a Scope,
@@ -27,23 +29,21 @@ pub(super) struct Journal<'a> {
 }
 
 impl<'a> Journal<'a> {
-    /// Starts the records of a call. The id `call` is unique; models reuse ids, so `model_call` is not.
-    pub(super) fn new(
-        config: &'a PipelineConfig,
-        scope: &'a Scope,
-        call: String,
-        model_call: String,
-        tool: String,
-    ) -> Self {
+    /// Starts the records of a call. The id of its execution is unique; models reuse theirs.
+    pub(super) fn new(config: &'a PipelineConfig, scope: &'a Scope, execution: &str, intent: &ToolIntent) -> Self {
         let last = scope.cause.clone();
         let is_enabled = config.recorder.is_enabled();
+        let parts = || (execution.to_owned(), intent.id.clone(), printable_name(&intent.name));
+        let (call, model_call, tool) = if is_enabled { parts() } else { Default::default() };
         Self { config, scope, call, model_call, tool, digest: None, last, running: false, is_enabled }
     }
 
     /// Sets the tool, once it is found or replaced by a hook.
     pub(super) fn set_tool(&mut self, tool: &str, digest: Option<Digest>) {
-        tool.clone_into(&mut self.tool);
-        self.digest = digest;
+        if self.is_enabled {
+            tool.clone_into(&mut self.tool);
+            self.digest = digest;
+        }
     }
 
     /// Returns the id of the last record.

@@ -150,7 +150,8 @@ impl CallMaker for ProgramDispatch<'_> {
     fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<Called, Stop>> {
         Box::pin(async move {
             let batch = Batch::of_program(self.config, &self.scope, self.outer, &self.program);
-            Ok(match Dispatch::new(self.config, &batch, intent).run().await? {
+            let mut dispatch = Dispatch::new(self.config, &batch, intent);
+            Ok(match dispatch.run().await? {
                 Dispatched::Ended(execution) => Called::Finished(execution.result),
                 // A call of a program runs no program, so that only the call itself can wait.
                 Dispatched::Deferred(calls) => calls.into_iter().next().map_or_else(lost, Called::Deferred),

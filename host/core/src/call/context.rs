@@ -72,9 +72,9 @@ impl CancellationToken {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionStep {
     /// The id of the session.
-    pub session: String,
+    pub session: Arc<str>,
     /// The id of the execution of the loop.
-    pub execution: String,
+    pub execution: Arc<str>,
     /// The number of the step in the execution, from 1.
     pub number: u32,
 }

@@ -26,7 +26,7 @@ pub(super) fn to_call(call: &ValidatedCall, context: &CallContext, now: Timestam
         "tool": call.tool().full_name(),
         "arguments": call.to_text(),
         "actor": context.actor.as_deref(),
-        "session": context.step.as_ref().map(|step| step.session.as_str()),
+        "session": context.step.as_ref().map(|step| &*step.session),
         "client": context.client,
         "annotations": {
             "read-only": read_only, "destructive": destructive, "idempotent": idempotent, "open-world": open_world,
