@@ -178,7 +178,8 @@ fn modules_do_not_go_in_circles() {
             if module == "lib" || module == "main" {
                 continue;
             }
-            let named = before_tests(&text).into_iter().flat_map(named_modules).filter(|used| *used != module);
+            let named = named_modules(&code_of(&text), depth_of(&file, folder));
+            let named = named.into_iter().filter(|used| *used != module);
             uses.entry(module.clone()).or_default().extend(named);
         }
         for module in uses.keys() {
@@ -196,21 +197,66 @@ fn module_of(file: &str, folder: &str) -> String {
     inside.split(['/', '.']).next().unwrap().to_owned()
 }
 
-/// Returns the modules that a line of code names as `crate::module`.
-fn named_modules(line: &str) -> Vec<String> {
-    if line.trim_start().starts_with("//") {
-        return Vec::new();
-    }
+/// Returns how deep the module of a file is in its crate: 1 for `src/schema.rs` and `src/schema/mod.rs`.
+fn depth_of(file: &str, folder: &str) -> usize {
+    let inside = file.strip_prefix(&format!("{folder}/src/")).unwrap().trim_end_matches(".rs").trim_end_matches("/mod");
+    inside.split('/').count()
+}
+
+/// Returns the code of a file before its tests, without comments and white space.
+fn code_of(text: &str) -> String {
+    let code = before_tests(text).into_iter().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+}
+
+/// Returns the top-level modules that code names, in a module of this depth: as `crate::module`, as one item of
+/// `crate::{…}`, or with as many `super::` as lead out of its own.
+fn named_modules(code: &str, depth: usize) -> Vec<String> {
+    let out = "super::".repeat(depth);
+    let starts = ["crate::", &out].map(|start| {
+        // A longer chain of `super` would lead out of the crate.
+        code.match_indices(start).map(|(at, found)| &code[at + found.len()..]).collect::<Vec<_>>()
+    });
     let word = |rest: &str| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
     let mut named = Vec::new();
-    for rest in line.split("crate::").skip(1) {
+    for rest in starts.into_iter().flatten() {
         match rest.strip_prefix('{') {
-            Some(list) => named.extend(list.split(',').map(|item| word(item.trim_start()))),
+            Some(list) => named.extend(items(list).into_iter().map(word)),
             None => named.push(word(rest)),
         }
     }
-    named.retain(|name| name.chars().next().is_some_and(char::is_lowercase));
+    named.retain(|name| name.chars().next().is_some_and(char::is_lowercase) && name != "super" && name != "self");
     named
+}
+
+/// Returns the items of a list up to its closing brace, without those of lists inside it.
+fn items(list: &str) -> Vec<&str> {
+    let (mut items, mut depth, mut start) = (Vec::new(), 0_usize, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' | ',' if depth == 0 => {
+                items.push(&list[start..at]);
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    items
+}
+
+#[test]
+fn modules_are_found_however_they_are_named() {
+    let check = |text: &str, depth, expected: &[&str]| assert_eq!(named_modules(&code_of(text), depth), expected);
+    check("use crate::a::b;\n// crate::no\nfn f() { crate::c::d() }", 1, &["a", "c"]);
+    check("use crate::{\n    a::{x, y},\n    b,\n    Type,\n};\nuse z;", 1, &["a", "b"]);
+    check("use super::a::b;\nuse super::Type;", 1, &["a"]);
+    check("use super::a;\nuse super::super::b;\nuse super::super::{c, d::e};", 2, &["b", "c", "d"]);
+    check("use crate::a;\n#[cfg(test)]\nmod tests {\nuse crate::b;\n}", 1, &["a"]);
 }
 
 /// Returns the shortest cycle from a module to itself.
