@@ -156,11 +156,14 @@ impl Connection {
     /// Returns false if there is none to drop. The connection then stays among the unauthenticated ones.
     pub(crate) fn authenticate(&self, tenant: &Arc<str>) -> bool {
         let mut table = self.connections.lock();
-        let authenticated = table.open.values().filter(|entry| entry.tenant.is_some()).count();
         let Some(entry) = table.open.get(&self.id) else { return false };
-        let is_full = authenticated >= self.connections.capacity.authenticated.max(1);
-        if entry.tenant.is_none() && is_full && !table.make_room_for(tenant) {
-            return false;
+        // Only the first request of a connection has to look at all the others.
+        if entry.tenant.is_none() {
+            let authenticated = table.open.values().filter(|entry| entry.tenant.is_some()).count();
+            let is_full = authenticated >= self.connections.capacity.authenticated.max(1);
+            if is_full && !table.make_room_for(tenant) {
+                return false;
+            }
         }
         let Some(entry) = table.open.get_mut(&self.id) else { return false };
         (entry.tenant, entry.phase, entry.since) = (Some(Arc::clone(tenant)), Phase::Body, Instant::now());

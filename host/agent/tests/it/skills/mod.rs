@@ -1,4 +1,7 @@
-//! Skills: those that no model runs, and those whose result has a type.
+//! Skills: those that no model runs, those whose result has a type, and the replay of their channels.
+
+mod replay;
+mod result_types;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -376,104 +379,6 @@ async fn skill_waits_for_approval_and_goes_on_with_it() {
         agent.answer_call(&waiting[0].id, answer).await.unwrap();
         assert_eq!(agent.resume().unwrap().finish().await.unwrap().ending, answered(expected));
     }
-}
-
-#[tokio::test]
-async fn result_of_a_skill_matches_its_schema_or_ends_the_run() {
-    let typed = |schema: serde_json::Value| tool_skill("echo").output_schema(OutputSchema::new(schema).unwrap());
-    let sum = || json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
-    let ending = run(typed(sum()), r#"{"text": "{ \"sum\": 8 }"}"#, |it| it).await;
-    assert_eq!(ending, answered(r#"{"sum":8}"#));
-    let ending = run(typed(sum()), r#"{"text": "{\"sum\": \"8\"}"}"#, |it| it).await;
-    assert!(matches!(&ending, Ending::InvalidAnswer { message, .. } if message.contains("sum")), "{ending:?}");
-    let ending = run(typed(json!({"type": "string"})), "8 in words", |it| it).await;
-    assert_eq!(ending, answered(r#""8 in words""#), "a text is a string");
-}
-
-#[tokio::test]
-async fn answer_of_a_model_under_a_typed_skill_is_a_value_of_the_type() {
-    let asked = Arc::new(Asked::default());
-    let skill = || Skill::new().component_tool("add").returns::<Sum>().unwrap();
-    let model = asked.model(&["It is 8.", r#"{"sum": "8"}"#, r#"{"sum": 8}"#]);
-    let mut agent = agent_with(skill(), model, &Arc::default(), |it| it).build().unwrap();
-    assert_eq!(agent.run_as::<Sum>("What is 3 + 5?").await.unwrap(), Sum { sum: 8 });
-    assert_eq!(asked.requests(), 3, "it was asked to correct its answer twice");
-    assert!(asked.0.lock().unwrap()[0].messages[0].content.contains("\"sum\""), "the model is told the schema");
-
-    let asked = Arc::new(Asked::default());
-    let model = asked.model(&["8", "8", "8"]);
-    let mut agent = agent_with(skill(), model, &Arc::default(), |it| it).build().unwrap();
-    let error = agent.run_as::<Sum>("What is 3 + 5?").await.unwrap_err();
-    let TypedRunError::NoAnswer(outcome) = error else { panic!("{error:?}") };
-    assert!(matches!(outcome.ending, Ending::InvalidAnswer { .. }));
-}
-
-#[tokio::test]
-async fn type_of_a_run_is_its_schema_unless_the_skill_has_one() {
-    let asked = Arc::new(Asked::default());
-    let model = asked.model(&["eight", r#"{"sum": 8}"#, "prose"]);
-    let mut agent = agent_with(Skill::new(), model, &Arc::default(), |it| it).build().unwrap();
-    assert_eq!(agent.run_as::<Sum>("3 + 5").await.unwrap(), Sum { sum: 8 });
-    assert_eq!(agent.run("3 + 5").await.unwrap().text(), "prose", "the type is that of one run");
-
-    let skill = tool_skill("add").returns::<i64>().unwrap();
-    let mut agent = agent_with(skill, asked.model(&[]), &Arc::default(), |it| it).build().unwrap();
-    assert_eq!(agent.run_as::<i64>(r#"{"a": 3, "b": 5}"#).await.unwrap(), 8);
-    let error = agent.run_as::<Sum>(r#"{"a": 3, "b": 5}"#).await.unwrap_err();
-    assert!(matches!(&error, TypedRunError::Type { .. }), "{error:?}");
-}
-
-/// Runs a message at the first second, and another at `later`, in a channel. Returns the number of replayed messages.
-async fn replayed(channel: Channel, context: ChannelContext, later: u64) -> usize {
-    let time = Arc::new(Mutex::new(Timestamp(1_000)));
-    let clock = Arc::clone(&time);
-    let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(move || *clock.lock().unwrap());
-    let for_pipeline = Arc::clone(&clock);
-    let allowlists = Allowlists {
-        channels: [("desk".to_owned(), channel)].into(),
-        key: EnvelopeKey::new([1; 32]).ok(),
-        ..everything()
-    };
-    let envelope = allowlists.seal("desk", context).unwrap();
-    let asked = Arc::new(Asked::default());
-    let script = Arc::clone(&asked);
-    let model = Arc::new(move |request: &Request| {
-        let mut asked = script.0.lock().unwrap();
-        asked.push(request.clone());
-        let call = crate::pipeline::stage::intent("c", "echo", r#"{"text": "first"}"#);
-        Ok(if asked.len() == 1 { Response::calls(vec![call]) } else { Response::text("ok") })
-    });
-    let builder = agent_with(Skill::new(), model, &Arc::default(), |builder| {
-        builder.allowlists(allowlists).clock(Arc::new(move || for_pipeline()))
-    });
-    let scope = Scope { envelope: Some(envelope.into()), ..Scope::default() };
-    let mut agent = builder.scope(scope).clock(Arc::new(move || clock())).build().unwrap();
-    agent.run("one").await.unwrap();
-    time.lock().unwrap().0 += later;
-    agent.run("two").await.unwrap();
-    let asked = asked.0.lock().unwrap();
-    asked[2].messages.iter().filter(|message| message.tool_execution_id.is_some()).count()
-}
-
-#[tokio::test]
-async fn window_of_replay_is_that_of_the_channel() {
-    let channel = || Channel::new(["echo"]);
-    let open = ChannelContext::default;
-    // 300 s unless a channel says otherwise, and its edge is within.
-    assert_eq!(replayed(channel(), open(), 300_000).await, 2);
-    assert_eq!(replayed(channel(), open(), 300_001).await, 0);
-    let short = || channel().replay_freshness(Duration::from_secs(10));
-    assert_eq!(replayed(short(), open(), 10_000).await, 2);
-    assert_eq!(replayed(short(), open(), 10_001).await, 0);
-    let long = channel().replay_freshness(Duration::from_secs(3600));
-    assert_eq!(replayed(long, open(), 3_600_000).await, 2);
-    assert_eq!(replayed(channel().replay_freshness(Duration::ZERO), open(), 0).await, 0);
-    // The context of the moment goes before the settings.
-    let context = ChannelContext { replay_freshness: Some(Duration::from_secs(20)), ..open() };
-    assert_eq!(replayed(short(), context, 20_000).await, 2);
-    // A context that has expired lets nothing be called and nothing be replayed.
-    let expired = ChannelContext { expires: Some(Timestamp(1_500)), ..open() };
-    assert_eq!(replayed(channel(), expired, 1_000).await, 0);
 }
 
 #[tokio::test]
