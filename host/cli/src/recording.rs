@@ -63,7 +63,7 @@ impl PersistRules {
     }
 
     /// Returns the rule for the calls of a tool, by its full name.
-    fn get(&self, tool: &str) -> Persistence {
+    pub(crate) fn get(&self, tool: &str) -> Persistence {
         // Also for a name that is no valid tool of the component: its arguments may be private all the same.
         let component = QualifiedName::split(tool).map_or(tool, |(component, _)| component);
         match self.0.read().unwrap_or_else(PoisonError::into_inner).get(component) {

@@ -1,13 +1,14 @@
 //! The telemetry of this process: installed by the commands that call tools, and flushed when the process ends.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::telemetry::{ExportOptions, Metrics, Telemetry, parse_endpoint};
+use fumehood::telemetry::{ContentPolicy, ExportOptions, Metrics, Telemetry, parse_endpoint};
 
 use crate::config::Config;
 use crate::exit::UsageError;
+use crate::recording::PersistRules;
 use crate::render;
 
 /// Maximum time in which queued spans and metrics are sent at the end of the process.
@@ -15,6 +16,14 @@ const MAX_FLUSH_TIME: Duration = Duration::from_secs(2);
 
 /// The telemetry of this process, until it ends.
 static TELEMETRY: Mutex<Option<Telemetry>> = Mutex::new(None);
+
+/// The rules on arguments and results in spans.
+static CONTENT: LazyLock<PersistRules> = LazyLock::new(PersistRules::default);
+
+/// Takes the rules on arguments and results in spans from a configuration that changed.
+pub(crate) fn update(config: &Config) {
+    CONTENT.update(config);
+}
 
 /// Begins to send spans and metrics, if a collector is configured.
 ///
@@ -54,6 +63,7 @@ fn install(options: &ExportOptions) -> Result<Arc<Metrics>> {
 }
 
 fn options(config: &Config) -> Result<ExportOptions> {
+    update(config);
     let section = &config.telemetry;
     let invalid = |error: &dyn std::fmt::Display| UsageError(format!("[telemetry] {error}"));
     let endpoint = section.endpoint.as_deref().map(|endpoint| parse_endpoint("endpoint", endpoint)).transpose();
@@ -69,6 +79,7 @@ fn options(config: &Config) -> Result<ExportOptions> {
         headers,
         sampling: section.sampling.unwrap_or(default.sampling),
         propagates: !section.no_propagation,
+        content: section.content.then(|| Arc::new(|tool: &str| CONTENT.get(tool)) as ContentPolicy),
         service_version: env!("CARGO_PKG_VERSION").to_owned(),
         ..default
     };

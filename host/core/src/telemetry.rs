@@ -2,7 +2,8 @@
 //!
 //! The target of all of them is `fumehood`. Without a subscriber they cost a comparison each. Names are those of
 //! OpenTelemetry's semantic conventions for generative AI and for HTTP, which may still change; that is why they are all in
-//! this file. No argument, result or header is part of a span, and names have been validated or made printable.
+//! this file. No header is part of a span, arguments and results only if an operator asks for them, and names have been
+//! validated or made printable.
 //!
 //! | span or event | fields |
 //! |---|---|
@@ -11,7 +12,7 @@
 //! | `invoke_agent` | `gen_ai.operation.name`, `gen_ai.conversation.id` |
 //! | `chat` | `gen_ai.operation.name`, `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.usage.*_tokens`, `error.type` |
 //! | `load_component` | `fumehood.component`, `fumehood.component.digest`, `error.type` |
-//! | `execute_tool` | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type`, `fumehood.fuel_used`, `fumehood.peak_memory_bytes` |
+//! | `execute_tool` | `gen_ai.operation.name`, `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type`, `fumehood.fuel_used`, `fumehood.peak_memory_bytes`, and if asked for `gen_ai.tool.call.arguments`, `gen_ai.tool.call.result` |
 //! | `host_call` | `fumehood.host_call`, `error.type` |
 //! | `http_request` | `http.request.method`, `server.address`, `http.response.status_code`, `error.type` |
 //! | `approval` (event) | `fumehood.component`, or `gen_ai.tool.name` and `gen_ai.tool.call.id`, or `gen_ai.conversation.id`; `fumehood.approval` |
@@ -19,18 +20,23 @@
 
 use std::fmt::Display;
 
+use serde_json::Value;
 use tracing::Span;
 use tracing::field::Empty;
 
 use crate::call::result::CallResult;
 use crate::digest::Digest;
+use crate::persistence::Persistence;
 use crate::text::sanitize::{printable, truncate_str};
+use crate::tool::ValidatedCall;
 use crate::trace_context::{self, TraceContext};
 
 /// Target of all spans and events, to filter by.
 pub const TARGET: &str = "fumehood";
 /// Maximum size of a name that nobody validated, in bytes.
 const MAX_NAME_BYTES: usize = 160;
+/// Maximum size of arguments, and of a result, in a span, in bytes.
+const MAX_CONTENT_BYTES: usize = 8192;
 
 /// Name of the span of a call.
 pub const EXECUTE_TOOL: &str = "execute_tool";
@@ -108,6 +114,8 @@ pub fn mcp_client_span(tool: &str, id: &str) -> Span {
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = tool,
         gen_ai.tool.call.id = id,
+        gen_ai.tool.call.arguments = Empty,
+        gen_ai.tool.call.result = Empty,
         error.type = Empty,
     )
 }
@@ -177,6 +185,8 @@ pub fn call_span(tool: &str, id: &str) -> Span {
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = tool,
         gen_ai.tool.call.id = id,
+        gen_ai.tool.call.arguments = Empty,
+        gen_ai.tool.call.result = Empty,
         otel.status_code = Empty,
         error.type = Empty,
         fumehood.fuel_used = Empty,
@@ -194,6 +204,40 @@ pub fn record_result(span: &Span, result: &CallResult) {
     }
     span.record("fumehood.fuel_used", result.metadata.fuel_used);
     span.record("fumehood.peak_memory_bytes", result.metadata.peak_memory);
+}
+
+/// The arguments and the result of a call in its span, as far as the operator wants them there.
+#[derive(Debug)]
+pub struct CallContent {
+    persistence: Persistence,
+    call: ValidatedCall,
+}
+
+impl CallContent {
+    /// Records the arguments of a call. Returns `None` if spans have nothing of the tool's calls.
+    #[must_use]
+    pub fn record_arguments(span: &Span, call: &ValidatedCall) -> Option<Self> {
+        if span.is_disabled() {
+            return None;
+        }
+        let persistence = trace_context::persistence(call.tool().full_name());
+        let arguments = persistence.arguments(call.arguments())?;
+        span.record("gen_ai.tool.call.arguments", to_content(&arguments));
+        Some(Self { persistence, call: call.clone() })
+    }
+
+    /// Records the result.
+    pub fn record_result(&self, span: &Span, result: &CallResult) {
+        if let Some(recorded) = self.persistence.result(self.call.arguments(), result, result) {
+            span.record("gen_ai.tool.call.result", to_content(&recorded));
+        }
+    }
+}
+
+/// Returns JSON text as a span has it.
+fn to_content(value: &Value) -> String {
+    let text = value.to_string();
+    truncate_str(&printable(&text), MAX_CONTENT_BYTES).to_owned()
 }
 
 /// Records the error that ended the work of a span: a kind of a few words, not a message.

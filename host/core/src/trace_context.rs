@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use tracing::Span;
 
+use crate::persistence::Persistence;
+
 /// Maximum length of a `tracestate` that is passed on, in bytes (W3C Trace Context, section 3.3.1.5).
 const MAX_TRACESTATE_BYTES: usize = 512;
 
@@ -85,6 +87,12 @@ pub trait TraceBridge: Send + Sync {
 
     /// Returns whether requests to other processes carry the context of their span.
     fn propagates(&self) -> bool;
+
+    /// Returns the part of the calls of a tool that spans have, by its full name. Default: nothing.
+    fn persistence(&self, tool: &str) -> Persistence {
+        let _ = tool;
+        Persistence::Nothing
+    }
 }
 
 /// The collector of this process. Like the subscriber of `tracing`, there is one at most.
@@ -115,6 +123,11 @@ pub fn set_parent(span: &Span, parent: Option<&TraceContext>) {
 #[must_use]
 pub fn outgoing() -> Option<TraceContext> {
     BRIDGE.get().filter(|bridge| bridge.propagates())?.context(&Span::current())
+}
+
+/// Returns the part of the calls of a tool that spans have: nothing without a collector.
+pub(crate) fn persistence(tool: &str) -> Persistence {
+    BRIDGE.get().map_or(Persistence::Nothing, |bridge| bridge.persistence(tool))
 }
 
 /// Returns the context of the current span; `None` without a collector.

@@ -17,14 +17,14 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Creates the guard of a listener at `address`. Without further names, it accepts its own address, and `localhost`
-    /// if that is a loopback address.
+    /// Creates the guard of a listener at `address`. Without further names, it accepts its own address, and those of
+    /// loopback if it can be reached there: no other site can have their names.
     pub(crate) fn new(address: SocketAddr, more_hosts: &[String], more_origins: &[String]) -> Self {
         let port = address.port();
         let mut hosts: Vec<String> = more_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-        if address.ip().is_loopback() {
+        if address.ip().is_loopback() || address.ip().is_unspecified() {
             hosts.extend(["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")));
-        } else if !address.ip().is_unspecified() {
+        } else {
             hosts.push(address.to_string());
         }
         let mut origins: Vec<String> = more_origins.iter().map(|origin| origin.to_ascii_lowercase()).collect();
@@ -50,12 +50,12 @@ impl Guard {
         let reject = |status, why| Err(Rejection::new(status, why));
         match single_value(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
-            _ => return reject(StatusCode::FORBIDDEN, "this server does not answer to that Host; allow it by name"),
+            _ => return reject(StatusCode::FORBIDDEN, "this server does not answer to that Host; add it to the allowed hosts of the server"),
         }
         if headers.contains_key(ORIGIN) {
             match single_value(headers, &ORIGIN) {
                 Some(origin) if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) => {}
-                _ => return reject(StatusCode::FORBIDDEN, "pages of that Origin may not call; allow it by name"),
+                _ => return reject(StatusCode::FORBIDDEN, "pages of that Origin may not call; add it to the allowed origins of the server"),
             }
         }
         Ok(())
@@ -84,6 +84,20 @@ mod tests {
         }
         let found = guard.check_origin(&map).map_or_else(|rejection| rejection.status.as_u16(), |()| 200);
         assert_eq!(found, expected, "{headers:?}");
+    }
+
+    #[test]
+    fn accepts_loopback_and_named_hosts_at_every_address() {
+        let guard = Guard::new("0.0.0.0:8080".parse().unwrap(), &["tools.example:443".to_owned()], &[]);
+        let check = |host: &'static str, expected: bool| {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+            assert_eq!(guard.check_origin(&headers).is_ok(), expected, "{host}");
+        };
+        check("localhost:8080", true);
+        check("127.0.0.1:8080", true);
+        check("tools.example:443", true);
+        check("10.0.0.1:8080", false);
+        check("tools.example:8080", false);
     }
 
     #[test]

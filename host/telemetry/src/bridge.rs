@@ -2,20 +2,24 @@
 
 use std::fmt;
 
+use fumehood_core::persistence::Persistence;
 use fumehood_core::trace_context::{TraceBridge, TraceContext};
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use crate::options::ContentPolicy;
+
 /// The bridge to OpenTelemetry's layer.
 pub(crate) struct OpenTelemetryBridge {
     pub(crate) propagates: bool,
+    pub(crate) content: Option<ContentPolicy>,
 }
 
 impl fmt::Debug for OpenTelemetryBridge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenTelemetryBridge").field("propagates", &self.propagates).finish()
+        f.debug_struct("OpenTelemetryBridge").field("propagates", &self.propagates).finish_non_exhaustive()
     }
 }
 
@@ -41,6 +45,10 @@ impl TraceBridge for OpenTelemetryBridge {
 
     fn propagates(&self) -> bool {
         self.propagates
+    }
+
+    fn persistence(&self, tool: &str) -> Persistence {
+        self.content.as_ref().map_or(Persistence::Nothing, |content| content(tool))
     }
 }
 

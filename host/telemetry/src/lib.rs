@@ -26,6 +26,6 @@ pub use live::{CallPhase, LiveCall, LiveSnapshot};
 pub use live_client::{LiveClient, LiveClientError};
 pub use metered_tools::MeteredTools;
 pub use metrics::Metrics;
-pub use options::{ExportOptions, OptionsError, Signals, parse_endpoint};
+pub use options::{ContentPolicy, ExportOptions, OptionsError, Signals, parse_endpoint};
 pub use pipeline::{Telemetry, TelemetryError};
 pub use service::{LIVE_PATH, METRICS_PATH, MetricsService};

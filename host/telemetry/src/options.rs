@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_core::persistence::Persistence;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
@@ -25,6 +27,9 @@ pub struct Signals {
     pub metrics: bool,
 }
 
+/// A function that returns the part of a tool's calls that its spans have, by its full name. It must not block.
+pub type ContentPolicy = Arc<dyn Fn(&str) -> Persistence + Send + Sync>;
+
 /// Settings of the export.
 #[derive(Clone)]
 pub struct ExportOptions {
@@ -40,6 +45,8 @@ pub struct ExportOptions {
     pub sampling: f64,
     /// True if MCP servers are told the trace of a call.
     pub propagates: bool,
+    /// The part of arguments and results that spans have, at most 8 KiB of each. `None` for nothing.
+    pub content: Option<ContentPolicy>,
     /// The signals that are exported.
     pub signals: Signals,
     /// The name of this service.
@@ -63,7 +70,8 @@ impl fmt::Debug for ExportOptions {
 }
 
 impl Default for ExportOptions {
-    /// Returns the defaults: no endpoint, and so nothing that is exported; all traces; 2,048 spans in the queue.
+    /// Returns the defaults: no endpoint, and so nothing that is exported; all traces, without arguments and results; 2,048
+    /// spans in the queue.
     fn default() -> Self {
         Self {
             endpoint: None,
@@ -72,6 +80,7 @@ impl Default for ExportOptions {
             headers: BTreeMap::new(),
             sampling: 1.0,
             propagates: true,
+            content: None,
             signals: Signals { traces: true, metrics: true },
             service_name: "fumehood".to_owned(),
             service_version: env!("CARGO_PKG_VERSION").to_owned(),

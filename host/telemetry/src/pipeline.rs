@@ -141,7 +141,10 @@ impl Telemetry {
         let subscriber = Registry::default().with(collected).with(measured);
         tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Installed)?;
         if traces.is_some() {
-            trace_context::install_bridge(Box::new(OpenTelemetryBridge { propagates: options.propagates }))?;
+            trace_context::install_bridge(Box::new(OpenTelemetryBridge {
+                propagates: options.propagates,
+                content: options.content.clone(),
+            }))?;
         }
         Ok(Self { metrics, traces, meters, runtime })
     }

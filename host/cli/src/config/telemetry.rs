@@ -26,6 +26,9 @@ pub(crate) struct TelemetrySection {
     /// Do not tell MCP servers the trace that a call belongs to.
     #[serde(default)]
     pub(crate) no_propagation: bool,
+    /// Send arguments and results of calls to the collector, too, as far as `persist` of their tools records them.
+    #[serde(default)]
+    pub(crate) content: bool,
     /// Serve no metrics at /metrics and no running calls at /v1/live.
     #[serde(default)]
     pub(crate) no_metrics: bool,

@@ -10,7 +10,7 @@ use fumehood_core::call::event::Event;
 use fumehood_core::call::limits::{LimitError, Limits};
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken};
-use fumehood_core::telemetry;
+use fumehood_core::telemetry::{self, CallContent};
 use fumehood_core::tool::{
     Changes, InvalidCall, MAX_INLINE_STEPS, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool,
 };
@@ -223,10 +223,14 @@ impl Admitted<'_> {
             context.observer = Some(Arc::new(CallEvents { bus, id: id.to_owned(), also }));
         }
         let span = telemetry::call_span(tool, id);
+        let content = CallContent::record_arguments(&span, &call);
         let running = hosted.component.component.call(hosted.index, call, limits, context);
         let execution = running.instrument(span.clone()).await;
         let result = pending.finished(execution.outcome, execution.metadata);
         telemetry::record_result(&span, &result);
+        if let Some(content) = content {
+            content.record_result(&span, &result);
+        }
         result
     }
 }

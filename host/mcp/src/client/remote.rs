@@ -13,7 +13,7 @@ use fumehood_core::call::{CallContext, Observer};
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::schema::gate::GateLimits;
-use fumehood_core::telemetry;
+use fumehood_core::telemetry::{self, CallContent};
 use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::trace_context;
@@ -189,6 +189,7 @@ impl Remote {
         observer.iter().for_each(|observer| observer.admitted(deadline));
         let observer = observer.map(|observer| self.redact_progress(observer));
         let span = telemetry::mcp_client_span(tool.full_name(), &id);
+        let content = CallContent::record_arguments(&span, &call);
         let attempt = tokio::time::timeout(deadline, self.attempt(call, observer).instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
@@ -210,7 +211,11 @@ impl Remote {
         }
         let cost = Metadata { duration: started.elapsed(), deadline, ..Metadata::default() };
         let metadata = cost.with_outcome(&outcome);
-        CallResult { id, tool: tool.full_name().to_owned(), outcome, metadata }
+        let result = CallResult { id, tool: tool.full_name().to_owned(), outcome, metadata };
+        if let Some(content) = content {
+            content.record_result(&span, &result);
+        }
+        result
     }
 
     /// Wraps an observer so that secrets are redacted from messages.

@@ -12,13 +12,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::result::CallResult;
-use fumehood_core::call::{Call, CallContext};
-use fumehood_core::telemetry;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::{CallResult, Metadata};
+use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::persistence::Persistence;
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::telemetry::{self, CallContent};
+use fumehood_core::tool::definition::{Annotations, ToolDefinition};
+use fumehood_core::tool::name::{Namespace, ToolName};
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_core::trace_context::{self, TraceContext};
 use fumehood_telemetry::{ExportOptions, MeteredTools, Telemetry};
 use fumehood_tests::otlp_collector::Collector;
+use serde_json::json;
 use tracing::Instrument as _;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -34,6 +40,11 @@ fn stage() -> &'static (Telemetry, Collector) {
             span_interval: Duration::from_millis(20),
             metric_interval: Duration::from_millis(50),
             service_name: "tested".to_owned(),
+            content: Some(Arc::new(|tool| match tool {
+                "private__call" => Persistence::Nothing,
+                "redacted__call" => Persistence::redact(|_| json!("a redacted one"), |_, _| None),
+                _ => Persistence::Full,
+            })),
             ..ExportOptions::default()
         };
         options.headers.insert("x-key".to_owned(), "header-secret".to_owned());
@@ -80,6 +91,48 @@ fn an_unsampled_parent_is_followed() {
     collector.span("GET /after").unwrap();
     let spans = collector.exported().spans;
     assert!(!spans.iter().any(|span| span.name.contains("unsampled")), "{spans:?}");
+}
+
+/// Records a call of a tool with this argument, which answers with the same text.
+fn record_call(name: &str, argument: &str) {
+    let (namespace, tool) = name.split_once("__").unwrap();
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+    let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
+    let definition = ToolDefinition {
+        name: ToolName::parse(tool).unwrap(),
+        export: None,
+        title: None,
+        description: "Echoes.".into(),
+        input_schema: schema.into(),
+        output_schema: None,
+        annotations: Annotations::default(),
+    };
+    let tool = Arc::new(Tool::new(definition, gate).in_namespace(&Namespace::parse(namespace).unwrap()));
+    let call = tool.validate(Arguments::Value(json!({ "text": argument }))).unwrap();
+    let span = telemetry::call_span(name, "id-3");
+    let content = CallContent::record_arguments(&span, &call);
+    let outcome = Ok(vec![Content::text(argument)]);
+    let result = CallResult { id: "id-3".into(), tool: name.into(), outcome, metadata: Metadata::default() };
+    content.iter().for_each(|content| content.record_result(&span, &result));
+}
+
+#[test]
+fn arguments_and_results_are_exported_as_their_policy_says() {
+    let (_, collector) = stage();
+    record_call("full__call", "said\u{202e}");
+    let full = collector.span("execute_tool full__call").unwrap();
+    assert_eq!(full.attributes["gen_ai.tool.call.arguments"], r#"{"text":"said\u{202e}"}"#);
+    assert!(full.attributes["gen_ai.tool.call.result"].contains("said"), "{full:?}");
+    record_call("full__long", &"x".repeat(20_000));
+    let long = collector.span("execute_tool full__long").unwrap();
+    assert_eq!(long.attributes["gen_ai.tool.call.arguments"].len(), 8192);
+    record_call("redacted__call", "said");
+    let redacted = collector.span("execute_tool redacted__call").unwrap();
+    assert_eq!(redacted.attributes["gen_ai.tool.call.arguments"], r#""a redacted one""#);
+    assert!(!redacted.attributes.contains_key("gen_ai.tool.call.result"), "{redacted:?}");
+    record_call("private__call", "said");
+    let private = collector.span("execute_tool private__call").unwrap();
+    assert!(private.attributes.values().all(|value| !value.contains("said")), "{private:?}");
 }
 
 /// A provider without tools, which answers every call with the error for an unknown tool.

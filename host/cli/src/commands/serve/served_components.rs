@@ -15,7 +15,7 @@ use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::UsageError;
 use crate::recording::PersistRules;
 use crate::trust::ConfigSource;
-use crate::{flows, host, render};
+use crate::{flows, host, render, telemetry};
 
 /// A request to serve components.
 pub(crate) struct ServeRequest {
@@ -191,6 +191,7 @@ impl ServedComponents {
             );
         }
         self.persist.update(&config);
+        telemetry::update(&config);
         (self.config, self.wanted) = (config, wanted);
         // The new configuration may name other folders.
         self.source_stamps = self.stamp_sources();
