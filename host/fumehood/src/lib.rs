@@ -134,7 +134,9 @@ pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
-pub use fumehood_core::tool::{Changes, InvalidCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+pub use fumehood_core::tool::{
+    Changes, InvalidCall, PendingCall, ProviderKind, Revision, Stop, Tool, ToolLayer, ToolProvider, ValidatedCall,
+};
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;

@@ -14,7 +14,6 @@ mod problem;
 mod response;
 mod result;
 mod routes;
-mod running;
 mod session_resource;
 mod sessions;
 mod state;

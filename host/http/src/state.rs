@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::history::CallStore;
 use crate::idempotency::Answers;
-use crate::running::RunningCalls;
 use crate::sessions::SessionAgents;
 use crate::sessions::approvals::Approvals;
 use crate::sessions::store::Sessions;
@@ -57,7 +56,6 @@ impl Default for ApiOptions {
 pub(crate) struct Shared {
     pub(crate) tools: TenantTools,
     pub(crate) options: ApiOptions,
-    pub(crate) running: RunningCalls,
     pub(crate) sessions: Sessions,
     pub(crate) approvals: Approvals,
     pub(crate) answers: Answers,

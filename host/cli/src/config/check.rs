@@ -177,6 +177,9 @@ fn check_serve(faults: &mut Vec<KeyFault>, config: &Config) {
             "there is a `token`, and `no_token` is true; leave one of them out".to_owned(),
         );
     }
+    if let Some(Err(message)) = serve.dashboard.as_ref().map(DashboardSetting::address) {
+        add(faults, &["serve", "dashboard"], message);
+    }
     let Some(written) = &serve.http else { return };
     match written.parse::<SocketAddr>() {
         Err(_) => add(

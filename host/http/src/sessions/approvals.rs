@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::text::sanitize::{printable, printable_value};
 use fumehood_core::time::Timestamp;
+use fumehood_listener::now;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
-use crate::running::now;
 use crate::stream::{EventQueue, event};
 
 /// A question about a call, or about going on.

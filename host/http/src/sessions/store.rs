@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::call::CancellationToken;
 use fumehood_core::time::Timestamp;
+use fumehood_listener::now;
 use serde::Serialize;
 use tokio::sync::Mutex as AgentLock;
 use utoipa::ToSchema;
 
 use super::approvals::SessionApprovals;
 use super::port::SessionAgent;
-use crate::running::now;
 
 /// Maximum number of open sessions of one tenant.
 pub(crate) const MAX_SESSIONS: usize = 64;

@@ -1,6 +1,8 @@
 //! The main act of each page.
 
+use fumehood_core::call::Call;
 use fumehood_http::dashboard::DashboardOptions;
+use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 
 use super::hostile::MARKUP;
@@ -36,7 +38,20 @@ async fn a_running_call_is_seen_and_killed() {
     assert!(visitor.get("live").await.body.contains("No call is running."));
     let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);
     let page = visitor.get("live").await.body;
-    assert!(page.contains("2 calls are running.") && page.contains("max=\"60000\"") && page.contains("25 %"), "{page}");
+    for part in ["2 calls are running. At most 2 may run, and 8 may wait.", "max=\"60000\"", "25 %", "4321", "1.5 MiB"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let client = std::sync::Arc::clone(&opened.client);
+    let mut third = client.dispatch(Call::new("test__wait", "{}"));
+    assert!(third.as_mut().now_or_never().is_none());
+    let page = visitor.get("live").await.body;
+    assert!(
+        page.contains("2 calls are running, and 1 waits for a place.") && page.contains("waits for a place</span>")
+    );
+    // Its caller leaves.
+    drop(third);
+    assert!(visitor.get("live").await.body.contains("2 calls are running."));
     assert!(page.contains("<noscript><meta http-equiv=\"refresh\""), "{page}");
     let stopped = visitor.submit("live/stop", &[("call", "1")]).await;
     assert_eq!((stopped.status, stopped.header("location")), (303, "/dashboard/live"));
