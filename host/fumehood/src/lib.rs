@@ -94,6 +94,8 @@ mod tool_service;
 
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use agents::McpTools;
+#[cfg(all(feature = "agent", feature = "http", feature = "storage"))]
+pub use agents::SavedAgents;
 #[cfg(feature = "agent")]
 pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 #[cfg(all(feature = "agent", feature = "http"))]

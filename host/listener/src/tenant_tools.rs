@@ -46,6 +46,12 @@ impl TenantTools {
         Self { tools, layer: None, places: None, usage, running, made: Arc::default() }
     }
 
+    /// Returns other tools for the same tenants, which share the places, the usage and the running calls with these.
+    #[must_use]
+    pub fn around(self, tools: Arc<dyn ToolProvider>) -> Self {
+        Self { tools, layer: None, made: Arc::default(), ..self }
+    }
+
     /// Limits the calls that run at once, of all tenants together. A free place goes to the tenant with the fewest running
     /// calls; at most `max_waiting` calls wait.
     #[must_use]

@@ -10,6 +10,7 @@ use super::amount::Count;
 use super::fault::KeyFault;
 use super::file::Config;
 use super::limits::{LimitsSection, MAX_MEMORY_BYTES};
+use super::mcp::DashboardSetting;
 use super::powers::PowerFault;
 use super::sources::TextSource;
 use super::sources::ValueSource;

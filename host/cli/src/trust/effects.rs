@@ -4,6 +4,7 @@ use fumehood::sanitize::printable;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::config::mcp::DashboardSetting;
 use crate::config::registry::{RegistrySection, SignatureRule};
 use crate::config::sources::TextSource;
 use crate::config::sources::{SecretSection, ValueSource};

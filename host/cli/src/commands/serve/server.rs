@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::http_api::Api;
+use fumehood::hooks::CallHooks;
+use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{CallSink, HttpOptions, HttpService, Listener, Tenant, TenantTools, UsageLedger};
 use fumehood::mcp::{McpService, Server, ServerOptions};
 use fumehood::telemetry::MetricsService;
-use fumehood::{CancellationToken, FlowProvider, Grant, Host, Limits, McpTools, ToolProvider};
+use fumehood::{CancellationToken, FlowProvider, Grant, Host, HostBuilder, Limits, McpTools, ToolProvider};
 use tokio::task::JoinHandle;
 
 use super::code_mode::CodeLayer;
 use super::served_components::{ServeRequest, ServedComponents};
 use super::served_tools::ServedTools;
+use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
 use super::{dashboard, settings, watch};
@@ -134,6 +136,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let dashboard = dashboard::listen(serve, &config).await?;
     let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
+    let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
     let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
     let remotes = match serve.servers {
@@ -142,6 +145,11 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     };
     let usage = SavedUsage::open(&config, listening.is_some())?;
     let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), usage.ledger()))?;
+    let sessions = sessions.map(|sessions| {
+        let log = recording.as_ref().map(Recording::event_log);
+        let tools = offered.for_agents.clone();
+        (sessions.agents((&host, offered.hooks.clone()), tools.clone(), log), tools)
+    });
     let running = offered.tools.running().clone();
     if let Some(metrics) = &metrics {
         running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
@@ -157,8 +165,12 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let served = match listening {
         Some(listening) => {
             let listener = &listening.listener;
-            let (mut services, urls) =
-                services(&faces, (offered.tools, options), (serve, &config), (listener, recording.as_ref()))?;
+            let (mut services, urls) = services(
+                &faces,
+                (offered.tools, options),
+                settings::api_options(serve, recording.as_ref(), sessions),
+                listener,
+            )?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
                 let actor = serve.actor.as_deref().map(Arc::from);
                 let readers = config.telemetry.metrics_readers.clone();
@@ -200,6 +212,9 @@ struct Offered {
     tools: TenantTools,
     /// The same without code mode.
     behind_code: TenantTools,
+    /// The same without hooks, flows and records.
+    for_agents: TenantTools,
+    hooks: CallHooks,
     /// The number of tools that can be called.
     count: usize,
 }
@@ -213,13 +228,16 @@ fn offer(
 ) -> Result<Offered> {
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
-    let offered = ServedTools::new(host, remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
+    let only = config.serve.tools.as_deref();
+    let plain = ServedTools::new(host, remotes.clone(), only, (CallHooks::default(), None))?;
+    let offered = ServedTools::new(host, remotes, only, (hooks.clone(), log.clone()))?;
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),
     };
     let (places, max_waiting) = settings::places(serve, config);
     let behind_code = TenantTools::new(Arc::clone(&tools)).places(places, max_waiting).usage(usage);
+    let for_agents = behind_code.clone().around(Arc::new(plain));
     let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
     let (all, shared) = match code {
         Some(code) => {
@@ -231,15 +249,15 @@ fn offer(
         None => (tools.tools(), behind_code.clone()),
     };
     let count = all.iter().filter(|tool| tool.is_approved()).count();
-    Ok(Offered { tools: shared, behind_code, count })
+    Ok(Offered { tools: shared, behind_code, for_agents, hooks, count })
 }
 
 /// Creates the services of a listener, and the URLs that they have there.
 fn services(
     faces: &Faces<'_>,
     (tools, options): (TenantTools, ServerOptions),
-    (serve, config): (&ServeOptions, &Config),
-    (listener, recording): (&Listener, Option<&Recording>),
+    api: ApiOptions,
+    listener: &Listener,
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
     let (mut services, mut urls): (Vec<Arc<dyn HttpService>>, _) = (Vec::new(), Vec::new());
     let base = format!("http://{}", listener.address());
@@ -248,7 +266,7 @@ fn services(
         urls.push(format!("{base}/mcp"));
     }
     if faces.has_api() {
-        let api = Api::with_tools(tools, settings::api_options(serve, config, recording)?, listener);
+        let api = Api::with_tools(tools, api, listener);
         services.push(Arc::new(api.context("the system gave no random bytes to name calls with")?));
         urls.push(format!("{base}/v1"));
     }
@@ -284,6 +302,8 @@ async fn load_components(
     let builder = host::with_typed_store(builder, config, &serve.powers, &serve.components)?;
     let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
     let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
+    let notes = config.agent.memory.as_ref().map(|file| config.path(file));
+    let builder = notes.into_iter().fold(builder, HostBuilder::own_folder);
     let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));
     let host =
         builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
