@@ -156,7 +156,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     }
     if let Some(dashboard) = &dashboard {
         let served = (offered.behind_code.clone(), tenants.clone());
-        dashboard::open(dashboard, served, (serve, &config), (&host, recording.as_ref()))?;
+        dashboard::open(dashboard, served, (serve, &config), ((&host, remotes.as_ref()), recording.as_ref()))?;
     }
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();

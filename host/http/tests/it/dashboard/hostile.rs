@@ -236,7 +236,8 @@ impl Approvals for HostileApprovals {
             changes: vec![change.clone()],
             tools: vec![tool.clone()],
         };
-        let found = vec![approval("test", ApprovalState::Approved), approval("changed", ApprovalState::Changed)];
+        let server = ComponentApproval { contract: "mcp".into(), ..approval("remote", ApprovalState::Never) };
+        let found = vec![approval("test", ApprovalState::Approved), approval("changed", ApprovalState::Changed), server];
         Box::pin(std::future::ready(Ok(found)))
     }
 

@@ -193,3 +193,45 @@ async fn health_counts_calls_by_outcome() {
     assert!(page.contains("<polyline") && page.contains("Withheld"), "{page}");
     opened.end().await;
 }
+
+/// Returns the processor time of this process in milliseconds (`proc_pid_stat(5)`: utime and stime, in hundredths).
+fn processor_ms() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..13].iter().map(|field| field.parse::<u64>().unwrap() * 10).sum()
+}
+
+/// `cargo test -p fumehood-http --test it thousand_live_calls -- --ignored --nocapture`
+#[tokio::test]
+#[ignore = "it measures for ten seconds"]
+async fn a_thousand_live_calls_cost_little() {
+    let opened = Opened::with_places(1_000).await;
+    let visitor = opened.visitor().await;
+    let client = std::sync::Arc::clone(&opened.client);
+    let calls: Vec<_> = (0..1_000)
+        .map(|_| {
+            let client = std::sync::Arc::clone(&client);
+            tokio::spawn(async move { client.dispatch(Call::new("test__wait", "{}")).await })
+        })
+        .collect();
+    let started = tokio::time::timeout(PATIENCE, async {
+        while opened.tools.started.load(std::sync::atomic::Ordering::SeqCst) < 1_000 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    });
+    started.await.expect("they never start");
+    let (_sender, response) = visitor.open("GET", "/dashboard/live/events", &[], "").await;
+    let mut body = response.into_body();
+    let (before, since) = (processor_ms(), std::time::Instant::now());
+    let (mut events, mut bytes) = (0_u32, 0_usize);
+    while since.elapsed() < std::time::Duration::from_secs(10) {
+        let frame = tokio::time::timeout(PATIENCE, body.frame()).await.expect("no event").unwrap().unwrap();
+        bytes += frame.into_data().unwrap().len();
+        events += 1;
+    }
+    let percent = (processor_ms() - before) as f64 * 100.0 / since.elapsed().as_millis() as f64;
+    println!("{events} frames, {bytes} bytes, {percent:.1} % of a core");
+    assert!(percent <= 5.0, "{percent:.1} %");
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
+    opened.end().await;
+}

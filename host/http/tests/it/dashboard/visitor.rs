@@ -44,12 +44,21 @@ impl Opened {
         Self::with(|options| options).await
     }
 
+    /// Opens a dashboard of this many places.
+    pub(crate) async fn with_places(places: usize) -> Self {
+        Self::open(places, |options| options).await
+    }
+
     pub(crate) async fn with(change: impl FnOnce(DashboardOptions) -> DashboardOptions) -> Self {
+        Self::open(2, change).await
+    }
+
+    async fn open(places: usize, change: impl FnOnce(DashboardOptions) -> DashboardOptions) -> Self {
         let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
         let listener = Listener::bind(options).await.unwrap();
         let (tools, approvals) = (Arc::new(HostileTools::default()), Arc::new(HostileApprovals::default()));
         let provider = Arc::clone(&tools) as Arc<dyn ToolProvider>;
-        let served = TenantTools::new(provider).places(2, 8);
+        let served = TenantTools::new(provider).places(places, 8);
         let limits = TenantLimits { calls_per_day: Some(900), ..TenantLimits::default() };
         let client = served.of(&Arc::new(Tenant::anyone(MARKUP).limits(limits)));
         let options = DashboardOptions {

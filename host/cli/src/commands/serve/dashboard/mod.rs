@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::http_api::dashboard::{Dashboard, DashboardOptions};
 use fumehood::listener::{Access, HttpOptions, TenantTools, Tenants, Token};
-use fumehood::{Host, LoggedTimelines};
+use fumehood::{Host, LoggedTimelines, McpTools};
 
 use self::approvals::ServedApprovals;
 use self::self_test::SelfTest;
@@ -49,12 +49,12 @@ pub(super) fn open(
     Listening { listener, .. }: &Listening,
     (served, tenants): (TenantTools, Option<Tenants>),
     (serve, config): (&ServeOptions, &Config),
-    (host, recording): (&Host, Option<&Recording>),
+    ((host, servers), recording): ((&Host, Option<&Arc<McpTools>>), Option<&Recording>),
 ) -> Result<()> {
     let token = Token::generate()?;
     let url = format!("http://{}/dashboard/login?token={}", listener.address(), token.reveal());
     let log = recording.map(Recording::event_log);
-    let approvals = ServedApprovals::new(host.clone(), config.origin.clone(), serve.watch, log.cloned());
+    let approvals = ServedApprovals::new((host.clone(), servers.cloned()), config.origin.clone(), serve.watch, log.cloned());
     let options = DashboardOptions {
         actor: serve.actor.as_deref().map(Arc::from),
         tenants,
