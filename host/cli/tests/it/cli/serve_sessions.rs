@@ -6,6 +6,8 @@ use super::serve_http::Server;
 use super::workbench::Workbench;
 
 const CALLS: &str = r#"{"calls": [{"name": "calculator__multiply", "arguments": {"a": 2, "b": 2}}, {"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}"#;
+/// The script of a model that is not asked.
+const UNUSED: &str = r#"{"text": "Unused."}"#;
 const CONFIG: &str = r#"
 [model]
 name = "scripted:script.jsonl"
@@ -90,15 +92,18 @@ fn a_session_and_its_approvals_outlive_the_server() {
     let found = server.get(&session);
     drop(server);
 
-    let server = serve(&bench, "");
+    let server = serve(&bench, UNUSED);
     let restored = server.get(&session);
     assert_eq!(restored["messages"], 1);
-    assert_eq!(restored["conversation"], json!([{ "role": "user", "text": "Go" }, { "role": "assistant", "text": "Done." }]));
+    assert_eq!(
+        restored["conversation"],
+        json!([{ "role": "user", "text": "Go" }, { "role": "assistant", "text": "Done." }])
+    );
     assert_eq!(restored["created_at_ms"], found["created_at_ms"]);
     assert_eq!(server.ask("DELETE", &session, "").0, 204);
     assert_eq!(server.ask("GET", &session, "").0, 404);
     drop(server);
-    let server = serve(&bench, "");
+    let server = serve(&bench, UNUSED);
     assert_eq!(server.get("/v1/sessions")["sessions"], json!([]));
     assert_eq!(bench.run(&["log", "verify"]).code, 0);
 }

@@ -68,7 +68,8 @@ impl ServedApprovals {
 
     fn store_decision(&self, name: &str, pin: &str, decision: Decision) -> Result<String> {
         let found = self.checks().into_iter().find(|(found, _)| found.as_str() == name);
-        let (name, check) = found.with_context(|| format!("nothing of the name `{name}` that needs an approval is served"))?;
+        let (name, check) =
+            found.with_context(|| format!("nothing of the name `{name}` that needs an approval is served"))?;
         if check.parts().pin().to_string() != pin {
             let message = format!("`{name}` has changed since the page was opened; look at it again");
             return Err(UsageError(message).into());
