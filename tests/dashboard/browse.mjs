@@ -108,6 +108,8 @@ await checkQuiet(page, "a session");
 await visit("Approvals");
 await page.getByRole("button", { name: "Approve changed" }).click();
 await page.getByRole("status").getByText("Stored").waitFor();
+await page.getByRole("article", { name: "MCP server remote" }).getByRole("button", { name: "Approve remote" }).click();
+await page.getByRole("status").getByText("Stored: remote").waitFor();
 await page.getByLabel("Reason").fill("not today");
 await page.getByRole("button", { name: "Deny" }).click();
 await page.getByRole("status").getByText("Answered").waitFor();

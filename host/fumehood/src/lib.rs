@@ -94,6 +94,8 @@ mod tool_service;
 
 #[cfg(all(feature = "agent", feature = "mcp"))]
 pub use agents::McpTools;
+#[cfg(all(feature = "agent", feature = "http", feature = "storage"))]
+pub use agents::SavedAgents;
 #[cfg(feature = "agent")]
 pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 #[cfg(all(feature = "agent", feature = "http"))]
@@ -134,7 +136,9 @@ pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
-pub use fumehood_core::tool::{Changes, InvalidCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+pub use fumehood_core::tool::{
+    Changes, InvalidCall, PendingCall, ProviderKind, Revision, Stop, Tool, ToolLayer, ToolProvider, ValidatedCall,
+};
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;

@@ -17,8 +17,13 @@ if (live && state) {
 // Replaces what has changed only, so that a focused button stays where it is.
 function update(html) {
     const next = new DOMParser().parseFromString(html, "text/html");
-    live.querySelector("[data-summary]").textContent = next.querySelector("[data-summary]").textContent;
-    const body = live.querySelector("tbody");
+    for (const part of next.querySelectorAll("[data-part]")) {
+        const old = live.querySelector(`[data-part="${part.dataset.part}"]`);
+        if (old.innerHTML !== part.innerHTML) {
+            old.replaceWith(document.adoptNode(part));
+        }
+    }
+    const body = live.querySelector("[data-rows]");
     const rows = new Map([...body.rows].map((row) => [row.dataset.call, row]));
     const wanted = [...next.querySelectorAll("tr[data-call]")];
     for (const row of wanted) {

@@ -21,7 +21,6 @@ use tracing::Instrument as _;
 use crate::idempotency::Answers;
 use crate::negotiation::{Form, is_json, negotiate};
 use crate::routes;
-use crate::running::RunningCalls;
 use crate::sessions::approvals::Approvals;
 use crate::sessions::store::Sessions;
 use crate::state::{ApiOptions, Caller, Shared};
@@ -59,7 +58,6 @@ impl Api {
         let shared = Shared {
             tools,
             options,
-            running: RunningCalls::new(getrandom::u64()?),
             sessions: Sessions::new(getrandom::u64()?),
             approvals: Approvals::new(getrandom::u64()?),
             answers: Answers::default(),

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{Call, CallContext, Observer};
+use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
 use fumehood_core::digest::Digest;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::time::Timestamp;
+use fumehood_listener::RunningCall;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt as _;
@@ -20,13 +21,12 @@ use tokio_util::bytes::Bytes;
 use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::history::{CallDetail, CallQuery, CallStoreError, CallSummary};
+use crate::history::{CallDetail, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::idempotency::{self, Answer, Claim, Claimed};
 use crate::negotiation::{Form, negotiate};
 use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
-use crate::running::RunningCall;
 use crate::state::{Caller, Shared};
 use crate::stream::{EventBody, EventQueue, event};
 use crate::tools::unknown;
@@ -76,13 +76,12 @@ pub(crate) async fn create(
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
-    let running = shared.running.start(&caller.tenant.name, &name);
-    let (id, client) = (running.id(), client_name(headers));
+    let (id, client) = (shared.tools.running().next_id(), client_name(headers));
     let context = CallContext { id: id.clone(), actor: shared.actor(&caller), client, ..CallContext::default() };
     let call = Call { tool: name, arguments: arguments.into(), context };
     match form {
         Form::Json => {
-            let result = run(&shared, &caller, call, running, claimed).await;
+            let result = run(&shared, &caller, call, claimed).await;
             answer_of(&result).into_response()
         }
         Form::Events => {
@@ -91,7 +90,7 @@ pub(crate) async fn create(
             let first = event("started", &json!({ "id": id, "tool": call.tool }));
             let call = Call { context: CallContext { observer, ..call.context }, ..call };
             let running = async move {
-                let result = run(&shared, &caller, call, running, claimed).await;
+                let result = run(&shared, &caller, call, claimed).await;
                 event("result", &ResultRecord::new(&result))
             };
             // The body is polled after the response began, outside of the request's span.
@@ -105,14 +104,8 @@ pub(crate) async fn create(
 }
 
 /// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
-async fn run(
-    shared: &Shared,
-    caller: &Caller,
-    call: Call,
-    running: RunningCall,
-    mut claimed: Option<Claimed>,
-) -> CallResult {
-    let (id, tool, cancelled) = (running.id(), call.tool.clone(), running.cancelled.clone());
+async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> CallResult {
+    let (id, tool, cancelled) = (call.context.id.clone(), call.tool.clone(), CancellationToken::new());
     if let Some(claimed) = &mut claimed {
         let outcome = Err(CallError::cancelled());
         let stopped = CallResult { id: id.clone(), tool: tool.clone(), outcome, metadata: Metadata::default() };
@@ -249,13 +242,7 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
     let limit = query.limit;
     let calls = match &shared.options.calls {
         Some(calls) => calls.list(query).await,
-        None => Ok(shared
-            .running
-            .list(&caller.tenant.name)
-            .into_iter()
-            .filter(|call| matches(call, &query))
-            .take(limit)
-            .collect()),
+        None => Ok(running_calls(shared, caller, &query)),
     };
     let calls = match calls {
         Ok(calls) => calls,
@@ -264,6 +251,29 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
     let last = calls.last().filter(|_| calls.len() == limit);
     let next = last.map(|last| format!("{CURSOR_PREFIX}{}", last.position));
     response::json(&CallPage { calls, next })
+}
+
+/// Returns the running calls of a tenant that match, the newest first.
+fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> Vec<CallSummary> {
+    let own = Some(&*caller.tenant.name);
+    let calls = shared.tools.running().list(usize::MAX, |tenant, _| tenant == own);
+    let calls = calls.into_iter().rev().map(CallSummary::from);
+    calls.filter(|call| matches(call, query)).take(query.limit).collect()
+}
+
+impl From<RunningCall> for CallSummary {
+    fn from(call: RunningCall) -> Self {
+        Self {
+            id: call.id,
+            tool: call.tool.to_string(),
+            status: CallStatus::RUNNING.to_owned(),
+            started_at_ms: call.started_at.0,
+            duration_ms: None,
+            actor: call.actor.as_ref().map(ToString::to_string),
+            client: call.client.as_ref().map(ToString::to_string),
+            position: call.number,
+        }
+    }
 }
 
 impl ListParameters {
@@ -323,7 +333,7 @@ fn unreadable(CallStoreError(why): CallStoreError) -> Response {
     responses((status = 200, description = "The call", body = CallDetail))
 )]
 pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
-    let running = shared.running.find(&caller.tenant.name, id);
+    let running = shared.tools.running().find(&caller.tenant.name, id).map(CallSummary::from);
     let recorded = match &shared.options.calls {
         Some(calls) => calls.find(id.to_owned(), shared.actor(caller).as_deref().map(str::to_owned)).await,
         None => Ok(None),
@@ -343,7 +353,7 @@ pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response 
     responses((status = 202, description = "The call is being stopped"))
 )]
 pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str) -> Response {
-    match shared.running.cancel(&caller.tenant.name, id) {
+    match shared.tools.running().cancel(&caller.tenant.name, id) {
         true => response::empty(StatusCode::ACCEPTED),
         false => no_call(),
     }

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::digest::Digest;
 use http::{HeaderMap, HeaderName, StatusCode};
+use serde::Serialize;
 use tokio_util::bytes::Bytes;
+
+use crate::response;
 
 /// The header.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -28,6 +31,22 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// Creates an answer with a value in JSON.
+    pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
+        // Its parts are texts and numbers.
+        let body = serde_json::to_vec(value).unwrap_or_default().into();
+        Self { status, headers: response::content_type("application/json"), body }
+    }
+}
+
+/// Keeps an answer for its key, if the request had one.
+pub(crate) fn keep(claimed: Option<Claimed>, answer: &Answer) {
+    if let Some(claimed) = claimed {
+        claimed.answer(answer.clone());
+    }
 }
 
 /// The state of a key.

@@ -4,6 +4,7 @@
 //! every protocol. It serves any [`ToolProvider`](fumehood_core::tool::ToolProvider).
 
 mod api;
+mod approval_resource;
 mod calls;
 pub mod dashboard;
 mod history;
@@ -14,7 +15,7 @@ mod problem;
 mod response;
 mod result;
 mod routes;
-mod running;
+mod running_message;
 mod session_resource;
 mod sessions;
 mod state;
@@ -25,7 +26,7 @@ mod trace_context;
 pub use api::Api;
 pub use history::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 pub use sessions::{
-    ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionApprovals, SessionError,
-    SessionEvent, SessionEvents, SessionReply,
+    ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionApprovals,
+    SessionError, SessionEvent, SessionEvents, SessionReply, WaitingCall,
 };
 pub use state::ApiOptions;

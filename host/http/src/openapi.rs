@@ -17,18 +17,18 @@ use crate::sessions::approvals::Approval;
 use crate::sessions::store::{SessionDetail, SessionMessage, SessionSummary};
 use crate::state::{ApiOptions, Caller, Document, Shared};
 use crate::tools::{ToolDescription, ToolList};
-use crate::{calls, session_resource, tools};
+use crate::{approval_resource, calls, session_resource, tools};
 
 /// The routes that do not depend on the tools.
 #[derive(OpenApi)]
 #[openapi(
     paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, session_resource::create,
-        session_resource::list, session_resource::get, session_resource::remove, session_resource::send, session_resource::list_approvals, session_resource::get_approval,
-        session_resource::answer_approval),
+        session_resource::list, session_resource::get, session_resource::remove, session_resource::send, session_resource::resume, approval_resource::list_approvals, approval_resource::get_approval,
+        approval_resource::answer_approval),
     components(schemas(
         ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
-        calls::CallPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, session_resource::AnswerApproval,
-        session_resource::AnswerName, session_resource::SessionList, session_resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
+        calls::CallPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, approval_resource::AnswerApproval,
+        approval_resource::AnswerName, session_resource::SessionList, approval_resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
         SessionReply, Approval
     ))
 )]

@@ -11,7 +11,7 @@ use tokio_util::bytes::Bytes;
 use crate::problem::problem;
 use crate::response::{self, Response};
 use crate::state::{Caller, Shared};
-use crate::{calls, openapi, session_resource, tools};
+use crate::{approval_resource, calls, openapi, session_resource, tools};
 
 /// A path of the API, with the name or id in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,7 @@ enum Route {
     Sessions,
     Session(String),
     Messages(String),
+    Resume(String),
     Approvals,
     Approval(String),
     Document,
@@ -42,6 +43,7 @@ impl Route {
             ("v1", Some("sessions"), None, None) => Self::Sessions,
             ("v1", Some("sessions"), Some(id), None) => Self::Session(decode(id)?),
             ("v1", Some("sessions"), Some(id), Some("messages")) => Self::Messages(decode(id)?),
+            ("v1", Some("sessions"), Some(id), Some("resume")) => Self::Resume(decode(id)?),
             ("v1", Some("approvals"), None, None) => Self::Approvals,
             ("v1", Some("approvals"), Some(id), None) => Self::Approval(decode(id)?),
             _ => return None,
@@ -52,7 +54,7 @@ impl Route {
     /// Returns the methods of the path (RFC 9110, section 10.2.1).
     fn allow(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::CallsOf(_) | Self::Messages(_) => "POST",
+            Self::CallsOf(_) | Self::Messages(_) | Self::Resume(_) => "POST",
             Self::Call(_) | Self::Session(_) => "GET,HEAD,DELETE",
             Self::Sessions | Self::Approval(_) => "GET,HEAD,POST",
             Self::Tools | Self::Tool(_) | Self::Calls | Self::Approvals | Self::Document => "GET,HEAD",
@@ -71,6 +73,7 @@ pub(crate) fn route(path: &str) -> &'static str {
         Some(Route::Sessions) => "/v1/sessions",
         Some(Route::Session(_)) => "/v1/sessions/{id}",
         Some(Route::Messages(_)) => "/v1/sessions/{id}/messages",
+        Some(Route::Resume(_)) => "/v1/sessions/{id}/resume",
         Some(Route::Approvals) => "/v1/approvals",
         Some(Route::Approval(_)) => "/v1/approvals/{id}",
         Some(Route::Document) => "/openapi.json",
@@ -103,15 +106,16 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
         Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
         Route::Call(id) if is_delete => calls::cancel(shared, caller, &id),
-        Route::Sessions if is_read => session_resource::list(shared, caller),
-        Route::Sessions if is_post => session_resource::create(shared, caller, &head.headers, &body),
-        Route::Session(id) if is_read => session_resource::get(shared, caller, &id),
-        Route::Session(id) if is_delete => session_resource::remove(shared, caller, &id),
+        Route::Sessions if is_read => session_resource::list(shared, caller).await,
+        Route::Sessions if is_post => session_resource::create(shared, caller, &head.headers, &body).await,
+        Route::Session(id) if is_read => session_resource::get(shared, caller, &id).await,
+        Route::Session(id) if is_delete => session_resource::remove(shared, caller, &id).await,
         Route::Messages(id) if is_post => session_resource::send(shared, caller, &id, (&head.headers, &body)).await,
-        Route::Approvals if is_read => session_resource::list_approvals(shared, caller),
-        Route::Approval(id) if is_read => session_resource::get_approval(shared, caller, &id),
+        Route::Resume(id) if is_post => session_resource::resume(shared, caller, &id, &head.headers).await,
+        Route::Approvals if is_read => approval_resource::list_approvals(shared, caller).await,
+        Route::Approval(id) if is_read => approval_resource::get_approval(shared, caller, &id).await,
         Route::Approval(id) if is_post => {
-            session_resource::answer_approval(shared, caller, &id, (&head.headers, &body))
+            approval_resource::answer_approval(shared, caller, &id, (&head.headers, &body)).await
         }
         Route::Document if is_read => openapi::get(shared, caller),
         _ => {

@@ -7,27 +7,20 @@ use std::sync::Arc;
 use fumehood_core::text::sanitize::printable;
 use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
-use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio_util::bytes::Bytes;
-use tokio_util::sync::{CancellationToken as Cancellation, DropGuard};
 use utoipa::ToSchema;
 
 use crate::calls::claim;
-use crate::idempotency::{Answer, Claimed};
+use crate::idempotency::{self, Answer};
 use crate::negotiation::{Form, negotiate};
 use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
-use crate::sessions::approvals::Approval;
+use crate::running_message::RunningMessage;
 use crate::sessions::store::{MAX_SESSIONS, Session, SessionDetail, SessionSummary};
-use crate::sessions::{
-    ApprovalAnswer, NewSession, SessionAgents, SessionApprovals, SessionError, SessionEvent, SessionEvents,
-    SessionReply,
-};
+use crate::sessions::{NewSession, SessionAgents, SessionApprovals, SessionError, SessionReply};
 use crate::state::{Caller, Shared};
-use crate::stream::{EventBody, EventQueue, event};
 
 /// A new session. It has no settings.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -42,36 +35,11 @@ pub(crate) struct SendMessage {
     text: String,
 }
 
-/// The answer to an approval.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AnswerApproval {
-    /// `allow` or `deny`.
-    answer: AnswerName,
-    /// The reason of a denial, for the model.
-    #[serde(default)]
-    reason: String,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum AnswerName {
-    Allow,
-    Deny,
-}
-
 /// The open sessions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SessionList {
     /// The sessions, the newest first.
     sessions: Vec<SessionSummary>,
-}
-
-/// The approvals that wait.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ApprovalList {
-    /// The approvals, the oldest first.
-    approvals: Vec<Approval>,
 }
 
 /// Opens a session.
@@ -81,7 +49,7 @@ pub(crate) struct ApprovalList {
     request_body = CreateSession,
     responses((status = 201, description = "The session", body = SessionSummary))
 )]
-pub(crate) fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap, body: &Bytes) -> Response {
+pub(crate) async fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap, body: &Bytes) -> Response {
     let agents = match agents(shared) {
         Ok(agents) => agents,
         Err(response) => return *response,
@@ -89,6 +57,9 @@ pub(crate) fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap, body
     if !body.is_empty()
         && let Err(response) = parse::<CreateSession>(body)
     {
+        return *response;
+    }
+    if let Err(response) = restore(shared, caller).await {
         return *response;
     }
     let claimed = match claim(shared, caller, headers, "POST /v1/sessions") {
@@ -100,25 +71,56 @@ pub(crate) fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap, body
         let detail = format!("there are {MAX_SESSIONS} open sessions already; delete one of them");
         return problem(StatusCode::TOO_MANY_REQUESTS, detail);
     };
-    let approvals = SessionApprovals::new(shared.approvals.clone(), Arc::clone(tenant), id.clone());
-    let new = NewSession {
-        id: id.clone(),
-        actor: shared.actor(caller),
-        tools: Arc::clone(&caller.tools),
-        approvals: approvals.clone(),
+    let session = match open(shared, caller, agents.as_ref(), id.clone()) {
+        Ok(session) => Arc::new(session),
+        Err(error) => return failed(&error),
     };
-    let agent = match agents.create(new) {
-        Ok(agent) => agent,
-        Err(SessionError(why)) => return problem(StatusCode::INTERNAL_SERVER_ERROR, printable(&why)),
-    };
-    let session = Arc::new(Session::new((id.clone(), Arc::clone(tenant)), agent, approvals));
     shared.sessions.add(number, Arc::clone(&session));
-    let mut answer = answer(StatusCode::CREATED, &session.summary());
+    let mut answer = Answer::json(StatusCode::CREATED, &session.summary());
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{id}")) {
         answer.headers.insert(LOCATION, location);
     }
-    keep(claimed, &answer);
+    idempotency::keep(claimed, &answer);
     answer.into_response()
+}
+
+/// Opens a session with an agent of its own.
+fn open(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents, id: String) -> Result<Session, SessionError> {
+    let tenant = Arc::clone(&caller.tenant.name);
+    let approvals = SessionApprovals::new(shared.approvals.clone(), Arc::clone(&tenant), id.clone());
+    let tools = shared.options.session_tools.as_ref();
+    let agent = agents.create(NewSession {
+        id: id.clone(),
+        tenant: Arc::clone(&tenant),
+        actor: shared.actor(caller),
+        tools: tools.map_or_else(|| Arc::clone(&caller.tools), |tools| tools.of(&caller.tenant)),
+        approvals: approvals.clone(),
+    })?;
+    Ok(Session::new((id, tenant), agent, approvals))
+}
+
+/// Opens the saved sessions of a tenant, once.
+pub(crate) async fn restore(shared: &Shared, caller: &Caller) -> Result<(), Box<Response>> {
+    let Some(agents) = &shared.options.sessions else { return Ok(()) };
+    let tenant = &caller.tenant.name;
+    let mut restored = shared.sessions.restored.lock().await;
+    if restored.contains(tenant) {
+        return Ok(());
+    }
+    let failed = |error: SessionError| Box::new(failed(&error));
+    let saved = agents.saved(Arc::clone(tenant), MAX_SESSIONS).await.map_err(failed)?;
+    for info in saved.into_iter().rev() {
+        let session = open(shared, caller, agents.as_ref(), info.id).map_err(failed)?;
+        shared.sessions.add_saved(Arc::new(session.restored(info.created_at, info.conversation)));
+    }
+    restored.insert(Arc::clone(tenant));
+    Ok(())
+}
+
+/// Returns a session of the caller.
+async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Arc<Session>, Box<Response>> {
+    restore(shared, caller).await?;
+    shared.sessions.find(&caller.tenant.name, id).ok_or_else(|| Box::new(no_session()))
 }
 
 /// Lists the open sessions.
@@ -126,7 +128,10 @@ pub(crate) fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap, body
     get, path = "/v1/sessions", operation_id = "listSessions", tag = "sessions",
     responses((status = 200, description = "The sessions", body = SessionList))
 )]
-pub(crate) fn list(shared: &Shared, caller: &Caller) -> Response {
+pub(crate) async fn list(shared: &Shared, caller: &Caller) -> Response {
+    if let Err(response) = restore(shared, caller).await {
+        return *response;
+    }
     let sessions = shared.sessions.list(&caller.tenant.name);
     response::json(&SessionList { sessions: sessions.iter().map(|session| session.summary()).collect() })
 }
@@ -137,23 +142,28 @@ pub(crate) fn list(shared: &Shared, caller: &Caller) -> Response {
     params(("id" = String, Path, description = "The id of the session")),
     responses((status = 200, description = "The session", body = SessionDetail))
 )]
-pub(crate) fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
-    match shared.sessions.find(&caller.tenant.name, id) {
-        Some(session) => response::json(&session.detail()),
-        None => no_session(),
+pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
+    match find(shared, caller, id).await {
+        Ok(session) => response::json(&session.detail()),
+        Err(response) => *response,
     }
 }
 
-/// Closes a session. A message that is being answered is cancelled.
+/// Closes a session, and removes what is saved of it. A message that is being answered is cancelled.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}", operation_id = "deleteSession", tag = "sessions",
     params(("id" = String, Path, description = "The id of the session")),
     responses((status = 204, description = "The session is closed"))
 )]
-pub(crate) fn remove(shared: &Shared, caller: &Caller, id: &str) -> Response {
-    match shared.sessions.remove(&caller.tenant.name, id) {
-        true => response::empty(StatusCode::NO_CONTENT),
-        false => no_session(),
+pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Response {
+    if let Err(response) = restore(shared, caller).await {
+        return *response;
+    }
+    let Some(session) = shared.sessions.remove(&caller.tenant.name, id) else { return no_session() };
+    // After the message that was cancelled.
+    match session.agent.lock().await.remove().await {
+        Ok(()) => response::empty(StatusCode::NO_CONTENT),
+        Err(error) => failed(&error),
     }
 }
 
@@ -180,7 +190,10 @@ pub(crate) async fn send(
         let detail = "the reply is application/json or text/event-stream; accept one of them";
         return problem(StatusCode::NOT_ACCEPTABLE, detail);
     };
-    let Some(session) = shared.sessions.find(&caller.tenant.name, id) else { return no_session() };
+    let session = match find(shared, caller, id).await {
+        Ok(session) => session,
+        Err(response) => return *response,
+    };
     let SendMessage { text } = match parse(body) {
         Ok(message) => message,
         Err(response) => return *response,
@@ -192,163 +205,37 @@ pub(crate) async fn send(
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
-    let Some(running) = Running::begin(shared, &session, text, claimed) else { return busy() };
-    match form {
-        Form::Json => answer(StatusCode::OK, &running.finish().await).into_response(),
-        Form::Events => {
-            let (first, queue) = (event("started", &json!({ "session": id })), Arc::clone(&running.events));
-            let ended = Box::pin(async move { event("result", &running.finish().await) });
-            let mut response = Response::new(EventBody::new(first, queue, ended).boxed_unsync());
-            *response.headers_mut() = response::content_type("text/event-stream");
-            response
-        }
-    }
+    let Some(running) = RunningMessage::begin(shared, &session, Some(text), claimed) else { return busy() };
+    running.respond(form, id).await
 }
 
-/// Lists the approvals that wait for an answer.
+/// Goes on with the message of a session that waited for approvals, or was being answered when the server ended.
 #[utoipa::path(
-    get, path = "/v1/approvals", operation_id = "listApprovals", tag = "approvals",
-    responses((status = 200, description = "The approvals", body = ApprovalList))
-)]
-pub(crate) fn list_approvals(shared: &Shared, caller: &Caller) -> Response {
-    response::json(&ApprovalList { approvals: shared.approvals.list(&caller.tenant.name) })
-}
-
-/// Returns an approval that waits for an answer.
-#[utoipa::path(
-    get, path = "/v1/approvals/{id}", operation_id = "getApproval", tag = "approvals",
-    params(("id" = String, Path, description = "The id of the approval")),
-    responses((status = 200, description = "The approval", body = Approval))
-)]
-pub(crate) fn get_approval(shared: &Shared, caller: &Caller, id: &str) -> Response {
-    match shared.approvals.find(&caller.tenant.name, id) {
-        Some(approval) => response::json(&approval),
-        None => no_approval(),
-    }
-}
-
-/// Answers an approval. An answer is not changed.
-#[utoipa::path(
-    post, path = "/v1/approvals/{id}", operation_id = "answerApproval", tag = "approvals",
+    post, path = "/v1/sessions/{id}/resume", operation_id = "resumeSession", tag = "sessions",
     params(
-        ("id" = String, Path, description = "The id of the approval"),
-        ("Idempotency-Key" = Option<String>, Header, description = "A key under which the approval is answered once"),
+        ("id" = String, Path, description = "The id of the session"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key under which the session goes on once"),
     ),
-    request_body = AnswerApproval,
-    responses((status = 204, description = "The approval is answered"))
+    responses(
+        (status = 200, description = "The reply, or with `Accept: text/event-stream` the events of it",
+            content((SessionReply = "application/json"), (String = "text/event-stream"))),
+    )
 )]
-pub(crate) fn answer_approval(
-    shared: &Shared,
-    caller: &Caller,
-    id: &str,
-    (headers, body): (&HeaderMap, &Bytes),
-) -> Response {
-    let AnswerApproval { answer, reason } = match parse(body) {
-        Ok(answer) => answer,
+pub(crate) async fn resume(shared: &Shared, caller: &Caller, id: &str, headers: &HeaderMap) -> Response {
+    let Some(form) = negotiate(headers, &[Form::Json, Form::Events]) else {
+        let detail = "the reply is application/json or text/event-stream; accept one of them";
+        return problem(StatusCode::NOT_ACCEPTABLE, detail);
+    };
+    let session = match find(shared, caller, id).await {
+        Ok(session) => session,
         Err(response) => return *response,
     };
-    let request = format!("POST /v1/approvals/{id}\n{answer:?}\n{reason}");
-    let claimed = match claim(shared, caller, headers, &request) {
+    let claimed = match claim(shared, caller, headers, &format!("POST /v1/sessions/{id}/resume")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
-    let given = match answer {
-        AnswerName::Allow => ApprovalAnswer::Allow,
-        AnswerName::Deny => ApprovalAnswer::Deny { reason },
-    };
-    if !shared.approvals.answer(&caller.tenant.name, id, given) {
-        return no_approval();
-    }
-    keep(claimed, &Answer { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), body: Bytes::new() });
-    response::empty(StatusCode::NO_CONTENT)
-}
-
-/// A message that is being answered, in a task of its own. Dropping it cancels the reply; the session goes on.
-struct Running {
-    events: Arc<EventQueue>,
-    reply: tokio::task::JoinHandle<SessionReply>,
-    claimed: Option<Claimed>,
-    _leaving: DropGuard,
-}
-
-impl Running {
-    /// Begins a message; `None` if another one is being answered.
-    fn begin(shared: &Shared, session: &Arc<Session>, text: String, claimed: Option<Claimed>) -> Option<Self> {
-        let mut agent = Arc::clone(&session.agent).try_lock_owned().ok()?;
-        let cancelled = session.begin(&text)?;
-        let (events, left, stopped) = (Arc::<EventQueue>::default(), Cancellation::new(), shared.stopped.clone());
-        session.approvals.announce_in(Some(Arc::clone(&events)));
-        let (observer, session) = (Arc::new(Announced(Arc::clone(&events))), Arc::clone(session));
-        let leaving = left.clone().drop_guard();
-        let mut claimed = claimed;
-        if let Some(claimed) = &mut claimed {
-            claimed.started(answer(StatusCode::OK, &cancelled_reply()));
-        }
-        let reply = tokio::spawn(async move {
-            let mut replying = agent.reply(text, observer, cancelled.clone());
-            let reply = tokio::select! {
-                biased;
-                reply = &mut replying => reply,
-                () = ended(&left, &stopped) => { cancelled.cancel(); replying.await }
-            };
-            session.approvals.announce_in(None);
-            session.end(&reply.text);
-            reply
-        });
-        Some(Self { events, reply, claimed, _leaving: leaving })
-    }
-
-    /// Waits for the reply, and keeps it for its key.
-    async fn finish(self) -> SessionReply {
-        let reply = self.reply.await.unwrap_or_else(|_| cancelled_reply());
-        let reply = SessionReply {
-            text: printable_lines(&reply.text),
-            detail: reply.detail.as_deref().map(|detail| printable(detail).into_owned()),
-            ..reply
-        };
-        keep(self.claimed, &answer(StatusCode::OK, &reply));
-        reply
-    }
-}
-
-/// Waits until the client has left, or the server stops.
-async fn ended(left: &Cancellation, stopped: &Cancellation) {
-    tokio::select! {
-        () = left.cancelled() => {}
-        () = stopped.cancelled() => {}
-    }
-}
-
-/// Escapes hidden characters, and leaves line breaks and tabs as they are.
-fn printable_lines(text: &str) -> String {
-    let pieces: Vec<_> = text
-        .split_inclusive(['\n', '\t'])
-        .map(|piece| {
-            let end = piece.len() - piece.ends_with(['\n', '\t']) as usize;
-            let (line, rest) = piece.split_at(end);
-            format!("{}{rest}", printable(line))
-        })
-        .collect();
-    pieces.concat()
-}
-
-fn cancelled_reply() -> SessionReply {
-    SessionReply { status: "cancelled".to_owned(), ..SessionReply::default() }
-}
-
-/// An observer that puts events into a stream.
-struct Announced(Arc<EventQueue>);
-
-impl SessionEvents for Announced {
-    fn event(&self, happened: SessionEvent) {
-        self.0.push(match happened {
-            SessionEvent::Text(text) => event("text", &json!({ "text": printable_lines(&text) })),
-            SessionEvent::CallStarted { tool } => event("call_started", &json!({ "tool": printable(&tool) })),
-            SessionEvent::CallEnded { tool, status } => {
-                event("call_ended", &json!({ "tool": printable(&tool), "status": printable(&status) }))
-            }
-        });
-    }
+    let Some(running) = RunningMessage::begin(shared, &session, None, claimed) else { return busy() };
+    running.respond(form, id).await
 }
 
 /// Returns the agents of this server.
@@ -358,32 +245,20 @@ fn agents(shared: &Shared) -> Result<&Arc<dyn SessionAgents>, Box<Response>> {
 }
 
 /// Parses a body.
-fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Response>> {
+pub(crate) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Response>> {
     serde_json::from_slice(body).map_err(|error| {
         let detail = format!("the body is not as the document at /openapi.json says: {error}");
         Box::new(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, printable(&detail)).into_response())
     })
 }
 
-fn answer(status: StatusCode, value: &impl Serialize) -> Answer {
-    // Its parts are texts and numbers.
-    let body = serde_json::to_vec(value).unwrap_or_default().into();
-    Answer { status, headers: response::content_type("application/json"), body }
-}
-
-/// Keeps an answer for its key, if the request had one.
-fn keep(claimed: Option<Claimed>, answer: &Answer) {
-    if let Some(claimed) = claimed {
-        claimed.answer(answer.clone());
-    }
+/// Returns the response to a fault of an agent.
+pub(crate) fn failed(SessionError(why): &SessionError) -> Response {
+    problem(StatusCode::INTERNAL_SERVER_ERROR, printable(why))
 }
 
 fn no_session() -> Response {
     problem(StatusCode::NOT_FOUND, "there is no such session; POST /v1/sessions opens one")
-}
-
-fn no_approval() -> Response {
-    problem(StatusCode::NOT_FOUND, "no such approval waits; it was answered, or the session does not wait any more")
 }
 
 fn busy() -> Response {

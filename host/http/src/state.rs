@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::history::CallStore;
 use crate::idempotency::Answers;
-use crate::running::RunningCalls;
 use crate::sessions::SessionAgents;
 use crate::sessions::approvals::Approvals;
 use crate::sessions::store::Sessions;
@@ -29,14 +28,17 @@ pub struct ApiOptions {
     pub calls: Option<Arc<dyn CallStore>>,
     /// The agents of sessions; without them, there are no sessions.
     pub sessions: Option<Arc<dyn SessionAgents>>,
+    /// The tools of sessions, for agents that check and record their calls themselves; without them, those of calls.
+    pub session_tools: Option<TenantTools>,
 }
 
 impl fmt::Debug for ApiOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, version, actor, calls, sessions } = self;
+        let Self { name, version, actor, calls, sessions, session_tools } = self;
         let mut shown = f.debug_struct("ApiOptions");
         shown.field("name", name).field("version", version).field("actor", actor);
-        shown.field("calls", &calls.is_some()).field("sessions", &sessions.is_some()).finish()
+        shown.field("calls", &calls.is_some()).field("sessions", &sessions.is_some());
+        shown.field("session_tools", &session_tools.is_some()).finish()
     }
 }
 
@@ -49,7 +51,7 @@ impl Default for ApiOptions {
     /// - no sessions
     fn default() -> Self {
         let (name, version) = ("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Self { name, version, actor: None, calls: None, sessions: None }
+        Self { name, version, actor: None, calls: None, sessions: None, session_tools: None }
     }
 }
 
@@ -57,7 +59,6 @@ impl Default for ApiOptions {
 pub(crate) struct Shared {
     pub(crate) tools: TenantTools,
     pub(crate) options: ApiOptions,
-    pub(crate) running: RunningCalls,
     pub(crate) sessions: Sessions,
     pub(crate) approvals: Approvals,
     pub(crate) answers: Answers,

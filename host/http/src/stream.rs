@@ -103,14 +103,15 @@ impl EventBody {
     }
 
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Option<String>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
-        }
         self.queue.arrived.register(context.waker());
         if let Some(call) = &mut self.call
             && let Poll::Ready(last) = call.as_mut().poll(context)
         {
             (self.call, self.last) = (None, Some(last));
+        }
+        // After the call has begun, so that whoever reads its id can cancel it.
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
         }
         if let Some(event) = self.queue.pop() {
             return Poll::Ready(Some(event));

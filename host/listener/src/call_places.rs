@@ -51,6 +51,11 @@ impl CallPlaces {
         Self(Arc::new(Mutex::new(State { queue, waiting: HashMap::new() })))
     }
 
+    /// Returns the number of places, and the maximum number of calls that wait for one.
+    pub(crate) fn capacity(&self) -> (usize, usize) {
+        self.lock().queue.capacity()
+    }
+
     /// Waits for a place; `None` if too many calls wait already.
     pub(crate) async fn enter(&self, tenant: &Arc<str>) -> Option<CallPlace> {
         match self.arrive(tenant) {

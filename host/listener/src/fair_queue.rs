@@ -58,6 +58,11 @@ impl FairQueue {
         Self { places: places.max(1), max_waiting, running, waiting, next_ticket, served, tenants: BTreeMap::new() }
     }
 
+    /// Returns the number of places, and the maximum number of waiting calls.
+    pub(crate) fn capacity(&self) -> (usize, usize) {
+        (self.places, self.max_waiting)
+    }
+
     /// Adds a call of a tenant.
     pub(crate) fn arrive(&mut self, tenant: &Arc<str>) -> Arrival {
         let share = self.tenants.entry(Arc::clone(tenant)).or_default();

@@ -108,8 +108,10 @@ impl Tenant {
         Self { tokens: vec![token.digest()], ..Self::anyone(name) }
     }
 
-    /// Creates the tenant that stands for every program on this machine.
-    pub(crate) fn anyone(name: impl Into<Arc<str>>) -> Self {
+    /// Creates a tenant that presents no token: the programs on this machine, or pages of the server itself. It has no
+    /// actor and no limits, and every tool.
+    #[must_use]
+    pub fn anyone(name: impl Into<Arc<str>>) -> Self {
         let (tools, limits) = (ToolFilter::default(), TenantLimits::default());
         Self { name: name.into(), actor: None, tokens: Vec::new(), tools, limits }
     }

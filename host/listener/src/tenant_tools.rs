@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{Call, CallContext, CancellationToken};
-use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
-use tokio_util::sync::{CancellationToken as Cancellation, DropGuard};
+use fumehood_core::call::{CallContext, CancellationToken};
+use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, unknown_tool};
 
-use crate::call_places::CallPlaces;
+use crate::call_places::{CallPlace, CallPlaces};
+use crate::running_calls::RunningCalls;
 use crate::tenant::Tenant;
-use crate::usage::UsageLedger;
+use crate::tracked_tools::TrackedCall;
+use crate::usage::{DayUsage, UsageLedger};
 
 /// Puts something in front of the tools of a tenant, such as programs that call them.
 type Layer = Arc<dyn Fn(Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> + Send + Sync>;
@@ -27,6 +28,7 @@ pub struct TenantTools {
     layer: Option<Layer>,
     places: Option<CallPlaces>,
     usage: UsageLedger,
+    running: RunningCalls,
     made: Arc<RwLock<HashMap<Arc<str>, Made>>>,
 }
 
@@ -40,7 +42,14 @@ impl TenantTools {
     /// Creates the tools of all tenants: those of `tools` that their filters allow.
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>) -> Self {
-        Self { tools, layer: None, places: None, usage: UsageLedger::default(), made: Arc::default() }
+        let (usage, running) = (UsageLedger::default(), RunningCalls::default());
+        Self { tools, layer: None, places: None, usage, running, made: Arc::default() }
+    }
+
+    /// Returns other tools for the same tenants, which share the places, the usage and the running calls with these.
+    #[must_use]
+    pub fn around(self, tools: Arc<dyn ToolProvider>) -> Self {
+        Self { tools, layer: None, made: Arc::default(), ..self }
     }
 
     /// Limits the calls that run at once, of all tenants together. A free place goes to the tenant with the fewest running
@@ -56,11 +65,41 @@ impl TenantTools {
         Self { usage, made: Arc::default(), ..self }
     }
 
+    /// Keeps the calls among those of this set.
+    #[must_use]
+    pub fn running_calls(self, running: RunningCalls) -> Self {
+        Self { running, made: Arc::default(), ..self }
+    }
+
     /// Puts `layer` in front of the tools of each tenant. What it calls is filtered and counted; so are the calls of tools of
     /// its own.
     #[must_use]
     pub fn layer(self, layer: impl Fn(Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> + Send + Sync + 'static) -> Self {
         Self { layer: Some(Arc::new(layer)), made: Arc::default(), ..self }
+    }
+
+    /// Returns the calls that have not ended, of all tenants.
+    #[must_use]
+    pub fn running(&self) -> &RunningCalls {
+        &self.running
+    }
+
+    /// Returns the calls and the fuel that a tenant has used today.
+    #[must_use]
+    pub fn used_today(&self, tenant: &str) -> DayUsage {
+        self.usage.today(tenant)
+    }
+
+    /// Returns the number of places, and the maximum number of calls that wait for one; `None` if places are not limited.
+    #[must_use]
+    pub fn capacity(&self) -> Option<(usize, usize)> {
+        self.places.as_ref().map(CallPlaces::capacity)
+    }
+
+    /// Returns the tools of all tenants, without limits.
+    #[must_use]
+    pub fn all(&self) -> &Arc<dyn ToolProvider> {
+        &self.tools
     }
 
     /// Returns the tools of a tenant.
@@ -80,175 +119,146 @@ impl TenantTools {
     }
 
     fn make(&self, tenant: &Arc<Tenant>) -> Arc<dyn ToolProvider> {
-        let metered = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
-            let (tenant, usage, places) = (Arc::clone(tenant), self.usage.clone(), self.places.clone());
-            Arc::new(MeteredTools { tools, behind, meter: Meter { tenant, usage, places } })
+        let limited = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
+            let (tenant, usage) = (Arc::clone(tenant), self.usage.clone());
+            let (places, running) = (self.places.clone(), self.running.clone());
+            Arc::new(LimitedTools { tools, behind, tenant, usage, places, running })
         };
-        let own = metered(Arc::clone(&self.tools), None);
+        let own = limited(Arc::clone(&self.tools), None);
         match &self.layer {
-            Some(layer) => metered(layer(Arc::clone(&own)), Some(own)),
+            Some(layer) => limited(layer(Arc::clone(&own)), Some(own)),
             None => own,
         }
     }
 }
 
-/// The budgets of a tenant, and the places that it shares.
-#[derive(Clone)]
-struct Meter {
+/// The tools of one tenant, within its limits.
+struct LimitedTools {
+    tools: Arc<dyn ToolProvider>,
+    /// The limited tools behind a layer: calls of these are counted there. `None` without a layer.
+    behind: Option<Arc<dyn ToolProvider>>,
     tenant: Arc<Tenant>,
     usage: UsageLedger,
     places: Option<CallPlaces>,
+    running: RunningCalls,
 }
 
-/// The tools of one tenant.
-struct MeteredTools {
-    tools: Arc<dyn ToolProvider>,
-    /// The metered tools behind a layer: calls of these are counted there. `None` without a layer.
-    behind: Option<Arc<dyn ToolProvider>>,
-    meter: Meter,
+/// Stops a call whose caller has left.
+struct CancelOnDrop(Option<CancellationToken>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.iter().for_each(CancellationToken::cancel);
+    }
 }
 
-impl Meter {
-    /// Counts a call and waits for a place; then runs it, and counts its fuel.
+impl LimitedTools {
+    /// Waits for a place; then runs a call, and counts its fuel.
+    async fn run(&self, call: PendingCall, tracked: &TrackedCall) -> Result<CallResult, Stop> {
+        let arrived = Instant::now();
+        let place = match self.enter(call.context()).await {
+            Ok(place) => place,
+            Err(error) => return Ok(call.refuse(error)),
+        };
+        let waited = arrived.elapsed();
+        tracked.place();
+        // The result of a program has the fuel of its calls in it.
+        let is_counted_elsewhere = call.context().program.is_some();
+        let ended = match !is_counted_elsewhere && self.tenant.limits.has_fuel() {
+            true => self.run_to_the_end(call, place).await,
+            false => {
+                let ended = call.run(self.inner()).await;
+                drop(place);
+                if !is_counted_elsewhere {
+                    self.usage.charge(&self.tenant, fuel(&ended));
+                }
+                ended
+            }
+        };
+        ended.map(|mut result| {
+            result.metadata.queued = result.metadata.queued.saturating_add(waited);
+            result
+        })
+    }
+
+    /// Runs a call in a task of its own, so that a client that leaves pays for the fuel that was used until then.
+    async fn run_to_the_end(&self, call: PendingCall, place: Option<CallPlace>) -> Result<CallResult, Stop> {
+        let _leaving = CancelOnDrop(call.context().cancelled.clone());
+        let (id, tool) = (call.context().id.clone(), call.tool_name().to_owned());
+        let (tools, usage, tenant) = (Arc::clone(&self.tools), self.usage.clone(), Arc::clone(&self.tenant));
+        let task = tokio::spawn(async move {
+            let ended = call.run(&*tools).await;
+            drop(place);
+            usage.charge(&tenant, fuel(&ended));
+            ended
+        });
+        task.await.unwrap_or_else(|_| {
+            let error = CallError::new(ErrorKind::Host, "the call ended early, because the server ends");
+            Ok(CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() })
+        })
+    }
+
+    /// Counts a call, and waits for a place. The calls of a program run in the place of the program, because otherwise
+    /// programs that have all places would wait for each other.
     ///
     /// # Errors
     /// If the call cannot run: a budget is used up, too many calls wait, or it was cancelled.
-    async fn run<T>(
-        &self,
-        mut context: CallContext,
-        run: impl FnOnce(CallContext) -> BoxFuture<'static, T>,
-        fuel: fn(&T) -> u64,
-    ) -> Result<T, CallError>
-    where
-        T: Send + 'static,
-    {
+    async fn enter(&self, context: &CallContext) -> Result<Option<CallPlace>, CallError> {
         self.usage.begin(&self.tenant)?;
-        let entered = match &self.places {
-            None => Some(None),
-            Some(places) => {
-                let entering = places.enter(&self.tenant.name);
-                match &context.cancelled {
-                    Some(cancelled) => cancelled.run_until_cancelled(entering).await,
-                    None => Some(entering.await),
-                }
-                .ok_or_else(|| self.give_back(CallError::cancelled()))?
-                .map(Some)
-            }
+        let Some(places) = self.places.as_ref().filter(|_| context.program.is_none()) else { return Ok(None) };
+        let entering = places.enter(&self.tenant.name);
+        let entered = match &context.cancelled {
+            Some(cancelled) => cancelled.run_until_cancelled(entering).await.ok_or_else(CallError::cancelled),
+            None => Ok(entering.await),
         };
-        let place = entered.ok_or_else(|| self.give_back(full()))?;
-        // The result of a program has the fuel of its calls in it.
-        let is_counted_elsewhere = context.program.is_some();
-        if is_counted_elsewhere || !self.tenant.limits.has_fuel() {
-            let ended = run(context).await;
-            drop(place);
-            if !is_counted_elsewhere {
-                self.usage.charge(&self.tenant, fuel(&ended));
-            }
-            return Ok(ended);
-        }
-        // In a task of its own, so that a client that leaves pays for the fuel that was used until then.
-        let (cancelled, left) = (CancellationToken::new(), Cancellation::new());
-        let _leaving: DropGuard = left.clone().drop_guard();
-        let by_caller = context.cancelled.replace(cancelled.clone()).unwrap_or_default();
-        let (meter, running) = (self.clone(), run(context));
-        let task = tokio::spawn(async move {
-            let mut running = running;
-            let ended = tokio::select! {
-                biased;
-                ended = &mut running => ended,
-                () = by_caller.cancelled() => { cancelled.cancel(); running.await }
-                () = left.cancelled() => { cancelled.cancel(); running.await }
-            };
-            drop(place);
-            meter.usage.charge(&meter.tenant, fuel(&ended));
-            ended
-        });
-        task.await.map_err(|_| CallError::new(ErrorKind::Host, "the call ended early, because the server ends"))
+        let entered = entered.and_then(|place| place.ok_or_else(full));
+        entered.map(Some).inspect_err(|_| self.usage.give_back(&self.tenant))
     }
 
-    /// Takes a call back that was not run.
-    fn give_back(&self, error: CallError) -> CallError {
-        self.usage.give_back(&self.tenant);
-        error
+    /// Returns the error of a call of a tool that does not exist for the tenant.
+    fn missing(&self, call: &PendingCall) -> CallError {
+        match call {
+            PendingCall::Validated(..) => CallError::replaced(),
+            PendingCall::Unchecked(call) => {
+                let known = self.tools();
+                unknown_tool(&call.tool, known.iter().map(|known| known.full_name()))
+            }
+        }
     }
 }
 
 fn full() -> CallError {
     let error = CallError::new(ErrorKind::Unavailable, "too many calls wait for a place");
-    error.with_hint("call again in a second").with_retry_after(std::time::Duration::from_secs(1))
+    error.with_hint("call again in a second").with_retry_after(Duration::from_secs(1))
 }
 
-fn refused(id: String, tool: String, error: CallError) -> CallResult {
-    CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
+fn fuel(ended: &Result<CallResult, Stop>) -> u64 {
+    ended.as_ref().map_or(0, |result| result.metadata.fuel_used)
 }
 
-impl MeteredTools {
-    fn is_allowed(&self, tool: &str) -> bool {
-        self.meter.tenant.tools.allows(tool)
+impl ToolLayer for LimitedTools {
+    fn inner(&self) -> &dyn ToolProvider {
+        &*self.tools
     }
 
-    /// Returns whether calls of a tool are counted behind this provider.
-    fn is_counted_behind(&self, tool: &str) -> bool {
-        self.behind.as_ref().is_some_and(|behind| behind.find(tool).is_some())
-    }
-}
-
-impl ToolProvider for MeteredTools {
-    fn kind(&self) -> ProviderKind {
-        self.tools.kind()
+    fn offers(&self, tool: &str) -> bool {
+        self.tenant.tools.allows(tool)
     }
 
-    fn tools(&self) -> Vec<Arc<Tool>> {
-        let mut tools = self.tools.tools();
-        tools.retain(|tool| self.is_allowed(tool.full_name()));
-        tools
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        self.tools.find(name).filter(|_| self.is_allowed(name))
-    }
-
-    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        let name = call.tool().full_name().to_owned();
-        if self.is_counted_behind(&name) {
-            return self.tools.call(call, context);
+    async fn handle(&self, mut call: PendingCall) -> Result<CallResult, Stop> {
+        if self.behind.as_ref().is_some_and(|behind| behind.find(call.tool_name()).is_some()) {
+            return call.run(self.inner()).await;
         }
-        Box::pin(async move {
-            let id = context.id.clone();
-            if !self.is_allowed(&name) {
-                return Ok(refused(id, name, CallError::replaced()));
+        let tool = self.find(call.tool_name());
+        let is_missing = tool.is_none();
+        let tracked = TrackedCall::begin(&self.running, tool, Some(Arc::clone(&self.tenant.name)), call.context_mut());
+        let ended = match is_missing {
+            true => {
+                let error = self.missing(&call);
+                Ok(call.refuse(error))
             }
-            let tools = Arc::clone(&self.tools);
-            let run = move |context| -> BoxFuture<'static, Result<CallResult, Stop>> {
-                Box::pin(async move { tools.call(call, context).await })
-            };
-            let fuel = |ended: &Result<CallResult, Stop>| ended.as_ref().map_or(0, |result| result.metadata.fuel_used);
-            self.meter.run(context, run, fuel).await.unwrap_or_else(|error| Ok(refused(id, name, error)))
-        })
-    }
-
-    fn changes(&self) -> Changes {
-        self.tools.changes()
-    }
-
-    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
-        if self.is_counted_behind(&call.tool) {
-            return self.tools.dispatch(call);
-        }
-        Box::pin(async move {
-            let Call { tool, arguments, context } = call;
-            let (id, name) = (context.id.clone(), tool.clone());
-            if self.find(&tool).is_none() {
-                let known = self.tools();
-                let error = unknown_tool(&tool, known.iter().map(|known| known.full_name()));
-                return refused(id, name, error);
-            }
-            let tools = Arc::clone(&self.tools);
-            let run = move |context| -> BoxFuture<'static, CallResult> {
-                Box::pin(async move { tools.dispatch(Call { tool, arguments, context }).await })
-            };
-            let fuel = |ended: &CallResult| ended.metadata.fuel_used;
-            self.meter.run(context, run, fuel).await.unwrap_or_else(|error| refused(id, name, error))
-        })
+            false => self.run(call, &tracked).await,
+        };
+        tracked.finish(ended)
     }
 }

@@ -189,7 +189,9 @@ impl UsageLedger {
     }
 }
 
-fn now() -> Timestamp {
+/// Returns the time now.
+#[must_use]
+pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -1,7 +1,7 @@
 //! Traces and metrics of the host: spans and metrics for OpenTelemetry over OTLP, and metrics for Prometheus.
 //!
 //! - [`Telemetry::install`] collects the spans of `tracing` that the other crates emit, and sends them to a collector.
-//! - [`MeteredTools`] is a layer around a provider of tools that counts and measures calls.
+//! - [`Metrics`] count and measure the calls of [`RunningCalls`](fumehood_listener::RunningCalls) that they are subscribed to.
 //! - [`MetricsService`] serves the metrics, and the running calls, behind the listener's admission.
 //!
 //! Nothing here blocks a call: spans go through a bounded queue, and what does not fit is dropped and counted. Names of spans and
@@ -13,7 +13,6 @@ mod instruments;
 mod labels;
 mod live;
 mod live_client;
-mod metered_tools;
 mod metrics;
 mod options;
 mod pipeline;
@@ -24,7 +23,6 @@ mod tls;
 
 pub use live::{CallPhase, LiveCall, LiveSnapshot};
 pub use live_client::{LiveClient, LiveClientError};
-pub use metered_tools::MeteredTools;
 pub use metrics::Metrics;
 pub use options::{ContentPolicy, ExportOptions, OptionsError, Signals, parse_endpoint};
 pub use pipeline::{Telemetry, TelemetryError};

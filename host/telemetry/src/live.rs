@@ -1,19 +1,16 @@
-//! The running calls, and the outcomes of the last minute.
+//! The running calls as clients get them, and the outcomes of the last minute.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::event::{Level, Progress};
-use fumehood_core::call::result::RequestReport;
-use fumehood_core::call::{CallContext, Observer, Usage};
+use fumehood_listener::{CallPhase as Phase, RunningCall};
 use serde::{Deserialize, Serialize};
 
 /// Seconds of outcomes that are kept.
 const WINDOW_SECONDS: u64 = 60;
 /// Maximum number of calls in a snapshot, the oldest first.
-const MAX_LISTED_CALLS: usize = 1_000;
+pub(crate) const MAX_LISTED_CALLS: usize = 1_000;
 
 /// The state of all calls at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,10 +28,13 @@ pub struct LiveSnapshot {
 /// One call that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveCall {
-    /// The id of the call; empty if its host has not named it yet.
+    /// The id of the call.
     pub id: String,
     /// The full name of the tool.
     pub tool: String,
+    /// The name of the tenant that makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The actor on whose behalf it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
@@ -63,102 +63,69 @@ pub enum CallPhase {
     Running,
 }
 
-/// The calls that have not ended, and counts of those that have.
-#[derive(Default)]
-pub(crate) struct Live {
-    next: AtomicU64,
-    calls: Mutex<BTreeMap<u64, Arc<Entry>>>,
-    ended: Mutex<Ended>,
-    epoch: OnceLock<Instant>,
-}
-
-/// Outcomes by second, the oldest first.
-#[derive(Default)]
-struct Ended(VecDeque<(u64, BTreeMap<&'static str, u64>)>);
-
-struct Entry {
-    id: String,
-    tool: Arc<str>,
-    actor: Option<Arc<str>>,
-    began: Instant,
-    admitted: OnceLock<(Instant, Duration)>,
-    /// Fuel and peak memory plus one each; zero before the first report.
-    fuel: AtomicU64,
-    peak_memory: AtomicU64,
-}
-
-/// A call that has not ended. Dropping it removes it.
-pub(crate) struct LiveGuard {
-    live: Arc<Live>,
-    number: u64,
-}
-
-impl Drop for LiveGuard {
-    fn drop(&mut self) {
-        lock(&self.live.calls).remove(&self.number);
+impl From<RunningCall> for LiveCall {
+    fn from(call: RunningCall) -> Self {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            id: call.id,
+            tool: call.tool.to_string(),
+            tenant: call.tenant.as_deref().map(str::to_owned),
+            actor: call.actor.as_ref().map(ToString::to_string),
+            phase: match call.phase {
+                Phase::Waiting => CallPhase::Waiting,
+                Phase::Running => CallPhase::Running,
+            },
+            elapsed_ms: millis(call.elapsed),
+            deadline_ms: call.deadline.map(millis),
+            fuel: call.fuel,
+            peak_memory: call.peak_memory,
+        }
     }
 }
 
-impl Live {
-    /// Adds a call, and makes its observer report to this set, too.
-    pub(crate) fn begin(self: &Arc<Self>, tool: &str, context: &mut CallContext) -> LiveGuard {
-        let entry = Arc::new(Entry {
-            id: context.id.clone(),
-            tool: Arc::from(tool),
-            actor: context.actor.clone(),
-            began: Instant::now(),
-            admitted: OnceLock::new(),
-            fuel: AtomicU64::new(0),
-            peak_memory: AtomicU64::new(0),
-        });
-        let also = context.observer.take();
-        context.observer = Some(Arc::new(LiveObserver { entry: Arc::clone(&entry), also }));
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        lock(&self.calls).insert(number, entry);
-        LiveGuard { live: Arc::clone(self), number }
-    }
+/// The outcomes of the last minute, by second, the oldest first.
+pub(crate) struct RecentOutcomes {
+    epoch: Instant,
+    seconds: Mutex<Seconds>,
+}
 
+#[derive(Default)]
+struct Seconds(VecDeque<(u64, BTreeMap<&'static str, u64>)>);
+
+impl Default for RecentOutcomes {
+    fn default() -> Self {
+        Self { epoch: Instant::now(), seconds: Mutex::default() }
+    }
+}
+
+impl RecentOutcomes {
     /// Counts a call that has ended.
-    pub(crate) fn record_outcome(&self, outcome: &'static str) {
-        let second = self.second();
-        let mut ended = lock(&self.ended);
-        ended.prune(second);
-        match ended.0.back_mut().filter(|(last, _)| *last == second) {
-            Some((_, counts)) => *counts.entry(outcome).or_default() += 1,
-            None => ended.0.push_back((second, BTreeMap::from([(outcome, 1)]))),
+    pub(crate) fn add(&self, outcome: &'static str) {
+        // No code that holds the lock can panic half-way.
+        self.seconds.lock().unwrap_or_else(PoisonError::into_inner).add(self.epoch.elapsed().as_secs(), outcome);
+    }
+
+    /// Returns the numbers of calls by outcome.
+    pub(crate) fn totals(&self) -> BTreeMap<String, u64> {
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        seconds.prune(self.epoch.elapsed().as_secs());
+        let mut totals = BTreeMap::new();
+        for (outcome, count) in seconds.0.iter().flat_map(|(_, counts)| counts) {
+            *totals.entry((*outcome).to_owned()).or_default() += count;
         }
-    }
-
-    /// Returns the numbers of calls that run and that wait.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let calls = lock(&self.calls);
-        let running = calls.values().filter(|entry| entry.admitted.get().is_some()).count();
-        (running, calls.len().saturating_sub(running))
-    }
-
-    /// Returns the state of the calls of an actor, or of all.
-    pub(crate) fn snapshot(&self, only: Option<Option<&str>>) -> LiveSnapshot {
-        let calls = lock(&self.calls);
-        let is_listed = |entry: &&Arc<Entry>| only.is_none_or(|actor| entry.actor.as_deref() == actor);
-        let listed: Vec<Arc<Entry>> = calls.values().filter(is_listed).take(MAX_LISTED_CALLS).cloned().collect();
-        drop(calls);
-        let (running, waiting) = self.counts();
-        let mut outcomes = BTreeMap::new();
-        let mut ended = lock(&self.ended);
-        ended.prune(self.second());
-        for (outcome, count) in ended.0.iter().flat_map(|(_, counts)| counts) {
-            *outcomes.entry((*outcome).to_owned()).or_default() += count;
-        }
-        drop(ended);
-        LiveSnapshot { calls: listed.iter().map(|entry| entry.to_call()).collect(), running, waiting, outcomes }
-    }
-
-    fn second(&self) -> u64 {
-        self.epoch.get_or_init(Instant::now).elapsed().as_secs()
+        totals
     }
 }
 
-impl Ended {
+impl Seconds {
+    fn add(&mut self, second: u64, outcome: &'static str) {
+        self.prune(second);
+        match self.0.back_mut().filter(|(last, _)| *last == second) {
+            Some((_, counts)) => *counts.entry(outcome).or_default() += 1,
+            None => self.0.push_back((second, BTreeMap::from([(outcome, 1)]))),
+        }
+    }
+
     fn prune(&mut self, now: u64) {
         while self.0.front().is_some_and(|(second, _)| second.saturating_add(WINDOW_SECONDS) <= now) {
             self.0.pop_front();
@@ -166,87 +133,18 @@ impl Ended {
     }
 }
 
-impl Entry {
-    fn to_call(&self) -> LiveCall {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let reported = |value: &AtomicU64| value.load(Ordering::Relaxed).checked_sub(1);
-        let admitted = self.admitted.get();
-        LiveCall {
-            id: self.id.clone(),
-            tool: self.tool.to_string(),
-            actor: self.actor.as_deref().map(str::to_owned),
-            phase: if admitted.is_some() { CallPhase::Running } else { CallPhase::Waiting },
-            elapsed_ms: millis(admitted.map_or(self.began, |(at, _)| *at).elapsed()),
-            deadline_ms: admitted.map(|(_, deadline)| millis(*deadline)),
-            fuel: reported(&self.fuel),
-            peak_memory: reported(&self.peak_memory),
-        }
-    }
-}
-
-/// Reports the cost of a call to the set of running ones, and everything to another observer.
-struct LiveObserver {
-    entry: Arc<Entry>,
-    also: Option<Arc<dyn Observer>>,
-}
-
-impl Observer for LiveObserver {
-    fn log(&self, level: Level, message: &str) {
-        self.also.iter().for_each(|also| also.log(level, message));
-    }
-
-    fn progress(&self, progress: Progress) {
-        self.also.iter().for_each(|also| also.progress(progress.clone()));
-    }
-
-    fn request(&self, request: RequestReport) {
-        self.also.iter().for_each(|also| also.request(request.clone()));
-    }
-
-    fn admitted(&self, deadline: Duration) {
-        let _reported_before = self.entry.admitted.set((Instant::now(), deadline));
-        self.also.iter().for_each(|also| also.admitted(deadline));
-    }
-
-    fn usage(&self, usage: Usage) {
-        self.entry.fuel.store(usage.fuel.saturating_add(1), Ordering::Relaxed);
-        let peak = u64::try_from(usage.peak_memory).unwrap_or(u64::MAX);
-        self.entry.peak_memory.store(peak.saturating_add(1), Ordering::Relaxed);
-        self.also.iter().for_each(|also| also.usage(usage));
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that holds a lock can panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn calls_wait_run_and_end() {
-        let live = Arc::new(Live::default());
-        let mut context = CallContext { id: "1".to_owned(), actor: Some(Arc::from("ann")), ..CallContext::default() };
-        let guard = live.begin("a__b", &mut context);
-        assert_eq!((live.counts(), live.snapshot(None).calls[0].phase), ((0, 1), CallPhase::Waiting));
-        let observer = context.observer.unwrap();
-        observer.admitted(Duration::from_secs(5));
-        observer.usage(Usage { fuel: 7, peak_memory: 0 });
-        let call = &live.snapshot(Some(Some("ann"))).calls[0];
-        assert_eq!((call.phase, call.deadline_ms, call.fuel), (CallPhase::Running, Some(5_000), Some(7)));
-        assert_eq!(call.peak_memory, Some(0));
-        assert!(live.snapshot(Some(None)).calls.is_empty());
-        drop(guard);
-        live.record_outcome("ok");
-        assert_eq!((live.counts(), live.snapshot(None).outcomes["ok"]), ((0, 0), 1));
-    }
-
-    #[test]
     fn outcomes_of_earlier_minutes_are_forgotten() {
-        let mut ended = Ended(VecDeque::from([(0, BTreeMap::new()), (1, BTreeMap::new())]));
-        ended.prune(60);
-        assert_eq!(ended.0.len(), 1);
+        let outcomes = RecentOutcomes::default();
+        outcomes.add("ok");
+        outcomes.add("ok");
+        assert_eq!(outcomes.totals(), BTreeMap::from([("ok".to_owned(), 2)]));
+        let mut seconds = Seconds::default();
+        (0..=60).for_each(|second| seconds.add(second, "ok"));
+        assert_eq!(seconds.0.len(), 60);
     }
 }

@@ -1,12 +1,13 @@
 //! The metrics of calls, and their text for Prometheus.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use fumehood_core::call::result::CallResult;
 use fumehood_core::trace_context;
+use fumehood_listener::{CallSink, EndedCall, RunningCalls};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
@@ -17,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::export::ExportCounts;
 use crate::instruments::Instruments;
 use crate::labels::{LabelValues, OK, OTHER};
-use crate::live::Live;
+use crate::live::RecentOutcomes;
 
 /// Maximum number of tools with metrics of their own.
 const MAX_TOOLS: usize = 200;
@@ -69,7 +70,7 @@ struct ToolMetrics {
     requests: Histogram,
 }
 
-/// Metrics of calls: by tool, outcome and actor, with a bounded number of series whatever tools and clients say.
+/// Metrics of calls that have ended, for [`RunningCalls::subscribe`]: by tool, outcome and actor, with a bounded number of series whatever tools and clients say.
 pub struct Metrics {
     registry: Registry,
     calls: Family<Labels, Counter>,
@@ -81,7 +82,7 @@ pub struct Metrics {
     actors: LabelValues,
     /// Combinations of tool, outcome and actor.
     series: LabelValues,
-    live: Arc<Live>,
+    recent: RecentOutcomes,
     counts: Arc<ExportCounts>,
     instruments: Option<Instruments>,
 }
@@ -146,22 +147,23 @@ impl Metrics {
             tools: RwLock::default(),
             actors: LabelValues::new(MAX_ACTORS),
             series: LabelValues::new(MAX_CALL_SERIES),
-            live: Arc::default(),
+            recent: RecentOutcomes::default(),
             counts,
             instruments,
         }
     }
 
-    pub(crate) fn live(&self) -> &Arc<Live> {
-        &self.live
+    /// Returns the numbers of calls that ended in the last minute, by outcome.
+    pub(crate) fn recent_outcomes(&self) -> BTreeMap<String, u64> {
+        self.recent.totals()
     }
 
     /// Records the end of a call. `tool` is the name of a tool that is loaded; `None` for a name that is not.
-    pub(crate) fn record_call(&self, tool: Option<&str>, actor: Option<&str>, result: &CallResult) {
+    fn record_call(&self, tool: Option<&str>, actor: Option<&str>, result: &CallResult) {
         let tool = self.tool(tool);
         let outcome = result.error().map_or(OK, |error| error.kind.as_str());
         self.count(&tool.label, outcome, actor);
-        self.live.record_outcome(outcome);
+        self.recent.add(outcome);
         if let Some(instruments) = &self.instruments {
             instruments.record(&tool.label, outcome, &result.metadata);
         }
@@ -221,15 +223,15 @@ impl Metrics {
         Arc::clone(tools.entry(Arc::clone(&name)).or_insert_with(create))
     }
 
-    /// Returns all metrics in the text format of OpenMetrics 1.0.
+    /// Returns all metrics, and the numbers of running calls, in the text format of OpenMetrics 1.0.
     #[must_use]
-    pub fn to_text(&self) -> String {
+    pub fn to_text(&self, running: &RunningCalls) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _written = encode(&mut text, &self.registry);
         let end = text.strip_suffix("# EOF\n").map(str::len);
         text.truncate(end.unwrap_or(text.len()));
-        let (running, waiting) = self.live.counts();
+        let (running, waiting) = running.counts();
         let (sent, dropped) = self.counts.totals();
         let mut more = Registry::with_prefix("fumehood");
         let gauge = |count: usize| ConstGauge::<i64>::new(i64::try_from(count).unwrap_or(i64::MAX));
@@ -240,6 +242,12 @@ impl Metrics {
         more.register("telemetry_spans_dropped", "Spans that were dropped", counter(dropped));
         let _written = encode(&mut text, &more);
         text
+    }
+}
+
+impl CallSink for Metrics {
+    fn record(&self, call: &EndedCall<'_>) {
+        self.record_call(call.tool, call.actor, call.result);
     }
 }
 
@@ -275,7 +283,7 @@ mod tests {
         metrics.record_call(Some("a__b"), Some("ann"), &result());
         metrics.record_call(Some("a__b"), None, &result());
         metrics.record_host_call("key-value.get", Duration::from_millis(1));
-        let text = metrics.to_text();
+        let text = metrics.to_text(&RunningCalls::new());
         for line in [
             r#"fumehood_calls_total{tool="a__b",outcome="ok",actor="ann"} 1"#,
             r#"fumehood_call_duration_seconds_bucket{le="0.005",tool="a__b"} 2"#,
@@ -293,7 +301,7 @@ mod tests {
     fn many_tools_share_one_series() {
         let metrics = Metrics::default();
         (0..MAX_TOOLS * 2).for_each(|number| metrics.record_call(Some(&format!("t__{number}")), None, &result()));
-        let text = metrics.to_text();
+        let text = metrics.to_text(&RunningCalls::new());
         let series = text.lines().filter(|line| line.starts_with("fumehood_call_duration_seconds_count{")).count();
         assert!(series <= MAX_TOOLS + 1, "{series}");
         assert!(text.contains(r#"tool="other""#));

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_listener::body::{GuardedBody, ResponseBody, response};
-use fumehood_listener::{AdmittedRequest, HttpService, Listener, Rejection, Tenant, Tenants};
+use fumehood_listener::{AdmittedRequest, HttpService, Listener, Rejection, RunningCalls, Tenant, Tenants};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
 
+use crate::live::{LiveCall, LiveSnapshot, MAX_LISTED_CALLS};
 use crate::metrics::Metrics;
 
 /// Path of the metrics, in the text format of OpenMetrics.
@@ -23,6 +24,7 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// A service with the metrics and the running calls.
 pub struct MetricsService {
     metrics: Arc<Metrics>,
+    running: RunningCalls,
     /// The actors that may read what is about all tenants.
     readers: BTreeSet<String>,
     /// The actor of tenants without one.
@@ -42,8 +44,25 @@ impl MetricsService {
     /// Metrics and calls of all tenants are for the actors in `readers`. If it is empty, they are for the only tenant; of
     /// several, each sees its own calls, and none the metrics.
     #[must_use]
-    pub fn new(metrics: Arc<Metrics>, readers: BTreeSet<String>, actor: Option<Arc<str>>, listener: &Listener) -> Self {
-        Self { metrics, readers, actor, tenants: listener.tenants() }
+    pub fn new(
+        (metrics, running): (Arc<Metrics>, RunningCalls),
+        readers: BTreeSet<String>,
+        actor: Option<Arc<str>>,
+        listener: &Listener,
+    ) -> Self {
+        Self { metrics, running, readers, actor, tenants: listener.tenants() }
+    }
+
+    /// Returns the state of the calls of a tenant, or of all.
+    fn snapshot(&self, only: Option<&str>) -> LiveSnapshot {
+        let is_listed = |tenant: Option<&str>, _: Option<&str>| only.is_none() || only == tenant;
+        let calls = self.running.list(MAX_LISTED_CALLS, is_listed);
+        let (running, waiting) = match only {
+            None => self.running.counts(),
+            Some(tenant) => self.running.counts_of(tenant),
+        };
+        let outcomes = self.metrics.recent_outcomes();
+        LiveSnapshot { calls: calls.into_iter().map(LiveCall::from).collect(), running, waiting, outcomes }
     }
 
     fn actor<'a>(&'a self, tenant: &'a Tenant) -> Option<&'a str> {
@@ -62,12 +81,11 @@ impl MetricsService {
         let is_reader = self.is_reader(&request.tenant);
         let found = match request.head.uri.path() {
             LIVE_PATH => {
-                let own = self.actor(&request.tenant);
-                let snapshot = self.metrics.live().snapshot((!is_reader).then_some(own));
+                let snapshot = self.snapshot((!is_reader).then_some(&request.tenant.name));
                 let body = serde_json::to_vec(&snapshot).unwrap_or_default();
                 response(StatusCode::OK, "application/json", body)
             }
-            _ if is_reader => response(StatusCode::OK, OPENMETRICS, self.metrics.to_text()),
+            _ if is_reader => response(StatusCode::OK, OPENMETRICS, self.metrics.to_text(&self.running)),
             _ => {
                 let why = "the metrics are not for this token; [telemetry] `metrics_readers` names the actors that may read them";
                 return Err(Rejection::new(StatusCode::FORBIDDEN, why));

@@ -44,11 +44,7 @@ impl Approval {
         progress: &CallProgress,
     ) -> Result<Self> {
         let is_saved = saving.id().is_some();
-        let unattended = match config.agent.approval {
-            Some(ApprovalSetting::Refuse) => Self::Refused,
-            Some(ApprovalSetting::Defer) | None if is_saved => Self::Deferred,
-            Some(ApprovalSetting::Defer) | None => Self::Refused,
-        };
+        let unattended = Self::unattended(config, is_saved);
         Ok(match typed.approve {
             Some(ApproveName::Defer) if !is_saved => {
                 let message = "`--approve defer`: only a saved session can wait; name it with `--session ID`";
@@ -69,6 +65,15 @@ impl Approval {
                 None => unattended,
             },
         })
+    }
+
+    /// Returns the way where nobody can be asked at once.
+    pub(crate) fn unattended(config: &Config, is_saved: bool) -> Self {
+        match config.agent.approval {
+            Some(ApprovalSetting::Refuse) => Self::Refused,
+            Some(ApprovalSetting::Defer) | None if is_saved => Self::Deferred,
+            Some(ApprovalSetting::Defer) | None => Self::Refused,
+        }
     }
 
     /// Adds the approver of calls, and of more turns unless that is switched off.

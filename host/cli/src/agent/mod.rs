@@ -1,6 +1,7 @@
 //! The agent loop at a terminal: setup, display, questions and interruption.
 
 pub(crate) mod access;
+pub(crate) mod agent_setup;
 pub(crate) mod approver;
 pub(crate) mod call_policy;
 pub(crate) mod call_progress;
@@ -11,7 +12,7 @@ pub(crate) mod model;
 pub(crate) mod reply;
 pub(crate) mod run_summary;
 pub(crate) mod saved;
-mod saved_settings;
+pub(crate) mod saved_settings;
 pub(crate) mod screen;
 pub(crate) mod session;
 pub(crate) mod settings;

@@ -30,6 +30,9 @@ pub(crate) struct SavedSettings {
     channel: Option<String>,
     /// The configuration, if there was one.
     config: Option<PathBuf>,
+    /// The tenant of a session over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
     /// The options that have to be typed again, for people.
     to_repeat: Vec<String>,
 }
@@ -52,8 +55,19 @@ impl SavedSettings {
             skill: typed.skill.clone(),
             channel: typed.channel.clone(),
             config: Some(&config.origin).filter(|file| file.exists()).map(|file| absolute(file)),
+            tenant: None,
             to_repeat,
         }
+    }
+
+    /// Sets the tenant of a session over HTTP.
+    pub(crate) fn of_tenant(self, tenant: &str) -> Self {
+        Self { tenant: Some(tenant.to_owned()), ..self }
+    }
+
+    /// Returns the tenant of a session over HTTP.
+    pub(crate) fn into_tenant(self) -> Option<String> {
+        self.tenant
     }
 
     /// Reads the options of a session that goes on; the default for one that has none.

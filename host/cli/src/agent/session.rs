@@ -6,17 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::agent::Agent;
-use fumehood::agent::batch::BatchDriver;
-use fumehood::agent::native::NativeDriver;
-use fumehood::agent::react::ReactDriver;
-use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::SavedSession;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
-use fumehood::key_value::DiskStore;
 use fumehood::record::{NullRecorder, Recorder};
-use fumehood::{AgentBuilder, Host, HostBuilder, Limits, McpTools, StoredNotes, Tool, ToolProvider as _};
+use fumehood::{Host, HostBuilder, Limits, McpTools, ToolProvider as _};
 
+use super::agent_setup::{self, AgentSetup, AgentTools};
 use super::approver::Approval;
 use super::call_progress::CallProgress;
 use super::interrupt::Interrupts;
@@ -25,20 +21,15 @@ use super::saved::Saving;
 use super::saved_settings::SavedSettings;
 use super::screen::Screen;
 use super::view::{Events, View};
-use super::{access, call_policy, model, settings};
-use crate::args::run::{AgentArguments, DriverName};
+use crate::args::run::AgentArguments;
 use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
 use crate::config::limits::MAX_MEMORY_BYTES;
 use crate::config::price::PriceSection;
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
-use crate::source::parse_state;
 use crate::trust::ConfigSource;
-use crate::{configured, flows, hooks, host, log_file, moment, render, servers, telemetry};
-
-/// Maximum size of the images in one result that a model is shown, in bytes.
-const MAX_IMAGE_BYTES: usize = 1 << 20;
+use crate::{configured, hooks, host, log_file, moment, render, servers, telemetry};
 
 /// A conversation with an agent, with everything that it needs.
 pub(crate) struct AgentSession {
@@ -69,57 +60,25 @@ impl AgentSession {
         let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
         let saved = saving.read(log.as_deref(), typed)?;
         let (typed, saved_settings) = &settle(arguments, typed, &config, saved.as_ref())?;
-        let skill = access::skill(&config, typed)?;
-        let model = model::for_skill(&typed.model, &config, skill)?;
-        let channel = access::channel(&config, typed, skill)?;
-        let mut session = settings::session(&config, typed, skill)?;
-        let rules = call_policy::rules(&config, typed)?;
-        let knowledge = settings::knowledge(&config, skill, channel)?;
-        let state = typed.state.as_deref().map(parse_state).transpose()?;
-        let modes = settings::modes(&config);
-        let judge = call_policy::judge(&config, &model)?;
-        let notes = open_notes(&config)?;
-        session.id = saving.id().unwrap_or_default().to_owned();
+        let mut setup = AgentSetup::read(&config, typed, None)?;
+        setup.set_id(saving.id().unwrap_or_default());
+        let notes = agent_setup::open_notes(&config)?;
         let host = load(arguments, typed, &config, limits, log_path.as_deref()).await?;
-        let policies = call_policy::policies(&config, &host);
         let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
-        let agent = set_flows(host.agent(model), &config, (&host, &remotes, &knowledge))?;
-        let mut builder = set_protocol(agent, typed, &config)
-            .recorder(recorder)
-            .built_ins(Arc::new(knowledge))
-            .config(session)
-            .allowlists(access::allowlists(&config, typed, skill, channel)?)
-            .durability(modes.durability)
-            .hooks(hooks::from_config(&config, &host)?)
-            .provider(Arc::clone(&remotes) as _)
-            .pipeline(move |pipeline| {
-                rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
-            })
-            .pipeline(move |pipeline| {
-                policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
-            });
-        if let Some((judge, policy)) = judge {
-            builder = builder.pipeline(move |pipeline| pipeline.judge(Arc::new(judge), policy));
-        }
-        builder = set_options(with_context(builder, typed, skill, channel), typed, &config);
-        if let Some(state) = state {
-            builder = builder.state(state);
-        }
-        if let Some(notes) = notes {
-            builder = builder.memory(Arc::new(notes));
-        }
+        let hooks = hooks::from_config(&config, &host)?;
+        let holds_replies = setup.is_typed();
+        let mut builder = setup.builder(&host, AgentTools::Own(Arc::clone(&remotes)), recorder, (hooks, notes))?;
         if let (Some(log), Some(_)) = (&log, saving.id()) {
-            builder = set_saving(builder.saved_settings(saved_settings.to_text()?), log, saved, &config);
+            builder = agent_setup::set_saving(builder.saved_settings(saved_settings.to_text()?), log, saved, &config);
         }
         let approval = Approval::select(arguments, typed, &config, saving, &progress)?;
         let agent = approval.apply(builder, &config).build()?;
         // An answer that has to match a schema is shown only once it does.
-        let is_typed = settings::typed_skill(&config, skill).is_some();
-        let holds_replies = is_typed || agent.session().config().output.is_some();
+        let holds_replies = holds_replies || agent.session().config().output.is_some();
         let screen = || View::Screen(Screen::new(progress, limits.deadline, holds_replies));
         let view = if arguments.json { View::Lines } else { screen() };
         let interrupts = Interrupts::watch(agent.cancel_handle(), saving.interruption());
@@ -296,89 +255,6 @@ fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
 }
 
-/// Sets what the configuration and the options say about single settings.
-fn set_options(mut builder: AgentBuilder, typed: &AgentArguments, config: &Config) -> AgentBuilder {
-    builder = builder.actor_arguments(servers::actor_arguments(config));
-    if let Some(bytes) = config.guardrails.argument_bytes {
-        builder = builder.argument_bytes(bytes.0);
-    }
-    if let Some(mode) = settings::code(config.agent.code, typed.code) {
-        builder = builder.code(mode);
-    }
-    if config.model.supports_images {
-        builder = builder.image_bytes(MAX_IMAGE_BYTES);
-    }
-    if let Some(bytes) = config.agent.context {
-        builder = builder.context_bytes(bytes.0);
-    }
-    if config.log.texts {
-        builder = builder.keep_texts();
-    }
-    builder
-}
-
-/// Sets the policy for flows of data between all tools, if there is one.
-fn set_flows(
-    builder: AgentBuilder,
-    config: &Config,
-    (host, remotes, knowledge): (&Host, &McpTools, &BuiltIns),
-) -> Result<AgentBuilder> {
-    let tools: Vec<Arc<Tool>> = host.tools().into_iter().chain(remotes.tools()).chain(knowledge.tools()).collect();
-    Ok(flows::policy(config, &tools)?.into_iter().fold(builder, AgentBuilder::flows))
-}
-
-/// Opens the notes of the model, if it may keep any.
-fn open_notes(config: &Config) -> Result<Option<StoredNotes>> {
-    let Some(file) = &config.agent.memory else { return Ok(None) };
-    Ok(Some(StoredNotes::new(Arc::new(DiskStore::open(config.path(file))?))))
-}
-
 fn open_log(place: &Path, typed: &AgentArguments, config: &Config) -> Result<Arc<EventLog>> {
     Ok(Arc::new(log_file::open(place, &log_file::options(typed.recording.log_key.as_deref(), config)?)?))
-}
-
-/// Sets the actor, and the skill and the channel in use.
-fn with_context(
-    mut builder: AgentBuilder,
-    typed: &AgentArguments,
-    skill: Option<&str>,
-    channel: Option<&str>,
-) -> AgentBuilder {
-    if let Some(skill) = skill {
-        builder = builder.use_skill(skill);
-    }
-    if let Some(channel) = access::select_list(typed, skill, channel) {
-        builder = builder.use_channel(channel);
-    }
-    match &typed.actor {
-        Some(actor) => builder.actor(actor.as_str()),
-        None => builder,
-    }
-}
-
-/// Saves the session in the log, and goes on with the saved one.
-fn set_saving(
-    mut builder: AgentBuilder,
-    log: &Arc<EventLog>,
-    saved: Option<SavedSession>,
-    config: &Config,
-) -> AgentBuilder {
-    builder = builder.save_to(Arc::clone(log) as _);
-    if config.agent.repeat_interrupted {
-        builder = builder.repeat_idempotent();
-    }
-    saved.into_iter().fold(builder, AgentBuilder::resume)
-}
-
-/// Sets the driver, and the tools that the model sees from the start.
-fn set_protocol(builder: AgentBuilder, typed: &AgentArguments, config: &Config) -> AgentBuilder {
-    let builder = match settings::tool_search(config, typed.tools) {
-        Some(search) => builder.tool_search(search),
-        None => builder,
-    };
-    match settings::driver(config, typed.driver) {
-        DriverName::Native => builder.driver(NativeDriver::default()),
-        DriverName::React => builder.driver(ReactDriver::default().final_via_inference(config.agent.separate_answer)),
-        DriverName::Batch => builder.driver(BatchDriver::new()),
-    }
 }

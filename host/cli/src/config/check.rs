@@ -10,6 +10,7 @@ use super::amount::Count;
 use super::fault::KeyFault;
 use super::file::Config;
 use super::limits::{LimitsSection, MAX_MEMORY_BYTES};
+use super::mcp::DashboardSetting;
 use super::powers::PowerFault;
 use super::sources::TextSource;
 use super::sources::ValueSource;
@@ -176,6 +177,9 @@ fn check_serve(faults: &mut Vec<KeyFault>, config: &Config) {
             &["serve", "no_token"],
             "there is a `token`, and `no_token` is true; leave one of them out".to_owned(),
         );
+    }
+    if let Some(Err(message)) = serve.dashboard.as_ref().map(DashboardSetting::address) {
+        add(faults, &["serve", "dashboard"], message);
     }
     let Some(written) = &serve.http else { return };
     match written.parse::<SocketAddr>() {

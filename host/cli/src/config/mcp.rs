@@ -1,6 +1,7 @@
 //! `[serve]`: tools for other programs. `[mcp.servers.NAME]`: tools of other programs.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -12,6 +13,9 @@ use super::amount::{Bytes, Count, Time};
 use super::flows::FlowLabelName;
 use super::sources::ValueSource;
 use super::tool::ApprovalRule;
+
+/// Default address of the dashboard.
+const DEFAULT_DASHBOARD: &str = "127.0.0.1:8081";
 
 /// Tools for other programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +36,9 @@ pub(crate) struct ServeSection {
     /// Web pages that may call, such as "https://app.example.com". Usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) allowed_origins: Vec<String>,
+    /// The dashboard in a browser of this machine: true for 127.0.0.1:8081, or another loopback address. Usually false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dashboard: Option<DashboardSetting>,
     /// Only these tools, by their full names, are offered. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
@@ -51,6 +58,37 @@ pub(crate) struct ServeSection {
     /// Time that calls have to end after being told to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grace: Option<Time>,
+}
+
+/// The dashboard of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum DashboardSetting {
+    /// At its default address, or not at all.
+    Switch(bool),
+    /// At this address.
+    Address(String),
+}
+
+impl DashboardSetting {
+    /// Returns the address; `None` if there is no dashboard.
+    ///
+    /// # Errors
+    /// If it is not an address of this machine alone.
+    pub(crate) fn address(&self) -> Result<Option<SocketAddr>, String> {
+        let written = match self {
+            Self::Switch(false) => return Ok(None),
+            Self::Switch(true) => DEFAULT_DASHBOARD,
+            Self::Address(written) => written,
+        };
+        match written.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+            Ok(_) => {
+                Err(format!("{written} can be reached from other machines; write one such as \"{DEFAULT_DASHBOARD}\""))
+            }
+            Err(_) => Err(format!("`{written}` is not an address; write one such as \"{DEFAULT_DASHBOARD}\", or true")),
+        }
+    }
 }
 
 /// Other programs whose tools are used.

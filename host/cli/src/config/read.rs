@@ -213,6 +213,12 @@ mod tests {
             ]],
         );
         check(
+            "[serve]\ndashboard = \"0.0.0.0:80\"\n",
+            expect![[
+                r#"fumehood.toml:2:13: 0.0.0.0:80 can be reached from other machines; write one such as "127.0.0.1:8081""#
+            ]],
+        );
+        check(
             "[serve]\nhttp = \"0.0.0.0:80\"\nno_token = true\n",
             expect![
                 "fumehood.toml:3:12: 0.0.0.0:80 can be reached from other machines, so that a token is needed; set `token`"

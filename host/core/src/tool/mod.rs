@@ -1,6 +1,7 @@
 //! Tools as all providers describe them, and the port that providers implement.
 
 pub mod definition;
+mod layer;
 pub mod name;
 mod provider;
 pub mod search;
@@ -20,6 +21,7 @@ use crate::digest::Digest;
 use crate::schema::gate::{Gate, Violations};
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
+pub use layer::{PendingCall, ToolLayer};
 pub use provider::{Changes, ProviderKind, Revision, Stop, ToolProvider, unknown_tool};
 pub use validated_call::{InvalidCall, ValidatedCall};
 

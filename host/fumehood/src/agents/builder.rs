@@ -46,6 +46,7 @@ type Change = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 #[must_use = "nothing happens before `build`"]
 pub struct AgentBuilder {
     pub(super) host: Host,
+    tools: Option<Arc<dyn ToolProvider>>,
     pub(super) agent: LoopBuilder,
     driven: bool,
     executor: Option<Arc<dyn ToolExecutor>>,
@@ -103,6 +104,7 @@ impl Host {
     pub fn agent(&self, model: Arc<dyn Model>) -> AgentBuilder {
         AgentBuilder {
             host: self.clone(),
+            tools: None,
             agent: Agent::builder(model),
             driven: false,
             executor: None,
@@ -145,6 +147,12 @@ impl AgentBuilder {
     /// Sets the built-in tools: functions of this program, in addition to the tools of components.
     pub fn built_ins(mut self, tools: Arc<BuiltIns>) -> Self {
         self.built_ins = tools;
+        self
+    }
+
+    /// Replaces the tools of the host, such as by those of one tenant.
+    pub fn tools(mut self, tools: Arc<dyn ToolProvider>) -> Self {
+        self.tools = Some(tools);
         self
     }
 
@@ -267,7 +275,8 @@ impl AgentBuilder {
         }
         let is_program = |skill: &Skill| matches!(skill.implementation(), Some(Implementation::Program { .. }));
         let has_programs = allowlists.skills.values().any(is_program);
-        let components = ActorFilter::wrap(Arc::new(self.host.clone()), self.actor_arguments.clone())?;
+        let tools = self.tools.take().unwrap_or_else(|| Arc::new(self.host.clone()));
+        let components = ActorFilter::wrap(tools, self.actor_arguments.clone())?;
         let mut pipeline = PipelineBuilder::default();
         if let Some(memory) = &self.memory {
             memory::register(&self.built_ins, memory)?;

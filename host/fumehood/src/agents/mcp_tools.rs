@@ -9,6 +9,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::approval::{Approval, Manifest};
+use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
@@ -26,6 +27,7 @@ pub struct McpTools {
     refused: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
     servers: Vec<Remote>,
+    checks: Vec<(Namespace, ApprovalCheck)>,
     actor_arguments: ActorArguments,
     revision: Revision,
 }
@@ -60,6 +62,7 @@ impl McpTools {
             refused,
             unchecked,
             servers: Vec::new(),
+            checks: Vec::new(),
             actor_arguments,
             revision: Revision::default(),
         }
@@ -96,6 +99,7 @@ impl McpTools {
         let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), approved);
         let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool)).collect();
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
+        self.checks.push((remote.name().clone(), pinned.clone()));
         Ok(pinned)
     }
 
@@ -134,6 +138,12 @@ impl McpTools {
     #[must_use]
     pub fn unchecked(&self) -> &[ToolNotice] {
         &self.unchecked
+    }
+
+    /// Returns the comparisons of servers with their approvals, by the names of the servers.
+    #[must_use]
+    pub fn approval_checks(&self) -> &[(Namespace, ApprovalCheck)] {
+        &self.checks
     }
 
     /// Closes the connections to all servers, and ends the programs behind them.

@@ -7,6 +7,8 @@ mod error;
 #[cfg(feature = "mcp")]
 mod mcp_tools;
 mod saved;
+#[cfg(all(feature = "http", feature = "storage"))]
+mod saved_agents;
 #[cfg(feature = "http")]
 mod served_agents;
 mod session;
@@ -17,6 +19,8 @@ pub use code_mode::JavaScript;
 pub use error::AgentError;
 #[cfg(feature = "mcp")]
 pub use mcp_tools::McpTools;
+#[cfg(all(feature = "http", feature = "storage"))]
+pub use saved_agents::SavedAgents;
 #[cfg(feature = "http")]
 pub use served_agents::{AgentParts, ServedAgents};
 pub use stored_notes::StoredNotes;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_agent::agent::{Agent, AgentEvent};
 use fumehood_agent::approver::{Answer, Approver, Question};
+use fumehood_agent::session::{PendingCall, SavedSession};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CancellationToken;
 use fumehood_core::chat::Delta;
@@ -20,12 +21,16 @@ use serde_json::Value;
 pub struct AgentParts {
     /// The id of the session.
     pub id: String,
+    /// The name of its tenant.
+    pub tenant: Arc<str>,
     /// The actor of its calls.
     pub actor: Option<Arc<str>>,
-    /// The tools that exist for its tenant. Calls of them are filtered, counted and recorded already.
+    /// The tools that exist for its tenant, within the limits of that.
     pub tools: Arc<dyn ToolProvider>,
-    /// The approver, whose questions are the approvals of the HTTP API.
-    pub approver: Arc<dyn Approver>,
+    /// The approver, whose questions are the approvals of the HTTP API; `None` if calls wait in a saved session.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// The session as it was saved; `None` for one that begins.
+    pub saved: Option<SavedSession>,
 }
 
 impl fmt::Debug for AgentParts {
@@ -34,9 +39,10 @@ impl fmt::Debug for AgentParts {
     }
 }
 
-type MakeAgent = dyn Fn(AgentParts) -> Result<Agent, String> + Send + Sync;
+pub(super) type MakeAgent = dyn Fn(AgentParts) -> Result<Agent, String> + Send + Sync;
 
-/// A source of agents for the sessions of the HTTP API, each made by a function of the program.
+/// A source of agents for the sessions of the HTTP API, each made by a function of the program. Sessions end with the
+/// process; for those that do not, see `SavedAgents`.
 pub struct ServedAgents(Box<MakeAgent>);
 
 impl fmt::Debug for ServedAgents {
@@ -54,13 +60,10 @@ impl ServedAgents {
 
 impl SessionAgents for ServedAgents {
     fn create(&self, session: NewSession) -> Result<Box<dyn SessionAgent>, SessionError> {
-        let NewSession { id, actor, tools, approvals, .. } = session;
-        let approver: Arc<dyn Approver> = Arc::new(ApiApprover(approvals));
-        let agent = (self.0)(AgentParts { id, actor, tools, approver }).map_err(SessionError)?;
-        let events = CurrentEvents::default();
-        let current = events.clone();
-        agent.tap().wiretap(move |event| current.notify(event));
-        Ok(Box::new(ServedAgent { agent, events }))
+        let NewSession { id, tenant, actor, tools, approvals, .. } = session;
+        let approver: Option<Arc<dyn Approver>> = Some(Arc::new(ApiApprover(approvals)));
+        let agent = (self.0)(AgentParts { id, tenant, actor, tools, approver, saved: None }).map_err(SessionError)?;
+        Ok(Box::new(ServedAgent(ObservedAgent::new(agent))))
     }
 }
 
@@ -124,11 +127,8 @@ fn of_record(record: &Record) -> Option<SessionEvent> {
     }
 }
 
-/// The agent of one session.
-struct ServedAgent {
-    agent: Agent,
-    events: CurrentEvents,
-}
+/// The agent of one session, in memory.
+struct ServedAgent(ObservedAgent);
 
 impl SessionAgent for ServedAgent {
     fn reply<'a>(
@@ -137,34 +137,65 @@ impl SessionAgent for ServedAgent {
         events: Arc<dyn SessionEvents>,
         cancelled: CancellationToken,
     ) -> BoxFuture<'a, SessionReply> {
-        Box::pin(async move {
-            self.events.set(Some(events));
-            let handle = self.agent.cancel_handle();
-            let cancel = async {
-                cancelled.cancelled().await;
-                handle.cancel();
-                // The run ends by itself now.
-                std::future::pending().await
-            };
-            let ended = tokio::select! {
-                ended = self.agent.run(message) => ended,
-                ended = cancel => ended,
-            };
-            self.events.set(None);
-            match ended {
-                Ok(outcome) => SessionReply {
-                    status: outcome.ending.as_str().to_owned(),
-                    text: outcome.text().to_owned(),
-                    detail: serde_json::to_value(&outcome.ending).ok().and_then(|ending| reason(&ending)),
-                    steps: u64::try_from(outcome.run.steps.len()).unwrap_or(u64::MAX),
-                },
-                Err(error) => SessionReply {
-                    status: "failed".to_owned(),
-                    detail: Some(error.to_string()),
-                    ..SessionReply::default()
-                },
+        Box::pin(async move { self.0.run(Some(message), events, cancelled).await.unwrap_or_default() })
+    }
+}
+
+/// An agent whose events go to the observer of the reply that is running.
+pub(super) struct ObservedAgent {
+    pub(super) agent: Agent,
+    events: CurrentEvents,
+}
+
+impl ObservedAgent {
+    pub(super) fn new(agent: Agent) -> Self {
+        let events = CurrentEvents::default();
+        let current = events.clone();
+        agent.tap().wiretap(move |event| current.notify(event));
+        Self { agent, events }
+    }
+
+    /// Answers a message, or ends the run that is under way without one; `None` if there is no such run.
+    pub(super) async fn run(
+        &mut self,
+        message: Option<String>,
+        events: Arc<dyn SessionEvents>,
+        cancelled: CancellationToken,
+    ) -> Option<SessionReply> {
+        self.events.set(Some(events));
+        let handle = self.agent.cancel_handle();
+        let cancel = async {
+            cancelled.cancelled().await;
+            handle.cancel();
+            // The run ends by itself now.
+            std::future::pending().await
+        };
+        let run = match message {
+            Some(message) => self.agent.iterate(message),
+            None => self.agent.resume()?,
+        };
+        let ended = tokio::select! {
+            ended = run.finish() => ended,
+            ended = cancel => ended,
+        };
+        self.events.set(None);
+        Some(match ended {
+            Ok(outcome) => SessionReply {
+                status: outcome.ending.as_str().to_owned(),
+                text: outcome.text().to_owned(),
+                approvals: self.waiting_calls().map(|call| call.id.clone()).collect(),
+                detail: serde_json::to_value(&outcome.ending).ok().and_then(|ending| reason(&ending)),
+                steps: u64::try_from(outcome.run.steps.len()).unwrap_or(u64::MAX),
+            },
+            Err(error) => {
+                SessionReply { status: "failed".to_owned(), detail: Some(error.to_string()), ..SessionReply::default() }
             }
         })
+    }
+
+    /// Returns the calls that wait for an answer.
+    pub(super) fn waiting_calls(&self) -> impl Iterator<Item = &PendingCall> {
+        self.agent.session().waiting_calls().iter().filter(|call| call.answer.is_none())
     }
 }
 

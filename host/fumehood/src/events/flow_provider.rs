@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::history::CallHistory;
-use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::call::result::{CallError, CallResult};
+use fumehood_core::call::{Call, CallContext};
 use fumehood_core::flow::{FlowAction, FlowPolicy};
-use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{PendingCall, Stop, Tool, ToolLayer, ToolProvider};
 
 use super::call_log::CallLog;
 
@@ -74,51 +73,32 @@ impl FlowProvider {
     }
 
     /// Returns the result of a call that was refused here, and records it.
-    async fn refuse(&self, call: &Call, error: CallError) -> CallResult {
-        let (id, tool) = (call.context.id.clone(), call.tool.clone());
-        let result = CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() };
-        if let Some(log) = &self.log {
-            log.entry(call).ended(&result).await;
+    async fn refuse(&self, call: Call, error: CallError) -> CallResult {
+        let entry = self.log.as_ref().map(|log| log.entry(&call));
+        let result = PendingCall::Unchecked(call).refuse(error);
+        if let Some(entry) = entry {
+            entry.ended(&result).await;
         }
         result
     }
 }
 
-impl ToolProvider for FlowProvider {
-    fn kind(&self) -> ProviderKind {
-        self.tools.kind()
+impl ToolLayer for FlowProvider {
+    fn inner(&self) -> &dyn ToolProvider {
+        &*self.tools
     }
 
-    fn tools(&self) -> Vec<Arc<Tool>> {
-        self.tools.tools()
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        self.tools.find(name)
-    }
-
-    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        match self.admit(call.tool(), &context, || true) {
-            Ok(()) => self.tools.call(call, context),
-            Err(error) => Box::pin(async move {
-                let (tool, arguments) = (call.tool().full_name().to_owned(), Arguments::Text(call.to_text().into()));
-                Ok(self.refuse(&Call { tool, arguments, context }, error).await)
-            }),
-        }
-    }
-
-    fn changes(&self) -> Changes {
-        self.tools.changes()
-    }
-
-    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
-        let admitted = match self.tools.find(&call.tool) {
-            Some(tool) => self.admit(&tool, &call.context, || tool.validate(call.arguments.clone()).is_ok()),
-            None => Ok(()),
+    async fn handle(&self, call: PendingCall) -> Result<CallResult, Stop> {
+        let admitted = match &call {
+            PendingCall::Validated(call, context) => self.admit(call.tool(), context, || true),
+            PendingCall::Unchecked(call) => match self.tools.find(&call.tool) {
+                Some(tool) => self.admit(&tool, &call.context, || tool.validate(call.arguments.clone()).is_ok()),
+                None => Ok(()),
+            },
         };
         match admitted {
-            Ok(()) => self.tools.dispatch(call),
-            Err(error) => Box::pin(async move { self.refuse(&call, error).await }),
+            Ok(()) => call.run(self.inner()).await,
+            Err(error) => Ok(self.refuse(call.into_unchecked(), error).await),
         }
     }
 }

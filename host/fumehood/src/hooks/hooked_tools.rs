@@ -8,7 +8,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext};
 use fumehood_core::hook::{CallHooks, HookQuestion};
-use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
+use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, ValidatedCall, unknown_tool};
 
 use crate::events::call_log::{CallEntry, CallLog};
 
@@ -130,30 +130,21 @@ fn failed(id: String, tool: String, error: CallError) -> CallResult {
     CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }
 
-impl ToolProvider for HookedTools {
-    fn kind(&self) -> ProviderKind {
-        self.tools.kind()
+impl ToolLayer for HookedTools {
+    fn inner(&self) -> &dyn ToolProvider {
+        &*self.tools
     }
 
-    fn tools(&self) -> Vec<Arc<Tool>> {
-        self.tools.tools()
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        self.tools.find(name)
-    }
-
-    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        let entry = self.log.as_ref().map(|log| log.entry_of_validated(&call, &context));
-        Box::pin(async move { Ok(self.run(call, context, entry).await) })
-    }
-
-    fn changes(&self) -> Changes {
-        self.tools.changes()
-    }
-
-    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
-        let entry = self.log.as_ref().map(|log| log.entry(&call));
-        Box::pin(self.find_and_run(call, entry))
+    async fn handle(&self, call: PendingCall) -> Result<CallResult, Stop> {
+        Ok(match call {
+            PendingCall::Validated(call, context) => {
+                let entry = self.log.as_ref().map(|log| log.entry_of_validated(&call, &context));
+                self.run(call, context, entry).await
+            }
+            PendingCall::Unchecked(call) => {
+                let entry = self.log.as_ref().map(|log| log.entry(&call));
+                self.find_and_run(call, entry).await
+            }
+        })
     }
 }

@@ -1,12 +1,9 @@
 //! A host whose calls are all recorded before they run.
 
 use std::fmt;
-use std::sync::Arc;
 
-use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::call::{Call, CallContext};
-use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider};
 
 use super::Host;
 use crate::events::call_log::CallLog;
@@ -32,30 +29,21 @@ impl RecordedHost {
     }
 }
 
-impl ToolProvider for RecordedHost {
-    fn kind(&self) -> ProviderKind {
-        self.host.kind()
+impl ToolLayer for RecordedHost {
+    fn inner(&self) -> &dyn ToolProvider {
+        &self.host
     }
 
-    fn tools(&self) -> Vec<Arc<Tool>> {
-        self.host.tools()
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        self.host.tool(name)
-    }
-
-    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        let entry = self.log.entry_of_validated(&call, &context);
-        Box::pin(async move { Ok(self.host.call_validated_recorded(call, context, entry).await) })
-    }
-
-    fn changes(&self) -> Changes {
-        self.host.changes()
-    }
-
-    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
-        let entry = self.log.entry(&call);
-        Box::pin(self.host.call_recorded(call, entry))
+    async fn handle(&self, call: PendingCall) -> Result<CallResult, Stop> {
+        Ok(match call {
+            PendingCall::Validated(call, context) => {
+                let entry = self.log.entry_of_validated(&call, &context);
+                self.host.call_validated_recorded(call, context, entry).await
+            }
+            PendingCall::Unchecked(call) => {
+                let entry = self.log.entry(&call);
+                self.host.call_recorded(call, entry).await
+            }
+        })
     }
 }

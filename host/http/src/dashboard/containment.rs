@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
+use fumehood_listener::now;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::live_tools::now;
 use super::ports::ContainmentTest;
 
 /// Maximum number of reports that are kept.

@@ -1,13 +1,12 @@
 //! The dashboard: pages for the operator of a server, rendered here and readable without scripts.
 //!
-//! [`Dashboard`] is a service of the listener, beside [`Api`](crate::Api). It has a login of its own, and shows what goes
-//! through [`LiveTools`], a layer around the tools that the other protocols serve. What this crate does not know, such as
-//! approvals, comes through the ports of [`ports`].
+//! [`Dashboard`] is a service of the listener, beside [`Api`](crate::Api). It has a login of its own, and shows the running
+//! calls of the [`TenantTools`](fumehood_listener::TenantTools) that the other protocols serve. What this crate does not
+//! know, such as approvals, comes through the ports of [`ports`].
 
 mod call_form;
 mod charts;
 mod containment;
-mod live_tools;
 mod login;
 mod options;
 mod pages;
@@ -17,6 +16,5 @@ mod service;
 mod statistics;
 mod waterfall;
 
-pub use live_tools::LiveTools;
 pub use options::DashboardOptions;
 pub use service::Dashboard;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_listener::Token;
+use fumehood_listener::{Tenants, Token};
 
 use super::ports::{Approvals, ContainmentTest, Timelines};
 use crate::history::CallStore;
@@ -23,6 +23,8 @@ pub struct DashboardOptions {
     pub version: String,
     /// The actor of calls of the dashboard.
     pub actor: Option<Arc<str>>,
+    /// The clients of the server.
+    pub tenants: Option<Tenants>,
     /// The recorded calls of all actors.
     pub calls: Option<Arc<dyn CallStore>>,
     /// The records of sessions.
@@ -42,6 +44,7 @@ impl DashboardOptions {
             session_lifetime: DEFAULT_SESSION_LIFETIME,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             actor: None,
+            tenants: None,
             calls: None,
             timelines: None,
             approvals: None,
@@ -52,10 +55,14 @@ impl DashboardOptions {
 
 impl fmt::Debug for DashboardOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { token, session_lifetime, version, actor, calls, timelines, approvals, containment } = self;
+        let Self { token, session_lifetime, version, actor, tenants, calls, timelines, approvals, containment } = self;
         let mut shown = f.debug_struct("DashboardOptions");
         shown.field("token", token).field("session_lifetime", session_lifetime).field("version", version);
-        shown.field("actor", actor).field("calls", &calls.is_some()).field("timelines", &timelines.is_some());
+        shown
+            .field("actor", actor)
+            .field("tenants", tenants)
+            .field("calls", &calls.is_some())
+            .field("timelines", &timelines.is_some());
         shown.field("approvals", &approvals.is_some()).field("containment", &containment.is_some()).finish()
     }
 }

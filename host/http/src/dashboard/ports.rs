@@ -78,7 +78,7 @@ pub struct WantedTool {
     pub input_schema: PrintableText,
 }
 
-/// A component that needs an approval.
+/// A component that needs an approval, or an MCP server whose tools do: its contract is `mcp`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentApproval {
     /// The name of the component.
@@ -91,7 +91,7 @@ pub struct ComponentApproval {
     pub digest: Option<String>,
     /// The calling convention.
     pub contract: PrintableText,
-    /// The powers that it gets, one line each.
+    /// The powers that it gets, or how the server is started or reached, one line each.
     pub grants: Vec<PrintableText>,
     /// The reference that it was published under.
     pub reference: Option<PrintableText>,
@@ -133,7 +133,7 @@ pub enum Decision {
 
 /// The port for approvals.
 pub trait Approvals: Send + Sync {
-    /// Returns the components that need an approval.
+    /// Returns the components and MCP servers that need an approval.
     fn components(&self) -> BoxFuture<'_, Result<Vec<ComponentApproval>, PortError>>;
 
     /// Stores a decision about the component of this name, if its hash is still `pin`. Returns what follows from it.

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::tool::ToolProvider;
 use fumehood_listener::body::{GuardedBody, ResponseBody};
-use fumehood_listener::{AdmittedRequest, HttpService, Listener, Phase, Rejection, ResponseGuard};
+use fumehood_listener::{
+    AdmittedRequest, CallSink, HttpService, Listener, Phase, Rejection, ResponseGuard, Tenant, TenantTools,
+};
 use http::header::{
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -16,10 +19,13 @@ use http_body_util::BodyExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::containment::Runs;
-use super::live_tools::LiveTools;
 use super::login::Logins;
 use super::options::DashboardOptions;
 use super::routes;
+use super::statistics::ServerStatistics;
+
+/// Name of the tenant of calls of the pages.
+const TENANT: &str = "dashboard";
 
 /// Nothing but our own files, and nobody may frame a page.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -46,7 +52,11 @@ pub struct Dashboard {
 
 /// The state of all pages.
 pub(crate) struct Shared {
-    pub(crate) tools: LiveTools,
+    /// The tools of all tenants.
+    pub(crate) served: TenantTools,
+    /// The tools as the pages call them.
+    pub(crate) tools: Arc<dyn ToolProvider>,
+    pub(crate) statistics: Arc<ServerStatistics>,
     pub(crate) options: DashboardOptions,
     pub(crate) logins: Logins,
     pub(crate) runs: Arc<Runs>,
@@ -61,12 +71,15 @@ impl fmt::Debug for Dashboard {
 }
 
 impl Dashboard {
-    /// Creates the dashboard of these tools, for this listener.
+    /// Creates the dashboard of these tools, for this listener. Calls of its pages are those of a tenant `dashboard`.
     #[must_use]
-    pub fn new(tools: LiveTools, options: DashboardOptions, listener: &Listener) -> Self {
+    pub fn new(served: TenantTools, options: DashboardOptions, listener: &Listener) -> Self {
+        let statistics = Arc::new(ServerStatistics::default());
+        served.running().subscribe(Arc::clone(&statistics) as Arc<dyn CallSink>);
+        let tools = served.of(&Arc::new(Tenant::anyone(TENANT)));
         let logins = Logins::new(options.token.clone(), options.session_lifetime);
         let (runs, stopped) = (Arc::default(), listener.stopped());
-        Self { shared: Arc::new(Shared { tools, options, logins, runs, stopped }) }
+        Self { shared: Arc::new(Shared { served, tools, statistics, options, logins, runs, stopped }) }
     }
 
     async fn answer(&self, request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {

@@ -1,11 +1,13 @@
 //! Statistics of the calls since the start of the server.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use fumehood_core::call::result::CallResult;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::time::Timestamp;
+use fumehood_listener::{CallSink, EndedCall, now};
 
 /// Maximum number of calls of which the durations are kept.
 const MAX_FINISHED: usize = 4096;
@@ -26,6 +28,37 @@ pub(crate) struct FinishedCall {
     pub(crate) elapsed: Duration,
     pub(crate) fuel: u64,
     pub(crate) memory: usize,
+}
+
+/// The statistics since the start of a server, which its running calls keep up to date.
+pub(crate) struct ServerStatistics {
+    started: Instant,
+    calls: Mutex<Statistics>,
+}
+
+impl Default for ServerStatistics {
+    fn default() -> Self {
+        Self { started: Instant::now(), calls: Mutex::default() }
+    }
+}
+
+impl ServerStatistics {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Statistics> {
+        // No code that holds the lock can panic half-way.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time since the server started.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+impl CallSink for ServerStatistics {
+    fn record(&self, call: &EndedCall<'_>) {
+        let finished = FinishedCall::new(call.result, now(), call.elapsed);
+        self.lock().add(finished);
+    }
 }
 
 /// The calls that have ended: counts of all, and the newest of them.

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::text::sanitize::{printable, printable_value};
 use fumehood_core::time::Timestamp;
+use fumehood_listener::now;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
-use crate::running::now;
 use crate::stream::{EventQueue, event};
 
 /// A question about a call, or about going on.
@@ -58,6 +58,21 @@ pub(crate) struct Approval {
     from: String,
     /// The time of the question, in milliseconds since 1970.
     asked_at_ms: u64,
+}
+
+impl Approval {
+    /// Creates an approval, without hidden characters in what a model or a tool wrote.
+    pub(crate) fn new(id: String, session: &str, question: &ApprovalQuestion, asked_at: Timestamp) -> Self {
+        Self {
+            id,
+            session: session.to_owned(),
+            tool: question.tool.as_deref().map(|tool| printable(tool).into_owned()),
+            arguments: question.arguments.as_ref().map(|arguments| printable_value(arguments).0.into_owned()),
+            question: printable(&question.question).into_owned(),
+            from: printable(&question.from).into_owned(),
+            asked_at_ms: asked_at.0,
+        }
+    }
 }
 
 struct Entry {
@@ -124,16 +139,7 @@ impl Approvals {
     }
 
     fn describe(&self, number: u64, entry: &Entry) -> Approval {
-        let question = &entry.question;
-        Approval {
-            id: self.id_of(number),
-            session: entry.session.clone(),
-            tool: question.tool.as_deref().map(|tool| printable(tool).into_owned()),
-            arguments: question.arguments.as_ref().map(|arguments| printable_value(arguments).0.into_owned()),
-            question: printable(&question.question).into_owned(),
-            from: printable(&question.from).into_owned(),
-            asked_at_ms: entry.at.0,
-        }
+        Approval::new(self.id_of(number), &entry.session, &entry.question, entry.at)
     }
 
     fn id_of(&self, number: u64) -> String {

@@ -5,4 +5,7 @@ mod port;
 pub(crate) mod store;
 
 pub use approvals::{ApprovalAnswer, ApprovalQuestion, SessionApprovals};
-pub use port::{NewSession, SessionAgent, SessionAgents, SessionError, SessionEvent, SessionEvents, SessionReply};
+pub use port::{
+    NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionError, SessionEvent, SessionEvents, SessionReply,
+    WaitingCall,
+};

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CancellationToken;
+use fumehood_core::time::Timestamp;
 use fumehood_core::tool::ToolProvider;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::approvals::SessionApprovals;
+use super::approvals::{ApprovalAnswer, ApprovalQuestion, SessionApprovals};
 
-/// The parts of a new session that its agent needs.
+/// The parts of a session that its agent needs.
 pub struct NewSession {
     /// The id of the session.
     pub id: String,
+    /// The name of its tenant.
+    pub tenant: Arc<str>,
     /// The actor of its calls.
     pub actor: Option<Arc<str>>,
     /// The tools that exist for its tenant, with the tenant's budgets.
@@ -40,6 +43,35 @@ pub trait SessionAgents: Send + Sync {
     /// # Errors
     /// If the agent cannot be set up.
     fn create(&self, session: NewSession) -> Result<Box<dyn SessionAgent>, SessionError>;
+
+    /// Returns the saved sessions of a tenant, the newest first and at most `max`. [`Self::create`] then makes the agent of
+    /// one. There are none unless this is implemented.
+    fn saved(&self, tenant: Arc<str>, max: usize) -> BoxFuture<'_, Result<Vec<SavedSessionInfo>, SessionError>> {
+        let _ = (tenant, max);
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+/// A session that was saved before the server began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedSessionInfo {
+    /// The id of the session.
+    pub id: String,
+    /// The time of its first entry.
+    pub created_at: Timestamp,
+    /// Its texts: each message of the user, with the answer if there is one.
+    pub conversation: Vec<(String, Option<String>)>,
+}
+
+/// A call of a session that waits for a person while nothing runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitingCall {
+    /// The id by which it is answered.
+    pub id: String,
+    /// The call, and the question about it.
+    pub question: ApprovalQuestion,
+    /// The time of the question.
+    pub asked_at: Timestamp,
 }
 
 /// The agent of one session, which remembers its messages.
@@ -51,6 +83,33 @@ pub trait SessionAgent: Send {
         events: Arc<dyn SessionEvents>,
         cancelled: CancellationToken,
     ) -> BoxFuture<'a, SessionReply>;
+
+    /// Goes on with the run that waited for approvals, or that was under way when the server ended. Returns `None` if there
+    /// is none.
+    fn resume<'a>(
+        &'a mut self,
+        events: Arc<dyn SessionEvents>,
+        cancelled: CancellationToken,
+    ) -> BoxFuture<'a, Option<SessionReply>> {
+        let _ = (events, cancelled);
+        Box::pin(std::future::ready(None))
+    }
+
+    /// Returns the calls that wait for a person while nothing runs.
+    fn waiting_calls(&mut self) -> BoxFuture<'_, Result<Vec<WaitingCall>, SessionError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Answers one of [`Self::waiting_calls`]. Returns whether it still waited.
+    fn answer_call(&mut self, id: String, answer: ApprovalAnswer) -> BoxFuture<'_, Result<bool, SessionError>> {
+        let _ = (id, answer);
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    /// Removes what is saved of the session, which is not used any more.
+    fn remove(&mut self) -> BoxFuture<'_, Result<(), SessionError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// An event of a running reply.
@@ -82,10 +141,15 @@ pub trait SessionEvents: Send + Sync {
 /// The end of a reply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct SessionReply {
-    /// `answered`, or the way in which the run ended without an answer, such as `budget_exhausted` or `cancelled`.
+    /// `answered`, or the way in which the run ended without an answer, such as `budget_exhausted`, `cancelled` or
+    /// `waiting_for_approval`.
     pub status: String,
     /// The text for the user; empty if there is none.
     pub text: String,
+    /// The ids of the calls that wait for a person, if the status is `waiting_for_approval`: see `/v1/approvals`. Once they
+    /// are answered, `POST /v1/sessions/{id}/resume` goes on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<String>,
     /// The reason of a run without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,

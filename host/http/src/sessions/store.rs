@@ -1,17 +1,17 @@
 //! The open sessions of all tenants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::call::CancellationToken;
 use fumehood_core::time::Timestamp;
+use fumehood_listener::now;
 use serde::Serialize;
 use tokio::sync::Mutex as AgentLock;
 use utoipa::ToSchema;
 
 use super::approvals::SessionApprovals;
 use super::port::SessionAgent;
-use crate::running::now;
 
 /// Maximum number of open sessions of one tenant.
 pub(crate) const MAX_SESSIONS: usize = 64;
@@ -80,17 +80,39 @@ impl Session {
         Self { id, tenant, created_at: now(), agent, approvals, state: Mutex::default() }
     }
 
-    /// Begins a message. Returns the token that cancels it; `None` if the session was closed.
-    pub(crate) fn begin(&self, text: &str) -> Option<CancellationToken> {
+    /// Sets what was saved of the session.
+    pub(crate) fn restored(self, created_at: Timestamp, conversation: Vec<(String, Option<String>)>) -> Self {
+        let mut state = State::default();
+        for (message, answer) in conversation {
+            state.messages = state.messages.saturating_add(1);
+            state.add("user", &message);
+            answer.iter().for_each(|answer| state.add("assistant", answer));
+        }
+        Self { created_at, state: Mutex::new(state), ..self }
+    }
+
+    /// Begins a message, or goes on with one that waits. Returns the token that cancels it; `None` if the session was closed.
+    pub(crate) fn begin(&self, text: Option<&str>) -> Option<CancellationToken> {
         let mut state = self.lock();
         if state.is_closed {
             return None;
         }
         let cancelled = CancellationToken::new();
-        state.messages = state.messages.saturating_add(1);
-        state.add("user", text);
+        if let Some(text) = text {
+            state.messages = state.messages.saturating_add(1);
+            state.add("user", text);
+        }
         state.running = Some(cancelled.clone());
         Some(cancelled)
+    }
+
+    /// Takes back a message that was not begun.
+    pub(crate) fn take_back(&self) {
+        let mut state = self.lock();
+        state.messages = state.messages.saturating_sub(1);
+        if let Some(last) = state.conversation.iter().rposition(|message| message.role == "user") {
+            state.conversation.remove(last);
+        }
     }
 
     /// Ends a message with this text.
@@ -138,6 +160,8 @@ impl State {
 pub(crate) struct Sessions {
     prefix: u64,
     open: Mutex<Open>,
+    /// The tenants whose saved sessions are among the open ones.
+    pub(crate) restored: AgentLock<BTreeSet<Arc<str>>>,
 }
 
 #[derive(Default)]
@@ -149,7 +173,15 @@ struct Open {
 impl Sessions {
     /// Creates an empty set. The ids of its sessions begin with `prefix`.
     pub(crate) fn new(prefix: u64) -> Self {
-        Self { prefix, open: Mutex::default() }
+        Self { prefix, ..Self::default() }
+    }
+
+    /// Adds a session that was saved before this server began.
+    pub(crate) fn add_saved(&self, session: Arc<Session>) {
+        let mut open = self.lock();
+        open.last = open.last.saturating_add(1);
+        let number = open.last;
+        open.sessions.insert(number, session);
     }
 
     /// Returns the number and the id of the next session of a tenant; `None` if it has too many.
@@ -177,12 +209,12 @@ impl Sessions {
         self.list(tenant).into_iter().find(|session| session.id == id)
     }
 
-    /// Closes a session of this tenant, and cancels the message that is being answered. Returns whether there is one.
-    pub(crate) fn remove(&self, tenant: &str, id: &str) -> bool {
-        let Some(session) = self.find(tenant, id) else { return false };
+    /// Closes a session of this tenant, and cancels the message that is being answered. Returns the session.
+    pub(crate) fn remove(&self, tenant: &str, id: &str) -> Option<Arc<Session>> {
+        let session = self.find(tenant, id)?;
         self.lock().sessions.retain(|_, other| !Arc::ptr_eq(other, &session));
         session.close();
-        true
+        Some(session)
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::{Call, CancellationToken};
+use fumehood_core::time::Timestamp;
+use fumehood_listener::{Access, Tenant, Token};
 use fumehood_http::{
-    ApiOptions, ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionError, SessionEvent,
-    SessionEvents, SessionReply,
+    ApiOptions, ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents,
+    SessionError, SessionEvent, SessionEvents, SessionReply,
 };
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::served::{Answer, OTHER, PATIENCE, Served};
+use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN};
 
 /// Agents that do what the message says: `wait`, `ask`, `call TOOL`, and repeat any other text.
 struct Agents;
@@ -25,6 +27,13 @@ struct Agent {
 impl SessionAgents for Agents {
     fn create(&self, session: NewSession) -> Result<Box<dyn SessionAgent>, SessionError> {
         Ok(Box::new(Agent { session, messages: 0 }))
+    }
+
+    fn saved(&self, tenant: Arc<str>, _: usize) -> BoxFuture<'_, Result<Vec<SavedSessionInfo>, SessionError>> {
+        let (id, created_at) = ("kept".to_owned(), Timestamp(7));
+        let conversation = vec![("Hello".to_owned(), Some("Hi".to_owned()))];
+        let info = SavedSessionInfo { id, created_at, conversation };
+        Box::pin(std::future::ready(Ok(if &*tenant == "keeper" { vec![info] } else { Vec::new() })))
     }
 }
 
@@ -281,5 +290,24 @@ async fn sessions_are_limited_and_absent_without_a_model() {
     let served = Served::new().await;
     served.send("POST", "/v1/sessions", &[], "{}").await.check_problem(404);
     assert!(!served.get("/openapi.json").await.body.contains("/v1/sessions"));
+    served.end().await;
+}
+
+#[tokio::test]
+async fn saved_sessions_are_those_of_their_tenant() {
+    let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
+    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap());
+    let access = Access::Tenants(vec![of("keeper", TOKEN), of("other", OTHER)]);
+    let served = Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
+    let bearer = format!("Bearer {OTHER}");
+    let other = [("Authorization", bearer.as_str())];
+    assert_eq!(served.send("GET", "/v1/sessions/kept", &other, "").await.status, 404);
+    let kept = served.get("/v1/sessions/kept").await.json();
+    assert_eq!((&kept["created_at_ms"], &kept["messages"], &kept["conversation"][1]["text"]), (&json!(7), &json!(1), &json!("Hi")));
+    assert_eq!(say(&served, "kept", &[], "more").await.json()["text"], "1 more");
+    assert_eq!(served.get("/v1/sessions").await.json()["sessions"].as_array().unwrap().len(), 1, "they are added once");
+    // An agent in memory has nothing to go on with.
+    let resumed = served.send("POST", "/v1/sessions/kept/resume", &[], "").await;
+    assert_eq!((resumed.status, &resumed.json()["status"]), (200, &json!("idle")));
     served.end().await;
 }

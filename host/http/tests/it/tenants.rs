@@ -1,11 +1,15 @@
 //! Tenants: what exists for each, their limits, and changes while the server runs.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_listener::{Access, HttpOptions, Tenant, TenantLimits, Token, ToolFilter, UsageLedger};
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::{Call, CancellationToken};
+use fumehood_core::tool::ToolProvider;
+use fumehood_listener::{Access, HttpOptions, Tenant, TenantLimits, TenantTools, Token, ToolFilter, UsageLedger};
 
-use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN};
+use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN, Tools};
 
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
@@ -180,4 +184,24 @@ async fn tenants_are_replaced_while_calls_run() {
     assert_eq!(served.send("DELETE", &format!("/v1/calls/{id}"), &headers, "").await.status, 202);
     running.await.unwrap().check_problem(503);
     served.end().await;
+}
+
+#[tokio::test]
+async fn calls_of_a_program_run_in_its_place() {
+    let tools = Arc::new(Tools::default());
+    let shared = TenantTools::new(Arc::clone(&tools) as Arc<dyn ToolProvider>).places(1, 0);
+    let own = shared.of(&Arc::new(Tenant::anyone("one")));
+    let stop = CancellationToken::new();
+    let program = tokio::spawn({
+        let call = Call::new("test__wait", "{}").cancelled_by(stop.clone());
+        let own = Arc::clone(&own);
+        async move { own.dispatch(call).await }
+    });
+    tools.started(1).await;
+    let mut call = Call::new("test__echo", r#"{"a": 1}"#);
+    assert_eq!(own.dispatch(call.clone()).await.error().unwrap().kind, ErrorKind::Unavailable);
+    call.context.program = Some(Arc::default());
+    assert!(own.dispatch(call).await.is_ok());
+    stop.cancel();
+    assert!(!program.await.unwrap().is_ok());
 }

@@ -22,7 +22,8 @@ use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 use fumehood_core::tool::name::{Namespace, ToolName};
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_core::trace_context::{self, TraceContext};
-use fumehood_telemetry::{ExportOptions, MeteredTools, Telemetry};
+use fumehood_listener::{CallSink, RunningCalls, TrackedTools};
+use fumehood_telemetry::{ExportOptions, Metrics, Telemetry};
 use fumehood_tests::otlp_collector::Collector;
 use serde_json::json;
 use tracing::Instrument as _;
@@ -161,16 +162,23 @@ impl ToolProvider for NoTools {
     }
 }
 
+/// Returns tools whose calls are counted in the metrics.
+fn metered(metrics: &Arc<Metrics>) -> (TrackedTools, RunningCalls) {
+    let running = RunningCalls::new();
+    running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
+    (TrackedTools::new(Arc::new(NoTools::default()), running.clone()), running)
+}
+
 #[tokio::test]
 async fn hostile_names_do_not_become_series() {
     let (installed, collector) = stage();
     let metrics = installed.metrics();
-    let tools = MeteredTools::new(Arc::new(NoTools::default()), Arc::clone(&metrics));
+    let (tools, running) = metered(&metrics);
     for number in 0..2_000 {
         let call = Call::new(format!("hostile\"}}\n{number}"), "{}").actor(format!("actor-{number}"));
         assert!(!tools.dispatch(call).await.is_ok());
     }
-    let text = metrics.to_text();
+    let text = metrics.to_text(&running);
     assert!(!text.contains("hostile"), "{text}");
     let series = text.lines().filter(|line| line.starts_with("fumehood_calls_total{")).count();
     assert!(series <= 52, "{series} series of calls");
@@ -192,7 +200,7 @@ async fn a_public_parser_reads_the_metrics() {
         return;
     };
     let metrics = stage().0.metrics();
-    let tools = MeteredTools::new(Arc::new(NoTools::default()), Arc::clone(&metrics));
+    let (tools, running) = metered(&metrics);
     let parent = TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01"), None).unwrap();
     let span = telemetry::server_span("GET", "/parsed", Some(&parent));
     assert!(!tools.dispatch(Call::new("none", "{}")).instrument(span).await.is_ok());
@@ -200,7 +208,7 @@ async fn a_public_parser_reads_the_metrics() {
         from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n\
         samples = [s for f in parse(sys.argv[1]) for s in f.samples]\n\
         print(sorted({s.name for s in samples}), [s.exemplar.labels for s in samples if s.exemplar])";
-    let text = metrics.to_text();
+    let text = metrics.to_text(&running);
     let parsed = std::process::Command::new(python).args(["-c", program, &text]).output().unwrap();
     let found = String::from_utf8_lossy(&parsed.stdout).into_owned();
     assert!(parsed.status.success(), "{}: {text}", String::from_utf8_lossy(&parsed.stderr));

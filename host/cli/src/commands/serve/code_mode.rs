@@ -5,10 +5,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::agent::agent::SystemClock;
 use fumehood::agent::code::{CodeMode, CodeProvider, RUN_CODE};
-use fumehood::boxed::BoxFuture;
 use fumehood::{
-    Arguments, Call, CallContext, CallError, CallLog, CallResult, Changes, ErrorKind, Host, Metadata, ProviderKind,
-    Stop, Tool, ToolProvider, ValidatedCall,
+    Arguments, Call, CallError, CallLog, CallResult, ErrorKind, Host, Metadata, PendingCall, Stop, ToolLayer,
+    ToolProvider,
 };
 use serde_json::Value;
 
@@ -76,35 +75,15 @@ impl RecordedPrograms {
     }
 }
 
-impl ToolProvider for RecordedPrograms {
-    fn kind(&self) -> ProviderKind {
-        self.code.kind()
+impl ToolLayer for RecordedPrograms {
+    fn inner(&self) -> &dyn ToolProvider {
+        &self.code
     }
 
-    fn tools(&self) -> Vec<Arc<Tool>> {
-        self.code.tools()
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        self.code.find(name)
-    }
-
-    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        if call.tool().full_name() != RUN_CODE {
-            return self.code.call(call, context);
-        }
-        let (tool, arguments) = (RUN_CODE.to_owned(), Arguments::Value(call.arguments().clone()));
-        Box::pin(async move { Ok(self.run(Call { tool, arguments, context }).await) })
-    }
-
-    fn changes(&self) -> Changes {
-        self.code.changes()
-    }
-
-    fn dispatch(&self, call: Call) -> BoxFuture<'_, CallResult> {
-        match call.tool == RUN_CODE {
-            true => Box::pin(self.run(call)),
-            false => self.code.dispatch(call),
+    async fn handle(&self, call: PendingCall) -> Result<CallResult, Stop> {
+        match call.tool_name() == RUN_CODE {
+            true => Ok(self.run(call.into_unchecked()).await),
+            false => call.run(self.inner()).await,
         }
     }
 }

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::agent::code::RUN_CODE;
-use fumehood::http_api::Api;
-use fumehood::listener::{HttpOptions, HttpService, Listener, TenantTools, UsageLedger};
+use fumehood::hooks::CallHooks;
+use fumehood::http_api::{Api, ApiOptions};
+use fumehood::listener::{CallSink, HttpOptions, HttpService, Listener, Tenant, TenantTools, UsageLedger};
 use fumehood::mcp::{McpService, Server, ServerOptions};
-use fumehood::telemetry::{MeteredTools, Metrics, MetricsService};
-use fumehood::{CancellationToken, FlowProvider, Grant, Host, Limits, McpTools, ToolProvider};
+use fumehood::telemetry::MetricsService;
+use fumehood::{CancellationToken, FlowProvider, Grant, Host, HostBuilder, Limits, McpTools, ToolProvider};
 use tokio::task::JoinHandle;
 
 use super::code_mode::CodeLayer;
 use super::served_components::{ServeRequest, ServedComponents};
 use super::served_tools::ServedTools;
+use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
 use super::{dashboard, settings, watch};
@@ -32,6 +33,9 @@ use crate::{flows, hooks, host, render, servers, signals, telemetry};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
+
+/// Name of the tenant over standard input and output.
+const ONLY_CLIENT: &str = "client";
 
 /// The protocols that are served, and where.
 pub(crate) enum Faces<'a> {
@@ -129,41 +133,57 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         Some(http) => Some(Listening::start_as_service(http).await?),
         None => None,
     };
-    let dashboard = dashboard::listen(serve).await?;
+    let dashboard = dashboard::listen(serve, &config).await?;
     let tenants = listening.as_ref().map(|listening| listening.listener.tenants());
     // Before anything is loaded: only existing files can be protected from tools.
+    let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
     let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
     let remotes = match serve.servers {
         true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
         false => None,
     };
-    let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), metrics.clone()))?;
-    let offered = offered.shown(|tools| {
-        dashboard::in_front_of(tools, dashboard.as_ref(), (serve, &config), (&host, recording.as_ref()))
-    })?;
+    let usage = SavedUsage::open(&config, listening.is_some())?;
+    let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), usage.ledger()))?;
+    let sessions = sessions.map(|sessions| {
+        let log = recording.as_ref().map(Recording::event_log);
+        let tools = offered.for_agents.clone();
+        (sessions.agents((&host, offered.hooks.clone()), tools.clone(), log), tools)
+    });
+    let running = offered.tools.running().clone();
+    if let Some(metrics) = &metrics {
+        running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
+    }
+    if let Some(dashboard) = &dashboard {
+        let served = (offered.behind_code.clone(), tenants.clone());
+        dashboard::open(dashboard, served, (serve, &config), ((&host, remotes.as_ref()), recording.as_ref()))?;
+    }
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
     let triggers = Triggers { files: serve.watch, hangup: listening.is_some() };
     let watch = watch::start(components.with_tenants(tenants), triggers, watching.clone())?;
-    let usage = SavedUsage::open(&config, listening.is_some())?;
     let served = match listening {
         Some(listening) => {
-            let tools = offered.shared(settings::places(serve, &config), usage.ledger());
-            let (mut services, urls) =
-                services(&faces, (tools, options), (serve, &config), (&listening.listener, recording.as_ref()))?;
+            let listener = &listening.listener;
+            let (mut services, urls) = services(
+                &faces,
+                (offered.tools, options),
+                settings::api_options(serve, recording.as_ref(), sessions),
+                listener,
+            )?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
                 let actor = serve.actor.as_deref().map(Arc::from);
                 let readers = config.telemetry.metrics_readers.clone();
                 // Before the API, whose paths include that of the running calls.
-                services.insert(0, Arc::new(MetricsService::new(metrics, readers, actor, &listening.listener)));
+                services.insert(0, Arc::new(MetricsService::new((metrics, running), readers, actor, listener)));
             }
             render::note(&format!("serving {} tools at {urls}", offered.count));
             listening.serve(services, signals.received()).await
         }
         None => {
             render::note(&format!("serving {} tools over standard input and output", offered.count));
-            Server::new(offered.alone()?, options).serve_stdio(signals.received()).await.map_err(Into::into)
+            let tools = offered.tools.of(&Arc::new(Tenant::anyone(ONLY_CLIENT)));
+            Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
     };
     if let Some(dashboard) = dashboard {
@@ -186,90 +206,58 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     Ok(Exit::Ok)
 }
 
-/// The tools that are offered, and perhaps code mode in front of them.
+/// The tools that are offered to clients, which share the places.
 struct Offered {
-    tools: Arc<dyn ToolProvider>,
-    code: Option<CodeLayer>,
-    metrics: Option<Arc<Metrics>>,
+    /// The tools, perhaps with code mode in front of them.
+    tools: TenantTools,
+    /// The same without code mode.
+    behind_code: TenantTools,
+    /// The same without hooks, flows and records.
+    for_agents: TenantTools,
+    hooks: CallHooks,
     /// The number of tools that can be called.
     count: usize,
 }
 
-impl Offered {
-    /// Puts something in front of the tools, behind code mode.
-    fn shown(self, layer: impl FnOnce(Arc<dyn ToolProvider>) -> Result<Arc<dyn ToolProvider>>) -> Result<Self> {
-        Ok(Self { tools: layer(self.tools)?, ..self })
-    }
-
-    /// Returns the tools for a single client.
-    fn alone(self) -> Result<Arc<dyn ToolProvider>> {
-        match self.code {
-            Some(code) => code_in_front_of(&code, self.tools, self.metrics.as_ref()),
-            None => Ok(self.tools),
-        }
-    }
-
-    /// Returns the tools for tenants, which share the places.
-    fn shared(&self, (places, max_waiting): (usize, usize), usage: UsageLedger) -> TenantTools {
-        let tools = TenantTools::new(Arc::clone(&self.tools)).places(places, max_waiting).usage(usage);
-        let metrics = self.metrics.clone();
-        match self.code.clone() {
-            // It was set up once already, when the tools were offered.
-            Some(code) => {
-                tools.layer(move |tools| code_in_front_of(&code, Arc::clone(&tools), metrics.as_ref()).unwrap_or(tools))
-            }
-            None => tools,
-        }
-    }
-}
-
-/// Puts code mode in front of tools, with programs counted in the metrics.
-fn code_in_front_of(
-    code: &CodeLayer,
-    tools: Arc<dyn ToolProvider>,
-    metrics: Option<&Arc<Metrics>>,
-) -> Result<Arc<dyn ToolProvider>> {
-    let programs = code.in_front_of(tools)?;
-    Ok(match metrics {
-        Some(metrics) => Arc::new(MeteredTools::new(programs, Arc::clone(metrics)).only(RUN_CODE)),
-        None => programs,
-    })
-}
-
-/// Returns the tools that are offered, behind the hooks and the policy on flows, recorded and counted, and perhaps with code
-/// mode.
+/// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.
 fn offer(
     serve: &ServeOptions,
     config: &Config,
     (host, remotes): (&Host, Option<Arc<McpTools>>),
-    (recording, metrics): (Option<&Recording>, Option<Arc<Metrics>>),
+    (recording, usage): (Option<&Recording>, UsageLedger),
 ) -> Result<Offered> {
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
-    let offered = ServedTools::new(host, remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
+    let only = config.serve.tools.as_deref();
+    let plain = ServedTools::new(host, remotes.clone(), only, (CallHooks::default(), None))?;
+    let offered = ServedTools::new(host, remotes, only, (hooks.clone(), log.clone()))?;
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),
     };
-    let tools = match &metrics {
-        Some(metrics) => Arc::new(MeteredTools::new(tools, Arc::clone(metrics))),
-        None => tools,
-    };
+    let (places, max_waiting) = settings::places(serve, config);
+    let behind_code = TenantTools::new(Arc::clone(&tools)).places(places, max_waiting).usage(usage);
+    let for_agents = behind_code.clone().around(Arc::new(plain));
     let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
-    let all = match &code {
-        Some(code) => code.in_front_of(Arc::clone(&tools))?.tools(),
-        None => tools.tools(),
+    let (all, shared) = match code {
+        Some(code) => {
+            let all = code.in_front_of(tools)?.tools();
+            // It was set up once already, so that it can be again.
+            let layer = move |tools| code.in_front_of(Arc::clone(&tools)).unwrap_or(tools);
+            (all, behind_code.clone().layer(layer))
+        }
+        None => (tools.tools(), behind_code.clone()),
     };
     let count = all.iter().filter(|tool| tool.is_approved()).count();
-    Ok(Offered { tools, code, metrics, count })
+    Ok(Offered { tools: shared, behind_code, for_agents, hooks, count })
 }
 
 /// Creates the services of a listener, and the URLs that they have there.
 fn services(
     faces: &Faces<'_>,
     (tools, options): (TenantTools, ServerOptions),
-    (serve, config): (&ServeOptions, &Config),
-    (listener, recording): (&Listener, Option<&Recording>),
+    api: ApiOptions,
+    listener: &Listener,
 ) -> Result<(Vec<Arc<dyn HttpService>>, String)> {
     let (mut services, mut urls): (Vec<Arc<dyn HttpService>>, _) = (Vec::new(), Vec::new());
     let base = format!("http://{}", listener.address());
@@ -278,7 +266,7 @@ fn services(
         urls.push(format!("{base}/mcp"));
     }
     if faces.has_api() {
-        let api = Api::with_tools(tools, settings::api_options(serve, config, recording)?, listener);
+        let api = Api::with_tools(tools, api, listener);
         services.push(Arc::new(api.context("the system gave no random bytes to name calls with")?));
         urls.push(format!("{base}/v1"));
     }
@@ -314,6 +302,8 @@ async fn load_components(
     let builder = host::with_typed_store(builder, config, &serve.powers, &serve.components)?;
     let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
     let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
+    let notes = config.agent.memory.as_ref().map(|file| config.path(file));
+    let builder = notes.into_iter().fold(builder, HostBuilder::own_folder);
     let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));
     let host =
         builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;

@@ -1,98 +1,107 @@
-//! Sessions of the HTTP API: an agent for each, with the model, the prompt, the rules and the limits of the configuration.
+//! Sessions of the HTTP API: agents as `fumehood chat` has them, with the tools of a tenant; saved where there is an event log.
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
-use fumehood::agent::agent::{Agent, LoopBuilder, Tap};
-use fumehood::agent::allowlist::{Allowlists, DefaultAllowlist};
-use fumehood::agent::batch::BatchDriver;
-use fumehood::agent::executor::Scope;
-use fumehood::agent::guardrail::ArgumentBytes;
-use fumehood::agent::native::NativeDriver;
-use fumehood::agent::pipeline::PipelineBuilder;
-use fumehood::agent::react::ReactDriver;
-use fumehood::agent::session::SessionConfig;
+use anyhow::Result;
+use fumehood::agent::agent::Agent;
+use fumehood::agent::memory::Memory;
+use fumehood::agent::session::SavedSession;
 use fumehood::chat::Model;
-use fumehood::record::NullRecorder;
-use fumehood::{AgentParts, ServedAgents};
+use fumehood::event_log::EventLog;
+use fumehood::hooks::CallHooks;
+use fumehood::http_api::SessionAgents;
+use fumehood::listener::TenantTools;
+use fumehood::record::{NullRecorder, Recorder};
+use fumehood::{AgentParts, Host, SavedAgents, ServedAgents};
 
-use crate::agent::{call_policy, model, settings};
-use crate::args::run::{AgentArguments, DriverName};
+use crate::agent::agent_setup::{self, AgentSetup, AgentTools};
+use crate::agent::approver::Approval;
+use crate::agent::saved_settings::SavedSettings;
+use crate::args::run::AgentArguments;
 use crate::config::Config;
 
-/// Maximum size of the arguments of a call, in bytes, unless the configuration sets another.
-const MAX_ARGUMENT_BYTES: usize = 1 << 20;
-
-/// Returns the agents of sessions; `None` if the configuration names no model.
-///
-/// # Errors
-/// If an agent cannot be set up.
-pub(super) fn agents(config: &Config) -> Result<Option<ServedAgents>> {
-    if config.model.name.is_none() {
-        return Ok(None);
-    }
-    let settings = Settings::read(config)?;
-    // A fault of the model is reported at the start, and not to the first client.
-    settings.model()?;
-    Ok(Some(ServedAgents::new(move |parts| settings.make(parts).map_err(|error| format!("{error:#}")))))
-}
-
-/// The settings of every agent.
-struct Settings {
+/// The parts of all agents that are made once.
+pub(crate) struct ServedSessions {
     config: Config,
-    typed: AgentArguments,
-    session: SessionConfig,
+    model: Arc<dyn Model>,
+    notes: Option<Arc<dyn Memory>>,
 }
 
-impl Settings {
-    fn read(config: &Config) -> Result<Self> {
+/// The source of the agents, each of which is made from the configuration.
+struct AgentSource {
+    parts: ServedSessions,
+    host: Host,
+    tools: TenantTools,
+    hooks: CallHooks,
+    log: Option<Arc<EventLog>>,
+}
+
+impl ServedSessions {
+    /// Reads the settings of sessions; `None` if the configuration names no model. Faults are reported at the start, and
+    /// not to the first client.
+    ///
+    /// # Errors
+    /// If an agent cannot be set up.
+    pub(crate) fn read(config: &Config) -> Result<Option<Self>> {
+        if config.model.name.is_none() {
+            return Ok(None);
+        }
         let typed = AgentArguments::default();
-        let session = settings::session(config, &typed, None)?;
-        call_policy::rules(config, &typed)?;
-        Ok(Self { config: config.clone(), typed, session })
+        let model = Arc::clone(AgentSetup::read(config, &typed, None)?.model());
+        Ok(Some(Self { config: config.clone(), model, notes: agent_setup::open_notes(config)? }))
     }
 
-    fn model(&self) -> Result<Arc<dyn Model>> {
-        model::from_arguments(&self.typed.model, &self.config)
-    }
-
-    /// Makes the agent of a session. Calls of its tools are recorded by the provider, so the loop keeps no records.
-    fn make(&self, parts: AgentParts) -> Result<Agent> {
-        let AgentParts { id, actor, tools, approver, .. } = parts;
-        let model = self.model()?;
-        let tap = Arc::new(Tap::new(Arc::new(NullRecorder)));
-        let bytes = self.config.guardrails.argument_bytes.map_or(MAX_ARGUMENT_BYTES, |bytes| bytes.0);
-        let mut pipeline = PipelineBuilder::default()
-            .provider(tools)
-            .allowlists(Allowlists { default: DefaultAllowlist::Everything, ..Allowlists::default() })
-            .rule(Arc::new(ArgumentBytes(bytes)))
-            .recorder(Arc::clone(&tap) as _)
-            .modes(settings::modes(&self.config))
-            .approver(Arc::clone(&approver));
-        for rule in call_policy::rules(&self.config, &self.typed)? {
-            pipeline = pipeline.rule(rule);
+    /// Returns the agents of sessions with these tools, which neither record calls nor check them against hooks or flows: the
+    /// agents do that.
+    pub(crate) fn agents(
+        self,
+        (host, hooks): (&Host, CallHooks),
+        tools: TenantTools,
+        log: Option<&Arc<EventLog>>,
+    ) -> Arc<dyn SessionAgents> {
+        let source = AgentSource { parts: self, host: host.clone(), tools, hooks, log: log.cloned() };
+        let make = move |parts: AgentParts| source.make(parts).map_err(|error| format!("{error:#}"));
+        match log {
+            Some(log) => Arc::new(SavedAgents::new(Arc::clone(log), tenant_of, make)),
+            None => Arc::new(ServedAgents::new(make)),
         }
-        if let Some((judge, policy)) = call_policy::judge(&self.config, &model)? {
-            pipeline = pipeline.judge(Arc::new(judge), policy);
-        }
-        let builder = Agent::builder(model);
-        let builder = set_driver(builder, &self.config);
-        let session = SessionConfig { id, ..self.session.clone() };
-        let pipeline = pipeline.build().context("the tools cannot be offered to the model")?;
-        let agent = builder
-            .executor(Arc::new(pipeline))
-            .config(session)
-            .scope(Scope { actor, ..Scope::default() })
-            .tap(tap)
-            .approver(approver);
-        Ok(agent.build()?)
     }
 }
 
-fn set_driver(builder: LoopBuilder, config: &Config) -> LoopBuilder {
-    match settings::driver(config, None) {
-        DriverName::Native => builder.driver(NativeDriver::default()),
-        DriverName::React => builder.driver(ReactDriver::default().final_via_inference(config.agent.separate_answer)),
-        DriverName::Batch => builder.driver(BatchDriver::new()),
+/// Returns the tenant that a saved session belongs to; `None` for sessions of `run` and `chat`.
+fn tenant_of(saved: &SavedSession) -> Option<String> {
+    SavedSettings::read(saved).ok()?.into_tenant()
+}
+
+impl AgentSource {
+    /// Makes the agent of a session, by the same code as `fumehood chat`.
+    fn make(&self, parts: AgentParts) -> Result<Agent> {
+        let AgentParts { id, tenant, actor, tools, approver, saved, .. } = parts;
+        let config = &self.parts.config;
+        let typed = AgentArguments { actor: actor.as_deref().map(str::to_owned), ..AgentArguments::default() };
+        let (typed, settings) = match &saved {
+            Some(saved) => {
+                let settings = SavedSettings::read(saved)?;
+                (settings.clone().complete(&typed, Some(saved.driver())), settings)
+            }
+            None => {
+                let settings = SavedSettings::of(&typed, config).of_tenant(&tenant);
+                (typed, settings)
+            }
+        };
+        let mut setup = AgentSetup::read(config, &typed, Some(Arc::clone(&self.parts.model)))?;
+        setup.set_id(&id);
+        let recorder: Arc<dyn Recorder> = match &self.log {
+            Some(log) => Arc::clone(log) as _,
+            None => Arc::new(NullRecorder),
+        };
+        let served = AgentTools::Served { tools, all: self.tools.all().tools() };
+        let more = (self.hooks.clone(), self.parts.notes.clone());
+        let mut builder = setup.builder(&self.host, served, recorder, more)?;
+        if let Some(log) = &self.log {
+            builder = agent_setup::set_saving(builder.saved_settings(settings.to_text()?), log, saved, config);
+        }
+        let approval = approver.map_or_else(|| Approval::unattended(config, true), Approval::Asked);
+        Ok(approval.apply(builder, config).build()?)
     }
 }

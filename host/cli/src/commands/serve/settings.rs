@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
-use fumehood::listener::HttpOptions;
+use fumehood::listener::{HttpOptions, TenantTools};
 use fumehood::mcp::{Naming, ServerOptions};
 
 use super::library::library_from_config;
-use super::{sessions, tenants};
+use super::tenants;
 use crate::args::{Http, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::exit::UsageError;
@@ -61,17 +61,20 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
     })
 }
 
-/// Returns the options of the HTTP API.
-///
-/// # Errors
-/// If the agents of sessions cannot be set up.
-pub(crate) fn api_options(typed: &ServeOptions, config: &Config, recording: Option<&Recording>) -> Result<ApiOptions> {
-    Ok(ApiOptions {
-        sessions: sessions::agents(config)?.map(|agents| Arc::new(agents) as Arc<dyn SessionAgents>),
+/// Returns the options of the HTTP API, with the agents of sessions and their tools.
+pub(crate) fn api_options(
+    typed: &ServeOptions,
+    recording: Option<&Recording>,
+    sessions: Option<(Arc<dyn SessionAgents>, TenantTools)>,
+) -> ApiOptions {
+    let (sessions, session_tools) = sessions.unzip();
+    ApiOptions {
+        sessions,
+        session_tools,
         actor: typed.actor.as_deref().map(Arc::from),
         calls: recording.map(|recording| Arc::new(recording.served_calls()) as Arc<dyn CallStore>),
         ..ApiOptions::default()
-    })
+    }
 }
 
 /// Returns the rules of a listener at this address.

@@ -113,6 +113,8 @@ mod secrets;
 mod selftest;
 mod serve_http;
 #[cfg(test)]
+mod serve_sessions;
+#[cfg(test)]
 mod serve_tenants;
 mod server;
 #[cfg(test)]

@@ -15,11 +15,15 @@ use crate::response::Response;
 const NO_SOURCE: &str = "This server has no configuration with components that need an approval.";
 const NO_LOG: &str = "No event log is kept, so no session waits here.";
 
-/// A component, as the page shows it.
+/// The calling convention of the tools of MCP servers.
+const SERVER_CONTRACT: &str = "mcp";
+
+/// A component or an MCP server, as the page shows it.
 struct ComponentView {
     name: PrintableText,
     href: String,
     pin: String,
+    is_server: bool,
     state: &'static str,
     tone: &'static str,
     is_open: bool,
@@ -69,6 +73,7 @@ impl ComponentView {
             href: format!("/dashboard/approvals/components/{}", encode(&component.name)),
             name: component.name,
             pin: component.pin,
+            is_server: component.contract.as_str() == SERVER_CONTRACT,
             state,
             tone,
             is_open: is_pending,

@@ -4,7 +4,6 @@ use askama::Template;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
-use fumehood_core::tool::ToolProvider as _;
 use http::StatusCode;
 use url::form_urlencoded;
 
@@ -139,7 +138,7 @@ fn next_page(filters: [(&'static str, &str); 2], position: u64) -> String {
 
 /// Returns the newest calls since the start, of which nothing else is known.
 fn newest(visit: &Visit, tool: Option<&str>, outcome: Option<&str>) -> Vec<CallView> {
-    let statistics = visit.shared.tools.calls().lock_statistics();
+    let statistics = visit.shared.statistics.lock();
     let matching = statistics
         .newest()
         .filter(|call| tool.is_none_or(|tool| tool == call.tool) && outcome.is_none_or(|it| it == call.outcome));

@@ -3,11 +3,10 @@
 use askama::Template;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
-use fumehood_core::tool::ToolProvider as _;
+use fumehood_listener::now;
 use http::StatusCode;
 
 use super::super::charts::{self, Bar, LineChart, format_ms};
-use super::super::live_tools::now;
 use super::{Layout, Visit, format_time, html};
 use crate::response::Response;
 
@@ -22,20 +21,20 @@ struct HealthPage {
 
 /// Shows the statistics since the start.
 pub(crate) fn show(visit: &Visit) -> Response {
-    let calls = visit.shared.tools.calls();
     let tools = visit.shared.tools.tools();
     let withheld = tools.iter().filter(|tool| !tool.is_approved()).count();
-    let (running, _) = calls.list(0);
+    let (running, waiting) = visit.shared.served.running().counts();
     let (outcomes, (p50, p99), series) = {
-        let statistics = calls.lock_statistics();
+        let statistics = visit.shared.statistics.lock();
         (statistics.outcomes(), statistics.percentiles(), statistics.series(now()))
     };
     let ended: u64 = outcomes.iter().map(|(_, count)| count).fold(0, |sum, count| sum.saturating_add(*count));
     let figures: Vec<(&'static str, PrintableText)> = vec![
-        ("Up for", format_ms(calls.uptime().as_secs_f64() * 1e3).into()),
+        ("Up for", format_ms(visit.shared.statistics.uptime().as_secs_f64() * 1e3).into()),
         ("Tools", (tools.len() - withheld).to_string().into()),
         ("Withheld", withheld.to_string().into()),
         ("Running calls", running.to_string().into()),
+        ("Waiting calls", waiting.to_string().into()),
         ("Ended calls", ended.to_string().into()),
         ("Median", format_ms(p50).into()),
         ("99th percentile", format_ms(p99).into()),

@@ -1,4 +1,4 @@
-//! *Live*: the running calls, kept up to date by events, and the button that stops one.
+//! *Live*: the running and waiting calls and the clients, kept up to date by events, and the button that stops a call.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use askama::Template;
 use fumehood_core::text::untrusted::PrintableText;
+use fumehood_listener::{CallPhase, RunningCall, Tenant, TenantTools, Tenants};
 use futures_util::stream;
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
@@ -13,7 +14,6 @@ use http_body_util::{BodyExt as _, StreamBody};
 use tokio_util::bytes::Bytes;
 
 use super::super::charts::format_ms;
-use super::super::live_tools::LiveCall;
 use super::super::routes::redirect;
 use super::super::service::Shared;
 use super::{Layout, Visit, html, not_found};
@@ -28,79 +28,150 @@ const MAX_SHOWN: usize = 100;
 /// Part of the deadline above which its bar is marked.
 const HIGH: f64 = 0.8;
 
-/// A running call, as the page shows it.
+/// A call that has not ended, as the page shows it.
 struct CallView {
     number: u64,
     tool: PrintableText,
+    tenant: Option<PrintableText>,
     actor: Option<PrintableText>,
     client: Option<PrintableText>,
+    is_waiting: bool,
     elapsed: String,
     elapsed_ms: u64,
     deadline: Option<String>,
     deadline_ms: Option<u64>,
     high_ms: u64,
+    fuel: Option<u64>,
+    memory: Option<String>,
     was_stopped: bool,
     percent: Option<u32>,
     said: Option<PrintableText>,
+}
+
+/// A client with its calls and limits, as the page shows it.
+struct TenantView {
+    name: PrintableText,
+    actor: Option<PrintableText>,
+    running: usize,
+    waiting: usize,
+    calls_today: String,
+    fuel_today: String,
+    /// Its other limits, one phrase for each.
+    limits: Vec<String>,
 }
 
 #[derive(Template)]
 #[template(path = "dashboard/live.html")]
 struct LivePage {
     layout: Layout,
-    csrf: String,
-    count: usize,
-    calls: Vec<CallView>,
+    live: Live,
 }
 
 /// The part of the page that events replace.
 #[derive(Template)]
 #[template(path = "dashboard/live_rows.html")]
 struct LiveRows {
+    live: Live,
+}
+
+/// The state of the calls.
+struct Live {
     csrf: String,
-    count: usize,
+    summary: String,
     calls: Vec<CallView>,
+    tenants: Vec<TenantView>,
 }
 
 impl CallView {
-    fn new(call: LiveCall) -> Self {
+    fn new(call: RunningCall) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let text = |time: Duration| format_ms(time.as_secs_f64() * 1e3);
         Self {
             number: call.number,
             tool: call.tool,
+            tenant: call.tenant.as_deref().map(PrintableText::from),
             actor: call.actor,
             client: call.client,
+            is_waiting: call.phase == CallPhase::Waiting,
             elapsed: text(call.elapsed),
             elapsed_ms: millis(call.elapsed),
             deadline: call.deadline.map(text),
             deadline_ms: call.deadline.map(millis),
             high_ms: call.deadline.map_or(0, |deadline| millis(deadline.mul_f64(HIGH))),
+            fuel: call.fuel,
+            memory: call.peak_memory.map(|bytes| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))),
             was_stopped: call.was_stopped,
             percent: call.fraction.map(|fraction| (fraction.clamp(0.0, 1.0) * 100.0) as u32),
-            said: call.said,
+            said: call.last_line,
         }
     }
 }
 
-fn running(shared: &Shared) -> (usize, Vec<CallView>) {
-    let (count, calls) = shared.tools.calls().list(MAX_SHOWN);
-    (count, calls.into_iter().map(CallView::new).collect())
+impl TenantView {
+    fn new(tenant: &Tenant, served: &TenantTools) -> Self {
+        let (running, waiting) = served.running().counts_of(&tenant.name);
+        let (used, limits) = (served.used_today(&tenant.name), &tenant.limits);
+        let of = |used: u64, max: Option<u64>| max.map_or_else(|| used.to_string(), |max| format!("{used} of {max}"));
+        let others = [
+            limits.requests_per_minute.map(|max| format!("{max} requests a minute")),
+            limits.concurrent_requests.map(|max| format!("{max} requests at once")),
+            limits.fuel_per_minute.map(|max| format!("{max} fuel a minute")),
+        ];
+        Self {
+            name: (&*tenant.name).into(),
+            actor: tenant.actor.as_deref().map(PrintableText::from),
+            running,
+            waiting,
+            calls_today: of(used.calls, limits.calls_per_day),
+            fuel_today: of(used.fuel, limits.fuel_per_day),
+            limits: others.into_iter().flatten().collect(),
+        }
+    }
+}
+
+impl Live {
+    fn new(shared: &Shared, csrf: String) -> Self {
+        let running = shared.served.running();
+        let calls: Vec<CallView> = running.list(MAX_SHOWN, |_, _| true).into_iter().map(CallView::new).collect();
+        let tenants = shared.options.tenants.iter().flat_map(Tenants::all);
+        let tenants = tenants.map(|tenant| TenantView::new(&tenant, &shared.served)).collect();
+        let summary = summary(running.counts(), calls.len(), shared.served.capacity());
+        Self { csrf, summary, calls, tenants }
+    }
+}
+
+/// Says how many calls run and wait, and how many may.
+fn summary((running, waiting): (usize, usize), shown: usize, capacity: Option<(usize, usize)>) -> String {
+    let mut text = match running {
+        0 => "No call is running".to_owned(),
+        1 => "1 call is running".to_owned(),
+        count => format!("{count} calls are running"),
+    };
+    text += &match waiting {
+        0 => ".".to_owned(),
+        1 => ", and 1 waits for a place.".to_owned(),
+        count => format!(", and {count} wait for a place."),
+    };
+    if let Some((places, queue)) = capacity {
+        text += &format!(" At most {places} may run, and {queue} may wait.");
+    }
+    if running.saturating_add(waiting) > shown {
+        text += &format!(" The {shown} oldest are shown.");
+    }
+    text
 }
 
 /// Shows the running calls.
 pub(crate) fn show(visit: &Visit) -> Response {
-    let (count, calls) = running(&visit.shared);
     let layout = Layout { reloads_without_scripts: true, ..visit.layout("live", "Live") };
-    html(StatusCode::OK, &LivePage { layout, csrf: visit.csrf.clone(), count, calls })
+    html(StatusCode::OK, &LivePage { layout, live: Live::new(&visit.shared, visit.csrf.clone()) })
 }
 
 /// Stops a running call.
 pub(crate) fn stop(visit: &Visit, number: &str) -> Response {
-    let stopped = number.parse().ok().and_then(|number| visit.shared.tools.calls().stop(number));
-    match stopped {
-        Some(_) => redirect("/dashboard/live"),
-        None => not_found(visit, "There is no such running call. It has probably ended."),
+    match number.parse().is_ok_and(|number| visit.shared.served.running().stop(number)) {
+        true => redirect("/dashboard/live"),
+        false => not_found(visit, "There is no such running call. It has probably ended."),
     }
 }
 
@@ -125,8 +196,8 @@ impl Events {
             if !self.shared.logins.is_open(&self.headers) {
                 return None;
             }
-            let (count, calls) = running(&self.shared);
-            let html = LiveRows { csrf: self.csrf.clone(), count, calls }.render().ok()?;
+            let live = Live::new(&self.shared, self.csrf.clone());
+            let html = LiveRows { live }.render().ok()?;
             self.quiet = self.quiet.saturating_add(1);
             let event = match html == self.last {
                 true if self.quiet < MAX_QUIET_EVENTS => continue,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use askama::Template;
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
 use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::Annotations;
-use fumehood_core::tool::{Tool, ToolProvider as _};
 use http::StatusCode;
 
 use super::super::call_form::{self, Field, Input, JSON_FIELD};

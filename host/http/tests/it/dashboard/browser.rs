@@ -33,7 +33,7 @@ async fn every_page_does_its_act_in_a_browser() {
     assert!(seen.status.success(), "{said}\n{}", String::from_utf8_lossy(&seen.stderr));
     assert!(said.ends_with("all pages\n"), "{said}");
     let decided = opened.approvals.decided.lock().unwrap().clone();
-    assert_eq!(decided, ["changed sha256:1 Approve", "s-1:4 false not today"]);
+    assert_eq!(decided, ["changed sha256:1 Approve", "remote sha256:1 Approve", "s-1:4 false not today"]);
     // The script killed the first call, and the other one is still running.
     let killed = one.await.unwrap();
     assert_eq!(killed.error().unwrap().message.as_str(), "an operator stopped the call from the dashboard");

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::CallContext;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{CallContext, Usage};
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
@@ -78,6 +79,8 @@ fn tool(name: &str, schema: &Value) -> Arc<Tool> {
 impl HostileTools {
     async fn run(&self, call: &ValidatedCall, context: &CallContext) -> Result<Vec<Content>, CallError> {
         let observer = context.observer.as_ref().unwrap();
+        observer.admitted(Duration::from_secs(60));
+        observer.usage(Usage { fuel: 4321, peak_memory: 3 << 19 });
         observer.log(Level::Info, &format!("line {MARKUP}"));
         context.report(Progress { fraction: Some(0.25), message: Some(MARKUP.into()), partial: Vec::new() });
         match call.tool().definition().name.as_str() {
@@ -233,7 +236,8 @@ impl Approvals for HostileApprovals {
             changes: vec![change.clone()],
             tools: vec![tool.clone()],
         };
-        let found = vec![approval("test", ApprovalState::Approved), approval("changed", ApprovalState::Changed)];
+        let server = ComponentApproval { contract: "mcp".into(), ..approval("remote", ApprovalState::Never) };
+        let found = vec![approval("test", ApprovalState::Approved), approval("changed", ApprovalState::Changed), server];
         Box::pin(std::future::ready(Ok(found)))
     }
 

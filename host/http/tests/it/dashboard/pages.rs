@@ -1,6 +1,8 @@
 //! The main act of each page.
 
+use fumehood_core::call::Call;
 use fumehood_http::dashboard::DashboardOptions;
+use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 
 use super::hostile::MARKUP;
@@ -36,7 +38,20 @@ async fn a_running_call_is_seen_and_killed() {
     assert!(visitor.get("live").await.body.contains("No call is running."));
     let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);
     let page = visitor.get("live").await.body;
-    assert!(page.contains("2 calls are running.") && page.contains("max=\"60000\"") && page.contains("25 %"), "{page}");
+    for part in ["2 calls are running. At most 2 may run, and 8 may wait.", "max=\"60000\"", "25 %", "4321", "1.5 MiB"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let client = std::sync::Arc::clone(&opened.client);
+    let mut third = client.dispatch(Call::new("test__wait", "{}"));
+    assert!(third.as_mut().now_or_never().is_none());
+    let page = visitor.get("live").await.body;
+    assert!(
+        page.contains("2 calls are running, and 1 waits for a place.") && page.contains("waits for a place</span>")
+    );
+    // Its caller leaves.
+    drop(third);
+    assert!(visitor.get("live").await.body.contains("2 calls are running."));
     assert!(page.contains("<noscript><meta http-equiv=\"refresh\""), "{page}");
     let stopped = visitor.submit("live/stop", &[("call", "1")]).await;
     assert_eq!((stopped.status, stopped.header("location")), (303, "/dashboard/live"));
@@ -176,5 +191,47 @@ async fn health_counts_calls_by_outcome() {
     let page = visitor.get("health").await.body;
     assert!(page.contains("aria-label=\"Calls by outcome: ok 2 tool_failed 1\""), "{page}");
     assert!(page.contains("<polyline") && page.contains("Withheld"), "{page}");
+    opened.end().await;
+}
+
+/// Returns the processor time of this process in milliseconds (`proc_pid_stat(5)`: utime and stime, in hundredths).
+fn processor_ms() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..13].iter().map(|field| field.parse::<u64>().unwrap() * 10).sum()
+}
+
+/// `cargo test -p fumehood-http --test it thousand_live_calls -- --ignored --nocapture`
+#[tokio::test]
+#[ignore = "it measures for ten seconds"]
+async fn a_thousand_live_calls_cost_little() {
+    let opened = Opened::with_places(1_000).await;
+    let visitor = opened.visitor().await;
+    let client = std::sync::Arc::clone(&opened.client);
+    let calls: Vec<_> = (0..1_000)
+        .map(|_| {
+            let client = std::sync::Arc::clone(&client);
+            tokio::spawn(async move { client.dispatch(Call::new("test__wait", "{}")).await })
+        })
+        .collect();
+    let started = tokio::time::timeout(PATIENCE, async {
+        while opened.tools.started.load(std::sync::atomic::Ordering::SeqCst) < 1_000 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    });
+    started.await.expect("they never start");
+    let (_sender, response) = visitor.open("GET", "/dashboard/live/events", &[], "").await;
+    let mut body = response.into_body();
+    let (before, since) = (processor_ms(), std::time::Instant::now());
+    let (mut events, mut bytes) = (0_u32, 0_usize);
+    while since.elapsed() < std::time::Duration::from_secs(10) {
+        let frame = tokio::time::timeout(PATIENCE, body.frame()).await.expect("no event").unwrap().unwrap();
+        bytes += frame.into_data().unwrap().len();
+        events += 1;
+    }
+    let percent = (processor_ms() - before) as f64 * 100.0 / since.elapsed().as_millis() as f64;
+    println!("{events} frames, {bytes} bytes, {percent:.1} % of a core");
+    assert!(percent <= 5.0, "{percent:.1} %");
+    calls.iter().for_each(tokio::task::JoinHandle::abort);
     opened.end().await;
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fumehood_core::call::Call;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::tool::ToolProvider;
-use fumehood_http::dashboard::{Dashboard, DashboardOptions, LiveTools};
-use fumehood_listener::{Access, HttpOptions, Listener, Token};
+use fumehood_http::dashboard::{Dashboard, DashboardOptions};
+use fumehood_listener::{Access, HttpOptions, Listener, Tenant, TenantLimits, TenantTools, Token};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
@@ -19,14 +19,14 @@ use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded;
 
-use super::hostile::{HostileApprovals, HostileCalls, HostileSelfTest, HostileTimelines, HostileTools};
+use super::hostile::{HostileApprovals, HostileCalls, HostileSelfTest, HostileTimelines, HostileTools, MARKUP};
 use crate::served::{Answer, PATIENCE, TOKEN};
 
 /// A listener that serves the dashboard.
 pub(crate) struct Opened {
     pub(crate) address: SocketAddr,
     pub(crate) tools: Arc<HostileTools>,
-    pub(crate) live: LiveTools,
+    pub(crate) client: Arc<dyn ToolProvider>,
     pub(crate) approvals: Arc<HostileApprovals>,
     stop: CancellationToken,
     served: JoinHandle<()>,
@@ -44,24 +44,36 @@ impl Opened {
         Self::with(|options| options).await
     }
 
+    /// Opens a dashboard of this many places.
+    pub(crate) async fn with_places(places: usize) -> Self {
+        Self::open(places, |options| options).await
+    }
+
     pub(crate) async fn with(change: impl FnOnce(DashboardOptions) -> DashboardOptions) -> Self {
+        Self::open(2, change).await
+    }
+
+    async fn open(places: usize, change: impl FnOnce(DashboardOptions) -> DashboardOptions) -> Self {
         let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
         let listener = Listener::bind(options).await.unwrap();
         let (tools, approvals) = (Arc::new(HostileTools::default()), Arc::new(HostileApprovals::default()));
         let provider = Arc::clone(&tools) as Arc<dyn ToolProvider>;
-        let live = LiveTools::new(provider, |tool| tool.ends_with("__wait").then_some(Duration::from_secs(60)));
+        let served = TenantTools::new(provider).places(places, 8);
+        let limits = TenantLimits { calls_per_day: Some(900), ..TenantLimits::default() };
+        let client = served.of(&Arc::new(Tenant::anyone(MARKUP).limits(limits)));
         let options = DashboardOptions {
+            tenants: Some(listener.tenants()),
             calls: Some(Arc::new(HostileCalls)),
             timelines: Some(Arc::new(HostileTimelines)),
             approvals: Some(Arc::clone(&approvals) as _),
             containment: Some(Arc::new(HostileSelfTest)),
             ..DashboardOptions::new(Token::parse(TOKEN).unwrap())
         };
-        listener.services().open(vec![Arc::new(Dashboard::new(live.clone(), change(options), &listener))]);
+        listener.services().open(vec![Arc::new(Dashboard::new(served, change(options), &listener))]);
         let (address, stop) = (listener.address(), CancellationToken::new());
         let stopped = stop.clone();
         let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
-        Self { address, tools, live, approvals, stop, served }
+        Self { address, tools, client, approvals, stop, served }
     }
 
     pub(crate) async fn end(self) {
@@ -85,8 +97,8 @@ impl Opened {
 
     /// Starts a call of `wait`, and returns once it runs.
     pub(crate) async fn start_waiting(&self, calls: usize) -> JoinHandle<CallResult> {
-        let live = self.live.clone();
-        let running = tokio::spawn(async move { live.dispatch(Call::new("test__wait", "{}")).await });
+        let client = Arc::clone(&self.client);
+        let running = tokio::spawn(async move { client.dispatch(Call::new("test__wait", "{}")).await });
         let started = async {
             while self.tools.started.load(Ordering::SeqCst) < calls {
                 tokio::time::sleep(Duration::from_millis(1)).await;

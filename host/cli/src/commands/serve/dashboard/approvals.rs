@@ -13,7 +13,7 @@ use fumehood::event_log::{EventLog, Reader};
 use fumehood::http_api::dashboard::ports::{
     ApprovalChange, ApprovalState, Approvals, ComponentApproval, Decision, PortError, WaitingApproval, WantedTool,
 };
-use fumehood::{ApprovalCheck, Host, Lock, Namespace, PrintableText, Untrusted};
+use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText, Untrusted};
 
 use crate::agent::saved;
 use crate::commands::approve;
@@ -30,6 +30,7 @@ const ANSWERED_BY: &str = "dashboard";
 #[derive(Clone)]
 pub(super) struct ServedApprovals {
     host: Host,
+    servers: Option<Arc<McpTools>>,
     /// The path of the configuration, beside which the lock is.
     origin: PathBuf,
     /// True if components are loaded again after their approval changed.
@@ -38,16 +39,22 @@ pub(super) struct ServedApprovals {
 }
 
 impl ServedApprovals {
-    pub(super) fn new(host: Host, origin: PathBuf, is_watched: bool, log: Option<Arc<EventLog>>) -> Self {
-        Self { host, origin, is_watched, log }
+    pub(super) fn new(
+        (host, servers): (Host, Option<Arc<McpTools>>),
+        origin: PathBuf,
+        is_watched: bool,
+        log: Option<Arc<EventLog>>,
+    ) -> Self {
+        Self { host, servers, origin, is_watched, log }
     }
 
-    /// Returns the served components that need an approval, by name.
+    /// Returns the served components and the reached MCP servers that need an approval, by name.
     fn checks(&self) -> Vec<(Namespace, ApprovalCheck)> {
         let tools = self.host.tools();
         let names: BTreeSet<Namespace> = tools.iter().filter_map(|tool| tool.namespace().cloned()).collect();
         let check = |name: Namespace| approve::approval_check(&self.host, &name).map(|check| (name, check));
-        names.into_iter().filter_map(check).collect()
+        let servers = self.servers.iter().flat_map(|servers| servers.approval_checks().iter().cloned());
+        names.into_iter().filter_map(check).chain(servers).collect()
     }
 
     fn list(&self) -> Result<Vec<ComponentApproval>> {
@@ -61,7 +68,8 @@ impl ServedApprovals {
 
     fn store_decision(&self, name: &str, pin: &str, decision: Decision) -> Result<String> {
         let found = self.checks().into_iter().find(|(found, _)| found.as_str() == name);
-        let (name, check) = found.with_context(|| format!("no component `{name}` that needs an approval is served"))?;
+        let (name, check) =
+            found.with_context(|| format!("nothing of the name `{name}` that needs an approval is served"))?;
         if check.parts().pin().to_string() != pin {
             let message = format!("`{name}` has changed since the page was opened; look at it again");
             return Err(UsageError(message).into());
@@ -79,8 +87,10 @@ impl ServedApprovals {
         };
         lock.save()?;
         render::note(&format!("the dashboard: {done}"));
-        Ok(match self.is_watched {
+        let is_server = self.host.component(name.as_str()).is_none();
+        Ok(match self.is_watched && !is_server {
             true => format!("{done} It is loaded again within some seconds."),
+            false if is_server => format!("{done} It takes effect when the server is started again."),
             false => format!(
                 "{done} It takes effect when the server gets SIGHUP or is started again, or at once with `--watch`."
             ),

@@ -4,12 +4,11 @@ mod approvals;
 mod self_test;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::http_api::dashboard::{Dashboard, DashboardOptions, LiveTools};
-use fumehood::listener::{Access, HttpOptions, Token};
-use fumehood::{Host, LoggedTimelines, QualifiedName, ToolProvider};
+use fumehood::http_api::dashboard::{Dashboard, DashboardOptions};
+use fumehood::listener::{Access, HttpOptions, TenantTools, Tenants, Token};
+use fumehood::{Host, LoggedTimelines, McpTools};
 
 use self::approvals::ServedApprovals;
 use self::self_test::SelfTest;
@@ -27,8 +26,9 @@ const MAX_FORM_BYTES: usize = 4 << 20;
 ///
 /// # Errors
 /// If the address is not a loopback address, or cannot be listened at.
-pub(super) async fn listen(serve: &ServeOptions) -> Result<Option<Listening>> {
-    let Some(address) = serve.dashboard else { return Ok(None) };
+pub(super) async fn listen(serve: &ServeOptions, config: &Config) -> Result<Option<Listening>> {
+    let configured = config.serve.dashboard.as_ref().and_then(|setting| setting.address().ok()).flatten();
+    let Some(address) = serve.dashboard.or(configured) else { return Ok(None) };
     if !address.ip().is_loopback() {
         let message = format!(
             "`--dashboard={address}` can be reached from other machines; use an address such as 127.0.0.1:8081, and \
@@ -41,39 +41,31 @@ pub(super) async fn listen(serve: &ServeOptions) -> Result<Option<Listening>> {
     Listening::start(options).await.map(Some)
 }
 
-/// Opens the dashboard of these tools, and prints where it is. Returns the tools to serve instead, so that it knows their
-/// calls; without a dashboard, they are the same.
+/// Opens the dashboard of these tools, and prints where it is.
 ///
 /// # Errors
 /// If the system has no random bytes for its token.
-pub(super) fn in_front_of(
-    tools: Arc<dyn ToolProvider>,
-    listening: Option<&Listening>,
+pub(super) fn open(
+    Listening { listener, .. }: &Listening,
+    (served, tenants): (TenantTools, Option<Tenants>),
     (serve, config): (&ServeOptions, &Config),
-    (host, recording): (&Host, Option<&Recording>),
-) -> Result<Arc<dyn ToolProvider>> {
-    let Some(Listening { listener, .. }) = listening else { return Ok(tools) };
-    let of_host = host.clone();
-    let live = LiveTools::new(tools, move |tool| deadline(&of_host, tool));
+    ((host, servers), recording): ((&Host, Option<&Arc<McpTools>>), Option<&Recording>),
+) -> Result<()> {
     let token = Token::generate()?;
     let url = format!("http://{}/dashboard/login?token={}", listener.address(), token.reveal());
     let log = recording.map(Recording::event_log);
-    let approvals = ServedApprovals::new(host.clone(), config.origin.clone(), serve.watch, log.cloned());
+    let approvals =
+        ServedApprovals::new((host.clone(), servers.cloned()), config.origin.clone(), serve.watch, log.cloned());
     let options = DashboardOptions {
         actor: serve.actor.as_deref().map(Arc::from),
+        tenants,
         calls: recording.map(|recording| Arc::new(recording.all_calls()) as _),
         timelines: log.map(|log| Arc::new(LoggedTimelines::new(Arc::clone(log))) as _),
         approvals: Some(Arc::new(approvals)),
         containment: Some(Arc::new(SelfTest)),
         ..DashboardOptions::new(token)
     };
-    listener.services().open(vec![Arc::new(Dashboard::new(live.clone(), options, listener))]);
+    listener.services().open(vec![Arc::new(Dashboard::new(served, options, listener))]);
     render::note(&format!("the dashboard is at {url}"));
-    Ok(Arc::new(live))
-}
-
-/// Returns the usual deadline of the calls of a tool, by its full name; `None` if it is not one of a component.
-fn deadline(host: &Host, tool: &str) -> Option<Duration> {
-    let (component, _) = QualifiedName::split(tool)?;
-    Some(host.component(component)?.limits().deadline)
+    Ok(())
 }
