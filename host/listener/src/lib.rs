@@ -21,6 +21,7 @@ mod tenant;
 mod tenant_tools;
 mod tenants;
 mod token;
+mod token_verifier;
 mod usage;
 mod write_deadline;
 
@@ -34,4 +35,5 @@ pub use tenant::{Access, Tenant, TenantLimits, ToolFilter};
 pub use tenant_tools::TenantTools;
 pub use tenants::Tenants;
 pub use token::{Token, TokenError};
+pub use token_verifier::{TokenRefusal, TokenVerifier, VerifiedToken};
 pub use usage::{DayUsage, UsageEntry, UsageLedger};
