@@ -5,6 +5,7 @@ use std::time::Duration;
 use fumehood_core::text::sanitize::printable;
 use reqwest::Url;
 use rmcp::service::ClientInitializeError;
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
@@ -83,7 +84,7 @@ pub(super) fn from_handshake(error: ClientInitializeError, stderr_tail: &str) ->
 
 /// Creates the error of a failed handshake with a server at a URL. `login_hint` says how to log in, if that is possible.
 pub(super) fn from_address(error: ClientInitializeError, url: &str, login_hint: Option<&str>) -> ConnectError {
-    if let Some(hint) = login_hint.filter(|_| is_auth_error(&error)) {
+    if let Some(hint) = login_hint.filter(|_| error.auth_challenge().is_some()) {
         let hint = if hint.is_empty() { String::new() } else { format!(": {hint}") };
         return ConnectError::LoginRequired { address: origin(url), hint };
     }
@@ -93,13 +94,10 @@ pub(super) fn from_address(error: ClientInitializeError, url: &str, login_hint: 
     }
 }
 
-/// Returns whether a server answered with the status 401 or 403 and a challenge.
-pub(super) fn is_auth_error(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut next = Some(error);
+/// Returns whether a server answered a request with the status 401 or 403 and a challenge.
+pub(super) fn is_auth_error(error: &DynamicTransportError) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
     while let Some(error) = next {
-        if let Some(ClientInitializeError::LegacyFallbackFailed { discover, fallback }) = error.downcast_ref() {
-            return is_auth_error(fallback.as_ref()) || is_auth_error(discover.as_ref());
-        }
         if error.is::<AuthRequiredError>() || error.is::<InsufficientScopeError>() {
             return true;
         }

@@ -279,7 +279,7 @@ impl Remote {
                 let why = format!("the server `{name}` sent more than {max} messages that nobody asked for");
                 CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
             }
-            error if is_auth_error(&error) => {
+            ServiceError::TransportSend(error) if is_auth_error(&error) => {
                 let failure =
                     CallError::new(ErrorKind::Unavailable, format!("the server `{name}` does not accept this login for the call"));
                 match &self.0.endpoint {

@@ -170,7 +170,7 @@ impl State {
             return (401, format!("www-authenticate: Bearer{pointer}\r\n"), "{}".to_owned());
         }
         let Ok(message) = serde_json::from_str::<Value>(body) else { return (405, String::new(), String::new()) };
-        let answer = match message["method"].as_str() {
+        let mut answer = match message["method"].as_str() {
             Some("initialize") => json!({ "result": {
                 "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
                 "serverInfo": { "name": "behind-a-login", "version": "1" },
@@ -178,10 +178,10 @@ impl State {
             Some("tools/list") => json!({ "result": { "tools": [{
                 "name": "whoami", "description": "Says who asks", "inputSchema": { "type": "object" },
             }]}}),
+            Some("tools/call") => json!({ "result": { "content": [{ "type": "text", "text": "you" }] } }),
             Some("server/discover") => json!({ "error": { "code": -32601, "message": "no such method" } }),
             _ => return (202, String::new(), String::new()),
         };
-        let mut answer = answer;
         (answer["jsonrpc"], answer["id"]) = ("2.0".into(), message["id"].clone());
         (200, String::new(), answer.to_string())
     }

@@ -166,3 +166,23 @@ async fn uses_a_configured_client_and_its_scopes() {
     assert!(!server.requests().iter().any(|line| line.contains("/register")));
     assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_call_with_a_token_that_was_revoked_says_how_to_log_in() {
+    use fumehood_core::call::CallContext;
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    log_in(&server, &options).await.unwrap();
+    let remote = remote(&server, &options);
+    let tools = remote.tools().await.unwrap();
+    server.revoke();
+    let call = tools[0].tool.validate(serde_json::json!({}).into()).unwrap();
+    let error = remote.call(call, CallContext::default()).await.outcome.unwrap_err();
+    let said = format!("{error:?}");
+    assert!(said.contains("log in with the command"), "{said}");
+    // After another login the same server goes on.
+    log_in(&server, &options).await.unwrap();
+    let call = tools[0].tool.validate(serde_json::json!({}).into()).unwrap();
+    let parts = remote.call(call, CallContext::default()).await.outcome.unwrap();
+    assert_eq!(parts.len(), 1);
+}
