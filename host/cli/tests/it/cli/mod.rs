@@ -115,6 +115,8 @@ mod secrets;
 mod selftest;
 mod serve_http;
 #[cfg(test)]
+mod serve_oauth;
+#[cfg(test)]
 mod serve_tenants;
 mod server;
 #[cfg(test)]
