@@ -19,8 +19,8 @@ use crate::config::mcp::McpServerSection;
 use crate::config::sources::ValueSource;
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
-use crate::{render, user_folders};
 use crate::source::{error_chain, read_secret};
+use crate::{render, user_folders};
 
 /// Wall time for a call, and for starting or connecting to a server.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,10 +59,14 @@ impl Server {
     pub(crate) fn login(&self, config: &Config) -> Result<(String, OAuthOptions)> {
         let (name, section) = (&self.name, &self.section);
         let Some(url) = &section.url else {
-            return Err(UsageError(format!("the MCP server `{name}` is a program that is started; it has no login")).into());
+            return Err(
+                UsageError(format!("the MCP server `{name}` is a program that is started; it has no login")).into()
+            );
         };
         if section.bearer.is_some() || has_authorization(section) {
-            let message = format!("[mcp.servers.{name}] has a token already, which is sent instead of that of a login; leave it out");
+            let message = format!(
+                "[mcp.servers.{name}] has a token already, which is sent instead of that of a login; leave it out"
+            );
             return Err(UsageError(message).into());
         }
         let missing = "there is no home folder to keep tokens in; set HOME or XDG_STATE_HOME";
@@ -318,7 +322,9 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
     if let Some(login) = &section.login {
         lines.extend(login.client_id.as_ref().map(|id| format!("login as the program: {}", quoted(id))));
         lines.extend(login.scopes.iter().map(|scope| format!("login with the scope: {}", quoted(scope))));
-        lines.extend(login.authorization_server.as_ref().map(|url| format!("login at: {}, wherever that is", quoted(url))));
+        lines.extend(
+            login.authorization_server.as_ref().map(|url| format!("login at: {}, wherever that is", quoted(url))),
+        );
     }
     lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
     let secret = |source: &ValueSource| format!("a secret, {}", source.place());

@@ -83,7 +83,9 @@ pub enum HttpError {
         tenant: String,
     },
     /// Access tokens for a listener that every program on this machine may call.
-    #[error("everybody may call without a token, so access tokens would have no use; name the tenants that they are of")]
+    #[error(
+        "everybody may call without a token, so access tokens would have no use; name the tenants that they are of"
+    )]
     Unverified,
     /// Tenants for a listener that every program on this machine may call.
     #[error("this server was started without tokens, so it has no tenants; start it again with tokens")]

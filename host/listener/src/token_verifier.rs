@@ -52,12 +52,14 @@ impl TokenRefusal {
     pub(crate) fn to_rejection(self) -> Rejection {
         let (status, why) = match self {
             Self::Invalid(why) => (StatusCode::UNAUTHORIZED, why),
-            Self::InsufficientScope => {
-                (StatusCode::FORBIDDEN, "the token lacks a scope that this server requires; ask its issuer for one with it")
-            }
-            Self::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "the issuer of the token cannot be asked for its keys; try again later")
-            }
+            Self::InsufficientScope => (
+                StatusCode::FORBIDDEN,
+                "the token lacks a scope that this server requires; ask its issuer for one with it",
+            ),
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the issuer of the token cannot be asked for its keys; try again later",
+            ),
         };
         Rejection { refusal: Some(self), ..Rejection::new(status, why) }
     }

@@ -258,7 +258,15 @@ mod tests {
             parse(&header).unwrap_err();
         }
         let header = BASE64_URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256"}"#);
-        for token in ["", ".", "..", "a.b.c", &format!("{header}.e30"), &format!("{header}.e30.AA=="), &format!("{header}.e30.AAAA.AAAA")] {
+        for token in [
+            "",
+            ".",
+            "..",
+            "a.b.c",
+            &format!("{header}.e30"),
+            &format!("{header}.e30.AA=="),
+            &format!("{header}.e30.AAAA.AAAA"),
+        ] {
             UnverifiedToken::parse(token).unwrap_err();
         }
         UnverifiedToken::parse(&"a".repeat(MAX_TOKEN_BYTES + 1)).unwrap_err();

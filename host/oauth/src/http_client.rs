@@ -96,8 +96,10 @@ impl HttpClient {
         if !url.username().is_empty() || url.password().is_some() {
             return prohibited("it has a user or a password in it".to_owned());
         }
-        let is_configured =
-            self.hosts.iter().any(|(host, port)| url.host_str() == Some(host) && url.port_or_known_default() == Some(*port));
+        let is_configured = self
+            .hosts
+            .iter()
+            .any(|(host, port)| url.host_str() == Some(host) && url.port_or_known_default() == Some(*port));
         if is_configured || is_local {
             return Ok(&self.configured);
         }
@@ -209,10 +211,14 @@ mod tests {
             assert_eq!(client.check(&Url::parse(url).unwrap()).is_ok(), expected, "{url}");
         };
         let local = client(&["http://127.0.0.1:4000/issuer"]);
-        for url in ["http://127.0.0.1:4000/jwks", "http://127.0.0.1:4001/jwks", "http://localhost/x", "https://8.8.8.8/x"] {
+        for url in
+            ["http://127.0.0.1:4000/jwks", "http://127.0.0.1:4001/jwks", "http://localhost/x", "https://8.8.8.8/x"]
+        {
             check(&local, url, true);
         }
-        for url in ["http://10.0.0.1/", "https://10.0.0.1/", "http://auth.example.com/", "https://169.254.169.254/latest"] {
+        for url in
+            ["http://10.0.0.1/", "https://10.0.0.1/", "http://auth.example.com/", "https://169.254.169.254/latest"]
+        {
             check(&local, url, false);
         }
         check(&local, "http://user:password@127.0.0.1:4000/jwks", false);
@@ -220,7 +226,13 @@ mod tests {
         let hosts = [("10.0.0.1".to_owned(), 443)];
         let inner = HttpClient { hosts: hosts.into(), allows_loopback: false, ..local };
         check(&inner, "https://10.0.0.1/jwks", true);
-        for url in ["https://10.0.0.1:8443/", "https://10.0.0.2/", "http://10.0.0.1/", "http://127.0.0.1/", "https://127.0.0.1/"] {
+        for url in [
+            "https://10.0.0.1:8443/",
+            "https://10.0.0.2/",
+            "http://10.0.0.1/",
+            "http://127.0.0.1/",
+            "https://127.0.0.1/",
+        ] {
             check(&inner, url, false);
         }
     }

@@ -56,7 +56,10 @@ struct Key {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Material {
-    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    Rsa {
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
     /// An uncompressed point.
     P256(Vec<u8>),
     Ed25519(Vec<u8>),
@@ -176,7 +179,8 @@ mod tests {
     #[test]
     fn takes_only_keys_for_accepted_algorithms() {
         let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
-        let ok = json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "kid": "a", "use": "sig", "alg": "EdDSA", "x5c": [1] });
+        let ok =
+            json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "kid": "a", "use": "sig", "alg": "EdDSA", "x5c": [1] });
         let with = |name: &str, value: &str| {
             let mut key = ok.clone();
             key[name] = value.into();
@@ -185,7 +189,9 @@ mod tests {
         assert!(with("kid", "b").unwrap().has_candidate(Algorithm::EdDsa, Some("b")));
         assert!(!with("kid", "b").unwrap().has_candidate(Algorithm::EdDsa, Some("a")));
         assert!(!with("kid", "b").unwrap().has_candidate(Algorithm::Es256, None));
-        for (name, value) in [("use", "enc"), ("alg", "RS256"), ("alg", "HS256"), ("crv", "Ed448"), ("kty", "oct"), ("x", "+/")] {
+        for (name, value) in
+            [("use", "enc"), ("alg", "RS256"), ("alg", "HS256"), ("crv", "Ed448"), ("kty", "oct"), ("x", "+/")]
+        {
             with(name, value).unwrap_err();
         }
         for malformed in ["", "[]", "{}", r#"{"keys":[]}"#, r#"{"keys":{}}"#] {

@@ -61,7 +61,13 @@ struct Metadata {
 }
 
 impl KeySource {
-    pub(crate) fn new(issuer: String, issuer_url: Url, jwks: Option<Url>, http: HttpClient, interval: Duration) -> Self {
+    pub(crate) fn new(
+        issuer: String,
+        issuer_url: Url,
+        jwks: Option<Url>,
+        http: HttpClient,
+        interval: Duration,
+    ) -> Self {
         let (cached, last_fetch) = (RwLock::default(), Mutex::default());
         Self(Arc::new(Inner { issuer, issuer_url, jwks, http, interval, cached, last_fetch }))
     }

@@ -167,7 +167,8 @@ impl TokenVerifier for ResourceServer {
             _ => None,
         };
         if let Some((error, why)) = error {
-            challenge.push_str(&format!(", error=\"{error}\", error_description=\"{}\"", why.replace(['"', '\\'], "'")));
+            challenge
+                .push_str(&format!(", error=\"{error}\", error_description=\"{}\"", why.replace(['"', '\\'], "'")));
         }
         if !self.required.scopes.is_empty() {
             challenge.push_str(&format!(", scope=\"{}\"", self.required.scopes.join(" ")));
@@ -230,7 +231,15 @@ mod tests {
         let (issuer, resource) = ("https://auth.example.com/realm", "https://tools.example.com/mcp");
         assert!(check(issuer, resource, "tools:call"));
         assert!(check("http://localhost:1", "http://127.0.0.1:8080", "a"));
-        for wrong in ["", "auth.example.com", "http://auth.example.com", "https://me@auth.example.com", "https://a.example/#x", "https://a.example/?x", "ftp://localhost"] {
+        for wrong in [
+            "",
+            "auth.example.com",
+            "http://auth.example.com",
+            "https://me@auth.example.com",
+            "https://a.example/#x",
+            "https://a.example/?x",
+            "ftp://localhost",
+        ] {
             assert!(!check(wrong, resource, "a") && !check(issuer, wrong, "a"), "{wrong}");
         }
         for wrong in ["", "a b", "a\"b", "a\\b", "\u{e4}"] {

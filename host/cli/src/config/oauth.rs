@@ -59,7 +59,8 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
     let Some(oauth) = &config.serve.oauth else {
         for (name, tenant) in config.tenants.iter().filter(|(_, tenant)| !tenant.claims.is_empty()) {
             let first = tenant.claims.first().map(String::as_str).unwrap_or_default();
-            let message = format!("`{first}` is a claim of access tokens, and there is no [serve.oauth] to say of which issuer");
+            let message =
+                format!("`{first}` is a claim of access tokens, and there is no [serve.oauth] to say of which issuer");
             add(&["tenants", name, "claims"], message);
         }
         return;

@@ -59,9 +59,9 @@ fn kind(server: &McpServerSection) -> Result<Kind<'_>, &'static str> {
         (None, Some(_)) if !server.env.is_empty() || !server.secret_env.is_empty() || server.folder.is_some() => {
             Err("is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out")
         }
-        (Some(_), None) if server.bearer.is_some() || server.login.is_some() || has_headers(server) => {
-            Err("is started by `command`, so that `bearer`, `login`, `headers` and `secret_headers` have no use; leave them out")
-        }
+        (Some(_), None) if server.bearer.is_some() || server.login.is_some() || has_headers(server) => Err(
+            "is started by `command`, so that `bearer`, `login`, `headers` and `secret_headers` have no use; leave them out",
+        ),
         (Some(_), None) => Ok(Kind::Program),
         (None, Some(url)) => Ok(Kind::Address(url)),
     }
@@ -94,7 +94,10 @@ fn check_address_of(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[
     }
     if let Some(login) = &server.login {
         if server.bearer.is_some() {
-            add(&["login"], "`bearer` is a token already, and a login gives another one; leave one of them out".to_owned());
+            add(
+                &["login"],
+                "`bearer` is a token already, and a login gives another one; leave one of them out".to_owned(),
+            );
         }
         if let Some(Err(error)) = login.authorization_server.as_deref().map(|url| check_address(url, true)) {
             add(&["login", "authorization_server"], error.to_string());

@@ -55,7 +55,8 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
         }
         if !tenant.claims.is_empty() {
             let claims = quote(&tenant.claims.join(", "));
-            let what = format!("tenant {}: whoever has an access token of {claims} calls {tools} over HTTP", quote(name));
+            let what =
+                format!("tenant {}: whoever has an access token of {claims} calls {tools} over HTTP", quote(name));
             add("grant", what);
         }
     }
@@ -112,7 +113,13 @@ fn oauth_effects(oauth: &OAuthSection) -> Vec<(&'static str, String)> {
     let (issuer, resource) = (quote(&oauth.issuer), quote(&oauth.resource));
     let audience = oauth.audience.as_ref().map(|audience| format!(", with the audience {}", quote(audience)));
     let mut effects = vec![
-        ("grant", format!("calls over HTTP with access tokens that {issuer} issues for {resource}{}", audience.unwrap_or_default())),
+        (
+            "grant",
+            format!(
+                "calls over HTTP with access tokens that {issuer} issues for {resource}{}",
+                audience.unwrap_or_default()
+            ),
+        ),
         ("grant", format!("tenants of access tokens by their claim {}", quote(oauth.tenant_claim()))),
         ("connect", format!("ask {} for the keys of access tokens", oauth.jwks.as_deref().map_or(issuer, quote))),
     ];

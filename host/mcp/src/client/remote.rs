@@ -280,8 +280,10 @@ impl Remote {
                 CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
             }
             ServiceError::TransportSend(error) if is_auth_error(&error) => {
-                let failure =
-                    CallError::new(ErrorKind::Unavailable, format!("the server `{name}` does not accept this login for the call"));
+                let failure = CallError::new(
+                    ErrorKind::Unavailable,
+                    format!("the server `{name}` does not accept this login for the call"),
+                );
                 match &self.0.endpoint {
                     Endpoint::Http { credentials: Credentials::OAuth(options), .. } if !options.hint.is_empty() => {
                         failure.with_hint(options.hint.clone())

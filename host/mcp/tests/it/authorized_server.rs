@@ -116,7 +116,8 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, base: &str) {
         bytes.extend_from_slice(&buffer[..read]);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ").map(str::to_owned));
+        let length =
+            head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ").map(str::to_owned));
         if body.len() >= length.map_or(0, |length| length.trim().parse().unwrap()) {
             break (head.to_owned(), body.to_owned());
         }
@@ -166,7 +167,8 @@ impl State {
         let token = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
         if token.is_none_or(|token| self.valid.iter().all(|valid| valid != token)) {
             let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
-            let pointer = if self.behaviour.has_metadata { format!(" resource_metadata=\"{metadata}\"") } else { String::new() };
+            let pointer =
+                if self.behaviour.has_metadata { format!(" resource_metadata=\"{metadata}\"") } else { String::new() };
             return (401, format!("www-authenticate: Bearer{pointer}\r\n"), "{}".to_owned());
         }
         let Ok(message) = serde_json::from_str::<Value>(body) else { return (405, String::new(), String::new()) };

@@ -18,7 +18,11 @@ fn options(folder: &TempDir) -> OAuthOptions {
 
 fn remote(server: &AuthorizedServer, options: &OAuthOptions) -> Remote {
     let endpoint = Endpoint::Http { url: server.url(), credentials: Credentials::OAuth(options.clone()) };
-    Remote::new(Namespace::parse("behind").unwrap(), endpoint, RemoteOptions { patience: PATIENCE, ..RemoteOptions::default() })
+    Remote::new(
+        Namespace::parse("behind").unwrap(),
+        endpoint,
+        RemoteOptions { patience: PATIENCE, ..RemoteOptions::default() },
+    )
 }
 
 /// Goes where a browser is sent, and returns the status.

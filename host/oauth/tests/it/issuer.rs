@@ -38,7 +38,10 @@ impl Issuer {
                     let read = stream.read(&mut request).unwrap_or(0);
                     let request = String::from_utf8_lossy(&request[..read]).into_owned();
                     let (status, body) = state.answer(&request, &url);
-                    let head = format!("HTTP/1.1 {status} X\r\nlocation: {url}/jwks\r\ncontent-length: {}\r\n\r\n", body.len());
+                    let head = format!(
+                        "HTTP/1.1 {status} X\r\nlocation: {url}/jwks\r\ncontent-length: {}\r\n\r\n",
+                        body.len()
+                    );
                     let _client_left = stream.write_all(format!("{head}{body}").as_bytes());
                 });
             }

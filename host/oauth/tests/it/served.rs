@@ -71,7 +71,8 @@ impl Served {
     /// Sends a request with this token.
     pub(crate) async fn ask(&self, path: &str, token: Option<&str>) -> Answer {
         let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: tools.example.com\r\nConnection: close\r\n{authorization}\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: tools.example.com\r\nConnection: close\r\n{authorization}\r\n");
         let address = self.address;
         tokio::task::spawn_blocking(move || exchange(address, &request)).await.unwrap()
     }
@@ -93,7 +94,11 @@ fn exchange(address: SocketAddr, request: &str) -> Answer {
     let _reset = stream.read_to_string(&mut answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
     let challenge = head.lines().find_map(|line| line.strip_prefix("www-authenticate: ")).map(str::to_owned);
-    Answer { status: head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0), challenge, body: body.to_owned() }
+    Answer {
+        status: head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0),
+        challenge,
+        body: body.to_owned(),
+    }
 }
 
 /// A service that answers with the name of the tenant.

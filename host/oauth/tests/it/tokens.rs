@@ -76,7 +76,10 @@ async fn refuses_tokens_that_are_not_for_this_resource() {
         ("public key as secret", with_secret("a", jwk["x"].as_str().unwrap().as_bytes(), &claims(&issuer))),
         ("public key as secret, as text", with_secret("a", jwk.to_string().as_bytes(), &claims(&issuer))),
         ("signed by another", foreign.sign(&claims(&issuer))),
-        ("identity token", key.sign_with_header(&json!({ "alg": "ES256", "kid": "a", "typ": "logout+jwt" }), &claims(&issuer))),
+        (
+            "identity token",
+            key.sign_with_header(&json!({ "alg": "ES256", "kid": "a", "typ": "logout+jwt" }), &claims(&issuer)),
+        ),
         ("algorithm of another key", key.sign_with_header(&json!({ "alg": "RS256", "kid": "a" }), &claims(&issuer))),
     ] {
         let answer = served.ask("/name", Some(&token)).await;
@@ -99,7 +102,10 @@ async fn requires_scopes() {
     let answer = served.ask("/name", Some(&key.sign(&claims(&issuer)))).await;
     assert_eq!(answer.status, 403);
     let challenge = answer.challenge.unwrap();
-    assert!(challenge.contains("error=\"insufficient_scope\"") && challenge.contains("scope=\"tools write\""), "{challenge}");
+    assert!(
+        challenge.contains("error=\"insufficient_scope\"") && challenge.contains("scope=\"tools write\""),
+        "{challenge}"
+    );
     let token = key.sign(&with(&issuer, "scope", "write tools"));
     assert_eq!(served.tenant_of(&token).await.as_deref(), Ok("app"));
 }

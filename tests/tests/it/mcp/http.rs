@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::mcp::{
-    Access, Credentials, Endpoint, HttpError, HttpListener, HttpOptions, Remote, RemoteOptions, Server, ServerOptions, Tenant, Token,
+    Access, Credentials, Endpoint, HttpError, HttpListener, HttpOptions, Remote, RemoteOptions, Server, ServerOptions,
+    Tenant, Token,
 };
 use fumehood::{CancellationToken, FlowProvider, Host};
 use serde_json::{Value, json};

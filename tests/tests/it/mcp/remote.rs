@@ -101,7 +101,10 @@ async fn further_headers_go_with_every_request() {
         let mut headers = Headers::default();
         headers.add("Authorization", value).unwrap();
         let options = RemoteOptions { headers, ..RemoteOptions::default() };
-        remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, options).tools().await.map(|tools| tools.len())
+        remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, options)
+            .tools()
+            .await
+            .map(|tools| tools.len())
     };
     assert!(tools("Bearer a-token-for-one-test").await.unwrap() > 1);
     let error = tools("Bearer another-one-altogether").await.unwrap_err();
@@ -294,7 +297,10 @@ async fn an_address_where_nothing_listens_is_told_in_one_line() {
         free.local_addr().unwrap()
     };
     let url = format!("http://{address}/mcp?key=hush");
-    let error = remote(Endpoint::Http { url, credentials: Credentials::None }, RemoteOptions::default()).tools().await.unwrap_err();
+    let error = remote(Endpoint::Http { url, credentials: Credentials::None }, RemoteOptions::default())
+        .tools()
+        .await
+        .unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("cannot reach http://{address}: connection refused"));
 }

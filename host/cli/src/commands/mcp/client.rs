@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use fumehood::mcp::{ConnectError, Credentials, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice};
+use fumehood::mcp::{
+    ConnectError, Credentials, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice,
+};
 use fumehood::sanitize::printable;
 use fumehood::{Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, Namespace, Untrusted};
 use serde_json::{Value, json};

@@ -11,7 +11,10 @@ const TOKEN: &str = "a-token-for-this-test";
 /// Runs a program, and returns whether it succeeded with what it said.
 fn run(command: &mut Command) -> (bool, String) {
     let output = command.output().unwrap();
-    (output.status.success(), format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+    (
+        output.status.success(),
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),
+    )
 }
 
 #[test]
@@ -36,7 +39,12 @@ fn a_generated_client_calls_tools() {
     let (document, client) = (folder.path().join("openapi.json"), folder.path().join("generated"));
     std::fs::write(&document, server.get("/openapi.json").to_string()).unwrap();
     let mut generate = Command::new(&python);
-    generate.args(generator).args(["generate", "--meta", "none", "--path"]).arg(&document).arg("--output-path").arg(&client);
+    generate
+        .args(generator)
+        .args(["generate", "--meta", "none", "--path"])
+        .arg(&document)
+        .arg("--output-path")
+        .arg(&client);
     let (is_generated, output) = run(&mut generate);
     assert!(is_generated && !output.contains("WARNING parsing"), "{output}");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openapi/use_client.py");

@@ -24,7 +24,8 @@ fn publish_key() -> String {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let _request = stream.read(&mut [0; 4096]);
-            let body = json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "kid": "test", "x": PUBLIC_KEY }] }).to_string();
+            let body =
+                json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "kid": "test", "x": PUBLIC_KEY }] }).to_string();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
             stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
         }
@@ -36,7 +37,9 @@ fn configure(bench: &Workbench, jwks: &str, tenants: &str) {
     bench.put(
         "fumehood.toml",
         format!(
-            "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[log]\npath = \"log.db\"\n             [serve.oauth]\nissuer = \"http://127.0.0.1:1\"\nresource = \"https://tools.example.com\"\njwks = \"{jwks}\"\n             scopes = [\"tools\"]\n{tenants}"
+            "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n[log]\npath = \"log.db\"\n\
+             [serve.oauth]\nissuer = \"http://127.0.0.1:1\"\nresource = \"https://tools.example.com\"\njwks = \"{jwks}\"\n\
+             scopes = [\"tools\"]\n{tenants}"
         ),
     );
 }
@@ -47,9 +50,8 @@ fn access_tokens_call_tools_as_their_tenant() {
     bench.example("calculator");
     let jwks = publish_key();
     configure(&bench, &jwks, "[tenants.app]\nclaims = [\"an-app\"]\ntools = [\"calculator__a*\"]\n");
-    let trusted = bench.run(&["trust", "--show"]);
     let mut server = Server::run(bench.command(&["serve", "--listen", "127.0.0.1:0"]));
-    assert_eq!(server.ask("GET", "/v1/tools", "").0, 401, "{trusted:?}");
+    assert_eq!(server.ask("GET", "/v1/tools", "").0, 401);
     let metadata = server.get("/.well-known/oauth-protected-resource");
     assert_eq!(metadata["resource"], "https://tools.example.com");
     TOKEN.clone_into(&mut server.token);
@@ -101,7 +103,10 @@ fn logins_are_for_approved_servers_at_a_url() {
     let bench = Workbench::new();
     bench.put(
         "fumehood.toml",
-        "[mcp.servers.program]\ncommand = [\"true\"]\napproval = \"off\"\n         [mcp.servers.keyed]\nurl = \"http://127.0.0.1:1/mcp\"\nbearer = { env = \"KEY\" }\napproval = \"off\"\n         [mcp.servers.tracker]\nurl = \"http://127.0.0.1:1/mcp\"\n         [mcp.servers.open]\nurl = \"http://127.0.0.1:1/mcp\"\napproval = \"off\"\n",
+        "[mcp.servers.program]\ncommand = [\"true\"]\napproval = \"off\"\n\
+         [mcp.servers.keyed]\nurl = \"http://127.0.0.1:1/mcp\"\nbearer = { env = \"KEY\" }\napproval = \"off\"\n\
+         [mcp.servers.tracker]\nurl = \"http://127.0.0.1:1/mcp\"\n\
+         [mcp.servers.open]\nurl = \"http://127.0.0.1:1/mcp\"\napproval = \"off\"\n",
     );
     for (name, part) in [
         ("nobody", "there is no [mcp.servers.nobody]"),

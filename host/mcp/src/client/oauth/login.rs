@@ -4,9 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use reqwest::Url;
-use rmcp::transport::auth::{
-    AuthError, AuthorizationMetadataSource, AuthorizationRequest, AuthorizationSession,
-};
+use rmcp::transport::auth::{AuthError, AuthorizationMetadataSource, AuthorizationRequest, AuthorizationSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -118,7 +116,8 @@ impl Login {
     pub async fn finish(self, timeout: Duration) -> Result<(), LoginError> {
         let callback = tokio::time::timeout(timeout, self.callback()).await;
         let callback = callback.map_err(|_| LoginError::Late(timeout))??;
-        let error = |name: &str| callback.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+        let error =
+            |name: &str| callback.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         if let Some(code) = error("error") {
             let description = error("error_description").map(|text| format!(" ({text})")).unwrap_or_default();
             let why: String = format!("{code}{description}").chars().filter(|c| !c.is_control()).take(300).collect();

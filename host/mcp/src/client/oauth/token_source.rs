@@ -123,7 +123,8 @@ fn token_parts(stored: &StoredCredentials) -> Option<(String, Option<Duration>)>
     let response = serde_json::to_value(stored.token_response.as_ref()?).ok()?;
     let token = response.get("access_token")?.as_str()?.to_owned();
     let lifetime = response.get("expires_in").and_then(serde_json::Value::as_u64);
-    let end = stored.token_received_at.zip(lifetime).map(|(at, lifetime)| Duration::from_secs(at.saturating_add(lifetime)));
+    let end =
+        stored.token_received_at.zip(lifetime).map(|(at, lifetime)| Duration::from_secs(at.saturating_add(lifetime)));
     Some((token, end))
 }
 
