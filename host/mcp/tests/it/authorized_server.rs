@@ -20,7 +20,7 @@ pub(crate) struct Behaviour {
     pub(crate) resource: Option<String>,
     /// The authorization server that the metadata names, if not the same address.
     pub(crate) authorization_server: Option<String>,
-    /// Whether it names the metadata at all.
+    /// True if it names the metadata at all.
     pub(crate) has_metadata: bool,
     /// The challenge methods of PKCE.
     pub(crate) methods: Vec<&'static str>,

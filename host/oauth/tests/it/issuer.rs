@@ -17,7 +17,7 @@ pub(crate) struct Issuer {
 #[derive(Default)]
 struct State {
     keys: Mutex<String>,
-    /// Where the metadata says that the keys are, if not at `/jwks`.
+    /// The address of the keys in the metadata, if it is not `/jwks`.
     jwks: Mutex<Option<String>>,
     delay: Mutex<Duration>,
     fetched: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Which tokens are accepted, as whom, and what those learn that are not.
+//! Tokens that are accepted, their tenants, and the answers to all others.
 
 use std::time::Duration;
 

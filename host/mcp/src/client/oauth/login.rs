@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use fumehood_core::text::sanitize::printable;
 use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationMetadataSource, AuthorizationRequest, AuthorizationSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,6 +20,8 @@ const CALLBACK_PATH: &str = "/callback";
 const CLIENT_NAME: &str = "Fumehood";
 /// Maximum size of the head of a request to the redirect, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Maximum length of what another party says in an error, in characters.
+const MAX_QUOTED_CHARS: usize = 500;
 /// Maximum time of one request to the redirect.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -54,7 +57,7 @@ impl From<AuthError> for LoginError {
             why.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        Self::Failed(why)
+        Self::Failed(quoted(&why))
     }
 }
 
@@ -120,8 +123,7 @@ impl Login {
             |name: &str| callback.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
         if let Some(code) = error("error") {
             let description = error("error_description").map(|text| format!(" ({text})")).unwrap_or_default();
-            let why: String = format!("{code}{description}").chars().filter(|c| !c.is_control()).take(300).collect();
-            return Err(LoginError::Refused(why));
+            return Err(LoginError::Refused(quoted(&format!("{code}{description}"))));
         }
         self.session.handle_callback_url(callback.as_str()).await?;
         Ok(())
@@ -181,6 +183,12 @@ async fn answer(mut stream: TcpStream, base: &Url, state: &str) -> Option<Url> {
     let _browser_left = stream.write_all(answer.as_bytes()).await;
     let _browser_left = stream.shutdown().await;
     callback
+}
+
+/// Returns a text that another party may have written, with hidden characters escaped, and not too long.
+fn quoted(text: &str) -> String {
+    let text: String = text.chars().take(MAX_QUOTED_CHARS).collect();
+    printable(&text).to_string()
 }
 
 /// Removes the tokens of a server. Returns whether there were any.

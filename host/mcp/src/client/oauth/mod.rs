@@ -24,6 +24,6 @@ pub struct OAuthOptions {
     pub scopes: Vec<String>,
     /// The authorization server, if it may be connected to wherever it is. Others must have public addresses.
     pub authorization_server: Option<String>,
-    /// How to log in, as a part of error messages, such as a command.
+    /// The way to log in, as a part of error messages, such as a command.
     pub hint: String,
 }
