@@ -113,13 +113,7 @@ fn oauth_effects(oauth: &OAuthSection) -> Vec<(&'static str, String)> {
     let (issuer, resource) = (quote(&oauth.issuer), quote(&oauth.resource));
     let audience = oauth.audience.as_ref().map(|audience| format!(", with the audience {}", quote(audience)));
     let mut effects = vec![
-        (
-            "grant",
-            format!(
-                "calls over HTTP with access tokens that {issuer} issues for {resource}{}",
-                audience.unwrap_or_default()
-            ),
-        ),
+        ("grant", format!("calls with access tokens of {issuer} for {resource}{}", audience.unwrap_or_default())),
         ("grant", format!("tenants of access tokens by their claim {}", quote(oauth.tenant_claim()))),
         ("connect", format!("ask {} for the keys of access tokens", oauth.jwks.as_deref().map_or(issuer, quote))),
     ];
@@ -286,7 +280,7 @@ mod tests {
             r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
             r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,
             r#"grant   tenant "app": whoever has an access token of "an-app" calls every tool over HTTP"#,
-            r#"access tokens that "https://auth.example.com" issues for "https://tools.example.com""#,
+            r#"grant   calls with access tokens of "https://auth.example.com" for "https://tools.example.com""#,
             r#"connect ask "https://auth.example.com" for the keys of access tokens"#,
             r#"grant   tenant "guest": whoever has another access token of the issuer"#,
         ] {
