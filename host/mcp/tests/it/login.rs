@@ -25,16 +25,18 @@ fn remote(server: &AuthorizedServer, options: &OAuthOptions) -> Remote {
     )
 }
 
-/// Goes where a browser is sent, and returns the status.
-async fn visit(url: &Url) -> u16 {
-    let tls = reqwest::Client::builder().tls_backend_preconfigured(tls()).no_proxy().build().unwrap();
-    tls.get(url.clone()).send().await.unwrap().status().as_u16()
-}
-
-fn tls() -> rustls::ClientConfig {
+/// Returns a client that goes where it is sent, and follows nothing by itself.
+pub(crate) fn browser() -> reqwest::Client {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
+    let tls = tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();
+    let none = reqwest::redirect::Policy::none();
+    reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy().redirect(none).build().unwrap()
+}
+
+/// Goes where a browser is sent, and returns the status.
+async fn visit(url: &Url) -> u16 {
+    browser().get(url.clone()).send().await.unwrap().status().as_u16()
 }
 
 /// Logs in as a person who agrees.
@@ -70,9 +72,10 @@ async fn a_login_gives_access_until_it_is_forgotten() {
 async fn refreshes_tokens_before_they_expire() {
     let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
     let options = options(&folder);
-    // Shorter than the time ahead of the end at which tokens are refreshed.
-    server.change(|behaviour| behaviour.lifetime = 5);
+    server.change(|behaviour| behaviour.lifetime = 2);
     log_in(&server, &options).await.unwrap();
+    // More than half of its life.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
     server.change(|behaviour| behaviour.lifetime = 3600);
     for _ in 0..2 {
         assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);

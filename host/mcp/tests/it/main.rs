@@ -11,3 +11,4 @@
 
 mod authorized_server;
 mod login;
+mod python_sdk;

@@ -13,8 +13,8 @@ use super::OAuthOptions;
 use super::credential_file::CredentialFile;
 use super::http_client::OAuthClient;
 
-/// Time before its end at which a token is refreshed.
-const REFRESH_AHEAD: Duration = Duration::from_secs(60);
+/// Maximum time before its end at which a token is refreshed: half of its life, if that is short.
+const MAX_REFRESH_AHEAD: Duration = Duration::from_secs(60);
 /// Time that tokens without a known end are used before the file is read again.
 const REREAD_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -117,20 +117,23 @@ pub(super) async fn manager(
     Ok((manager, client))
 }
 
-/// Returns the token and the time since 1970 at which it ends, if that is known.
+/// Returns the token and the time since 1970 at which it is refreshed, if its end is known.
 fn token_parts(stored: &StoredCredentials) -> Option<(String, Option<Duration>)> {
     // The accessors are methods of a trait of another crate; the form is that of RFC 6749, section 5.1.
     let response = serde_json::to_value(stored.token_response.as_ref()?).ok()?;
     let token = response.get("access_token")?.as_str()?.to_owned();
     let lifetime = response.get("expires_in").and_then(serde_json::Value::as_u64);
-    let end =
-        stored.token_received_at.zip(lifetime).map(|(at, lifetime)| Duration::from_secs(at.saturating_add(lifetime)));
-    Some((token, end))
+    let refresh_at = stored.token_received_at.zip(lifetime).map(|(at, seconds)| {
+        let lifetime = Duration::from_secs(seconds);
+        let used = lifetime.saturating_sub(MAX_REFRESH_AHEAD.min(lifetime / 2));
+        Duration::from_secs(at).saturating_add(used)
+    });
+    Some((token, refresh_at))
 }
 
 /// Returns the token and the time until which it is used; `None` if it has to be refreshed now.
 fn token_of(stored: &StoredCredentials, now: Duration) -> Option<(String, Duration)> {
-    let (token, end) = token_parts(stored)?;
-    let until = end.map_or(now.saturating_add(REREAD_INTERVAL), |end| end.saturating_sub(REFRESH_AHEAD));
+    let (token, refresh_at) = token_parts(stored)?;
+    let until = refresh_at.unwrap_or(now.saturating_add(REREAD_INTERVAL));
     (now < until).then_some((token, until))
 }
