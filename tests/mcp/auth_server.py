@@ -74,6 +74,8 @@ class Provider:
 def main() -> None:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    # From here on connections wait for the server.
+    listener.listen()
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     auth = AuthSettings(
         issuer_url=base,

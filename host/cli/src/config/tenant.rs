@@ -109,6 +109,9 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
                 format!("the tenant `{name}` has no token, so it cannot call; `fumehood token new {name}` makes one");
             add(&["tokens"], message);
         }
+        if section.claims.iter().any(String::is_empty) {
+            add(&["claims"], "an empty claim is that of nobody; leave it out".to_owned());
+        }
         if let Err((key, message)) = section.tenant(name) {
             add(&[key], message);
         }
