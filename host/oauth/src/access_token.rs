@@ -126,11 +126,11 @@ impl Claims {
         if !is_for_this {
             return Err(TokenRefusal::Invalid("the token is for another resource; ask for one with this `resource`"));
         }
-        // Comparisons with something that is not a number are false.
-        if !(now < self.exp + LEEWAY_SECONDS) {
+        // Numbers of JSON are finite.
+        if now >= self.exp + LEEWAY_SECONDS {
             return Err(TokenRefusal::Invalid("the token has expired"));
         }
-        if self.nbf.is_some_and(|begin| !(now + LEEWAY_SECONDS >= begin)) {
+        if self.nbf.is_some_and(|begin| now + LEEWAY_SECONDS < begin) {
             return Err(TokenRefusal::Invalid("the token is not valid yet"));
         }
         let granted = self.scopes();
