@@ -28,7 +28,7 @@ pub(crate) use author::{Build, New, Test};
 pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{LimitArguments, name_limit_option};
-pub(crate) use mcp::{CallRemote, Client, Config, List, Mcp, ServerOptions};
+pub(crate) use mcp::{CallRemote, Client, Config, List, Login, Logout, Mcp, ServerOptions};
 pub(crate) use operator::{Add, Approve, Selftest, Store, Trust, Update};
 pub(crate) use publish::Publish;
 pub(crate) use serve::{Face, Http, Serve, ServeMcp, ServeOptions};

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
-use fumehood::mcp::{Endpoint, Headers, Launch, LaunchWrapper, Remote, RemoteOptions, Token, ToolNotice};
+use fumehood::mcp::{
+    Credentials, Endpoint, Headers, Launch, LaunchWrapper, OAuthOptions, Remote, RemoteOptions, Token, ToolNotice,
+};
 use fumehood::redact::Redactor;
 use fumehood::{Lock, McpTools, Namespace};
 use tokio::task::JoinSet;
@@ -17,8 +19,8 @@ use crate::config::mcp::McpServerSection;
 use crate::config::sources::ValueSource;
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
-use crate::render;
 use crate::source::{error_chain, read_secret};
+use crate::{render, user_folders};
 
 /// Wall time for a call, and for starting or connecting to a server.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +50,28 @@ impl Server {
     /// Returns whether it may be started or connected to.
     pub(crate) fn may_start(&self, lock: &Lock) -> bool {
         !self.is_pinned || lock.entry(&self.name).is_some_and(|entry| entry.lines() == self.entry)
+    }
+
+    /// Returns its URL and the settings of logins at it.
+    ///
+    /// # Errors
+    /// If it is not a server that people log in at.
+    pub(crate) fn login(&self, config: &Config) -> Result<(String, OAuthOptions)> {
+        let (name, section) = (&self.name, &self.section);
+        let Some(url) = &section.url else {
+            return Err(
+                UsageError(format!("the MCP server `{name}` is a program that is started; it has no login")).into()
+            );
+        };
+        if section.bearer.is_some() || has_authorization(section) {
+            let message = format!(
+                "[mcp.servers.{name}] has a token already, which is sent instead of that of a login; leave it out"
+            );
+            return Err(UsageError(message).into());
+        }
+        let missing = "there is no home folder to keep tokens in; set HOME or XDG_STATE_HOME";
+        let options = oauth_options(config, name, section, url).ok_or_else(|| UsageError(missing.to_owned()))?;
+        Ok((url.clone(), options))
     }
 
     /// Reads the secrets that it needs, and returns its client. It may be started or connected to from then on.
@@ -202,6 +226,23 @@ fn secrets_of_kind(secrets: &[ServerSecret], kind: SecretKind) -> impl Iterator<
     secrets.iter().filter(move |secret| secret.kind == kind)
 }
 
+fn has_authorization(section: &McpServerSection) -> bool {
+    let mut names = section.headers.keys().chain(section.secret_headers.keys());
+    names.any(|name| name.eq_ignore_ascii_case("authorization"))
+}
+
+/// Returns the settings of logins at a server; `None` if there is no home folder to keep tokens in.
+fn oauth_options(config: &Config, name: &Namespace, section: &McpServerSection, url: &str) -> Option<OAuthOptions> {
+    let login = section.login.clone().unwrap_or_default();
+    Some(OAuthOptions {
+        file: user_folders::login_of(config, name.as_str(), url)?,
+        client_id: login.client_id,
+        scopes: login.scopes,
+        authorization_server: login.authorization_server,
+        hint: format!("log in with `fumehood mcp login {name}`"),
+    })
+}
+
 fn endpoint(
     config: &Config,
     name: &Namespace,
@@ -214,7 +255,13 @@ fn endpoint(
             .map(|secret| Token::from_foreign(&secret.value))
             .transpose();
         let token = token.map_err(|error| usage_error(&format!("[mcp.servers.{name}] `bearer`"), &error))?;
-        return Ok(Endpoint::Http { url: url.clone(), token });
+        let credentials = match token {
+            Some(token) => Credentials::Token(token),
+            // Its own header says who asks.
+            None if has_authorization(section) => Credentials::None,
+            None => oauth_options(config, name, section, url).map_or(Credentials::None, Credentials::OAuth),
+        };
+        return Ok(Endpoint::Http { url: url.clone(), credentials });
     }
     let (program, arguments) = section
         .command
@@ -272,6 +319,13 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
     }
     lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
     lines.extend(section.url.as_ref().map(|url| format!("be asked at: {}", quoted(url))));
+    if let Some(login) = &section.login {
+        lines.extend(login.client_id.as_ref().map(|id| format!("login as the program: {}", quoted(id))));
+        lines.extend(login.scopes.iter().map(|scope| format!("login with the scope: {}", quoted(scope))));
+        lines.extend(
+            login.authorization_server.as_ref().map(|url| format!("login at: {}, wherever that is", quoted(url))),
+        );
+    }
     lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
     let secret = |source: &ValueSource| format!("a secret, {}", source.place());
     lines.extend(section.secret_env.iter().map(|(name, source)| format!("env: {name} = {}", secret(source))));

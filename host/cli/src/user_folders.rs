@@ -57,6 +57,15 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("fumehood"))
 }
 
+/// Returns the file with the tokens of a login at an MCP server, one for each server of each configuration; `None` without
+/// a home folder.
+pub(crate) fn login_of(config: &Config, server: &str, url: &str) -> Option<PathBuf> {
+    let origin = config.origin.canonicalize().unwrap_or_else(|_| config.origin.clone());
+    let identity = [origin.as_os_str().as_encoded_bytes(), server.as_bytes(), url.as_bytes()].join(&0);
+    let digest = Digest::of(&identity).hex();
+    Some(state_folder()?.join("logins").join(format!("{}.json", digest.get(..32).unwrap_or(&digest))))
+}
+
 /// Returns the default folder for compiled code.
 pub(crate) fn default_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))

@@ -142,12 +142,14 @@ pub use fumehood_core::tool::{
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]
 pub use fumehood_http as http_api;
-#[cfg(any(feature = "http", feature = "mcp", feature = "telemetry"))]
+#[cfg(any(feature = "http", feature = "mcp", feature = "oauth", feature = "telemetry"))]
 pub use fumehood_listener as listener;
 #[cfg(feature = "mcp")]
 pub use fumehood_mcp as mcp;
 #[cfg(feature = "agent")]
 pub use fumehood_model as model;
+#[cfg(feature = "oauth")]
+pub use fumehood_oauth as oauth;
 #[cfg(feature = "registry")]
 pub use fumehood_registry as registry;
 #[cfg(feature = "tls")]

@@ -1,9 +1,10 @@
 //! The stages of a request: health checks, the guard, its body, and the service that answers it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tokio_util::bytes::{Bytes, BytesMut};
@@ -15,8 +16,11 @@ use crate::guard::Guard;
 use crate::limits::{MemoryReservation, RequestLimits};
 use crate::rejection::Rejection;
 use crate::service::{AdmittedRequest, BODY_TIMEOUT, HttpService, RequestContext, Services};
-use crate::tenants::Tenants;
+use crate::tenants::{Client, Tenants, bearer_token};
+use crate::token_verifier::{METADATA_PREFIX, TokenRefusal, TokenVerifier};
 
+/// Maximum time for the verification of an access token.
+const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of the head of a request, in bytes.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;
 
@@ -24,6 +28,7 @@ pub(crate) const MAX_HEAD_BYTES: usize = 32 << 10;
 pub(crate) struct Admission {
     pub(crate) guard: Guard,
     pub(crate) tenants: Tenants,
+    pub(crate) verifier: Option<Arc<dyn TokenVerifier>>,
     pub(crate) body_bytes: usize,
     pub(crate) services: Services,
     /// The requests that are being answered; closed once no more are taken.
@@ -41,7 +46,7 @@ impl Admission {
             Ok(response) => response,
             Err(rejection) => {
                 connection.enter(Phase::Head);
-                rejection.to_response()
+                self.to_response(rejection)
             }
         };
         add_required_headers(&mut response);
@@ -67,13 +72,17 @@ impl Admission {
             return Ok(response);
         }
         self.guard.check_origin(request.headers())?;
+        if let Some(response) = self.metadata_response(&request) {
+            connection.enter(Phase::Head);
+            return Ok(response);
+        }
         if !self.services.is_open() {
             return Err(Rejection::loading());
         }
         let why =
             "there is nothing here; MCP is at /mcp, the HTTP API at /v1, and /health says whether the server is up";
         let service = service.ok_or(Rejection::new(StatusCode::NOT_FOUND, why))?;
-        let client = self.tenants.authenticate(request.headers())?;
+        let client = self.authenticate(request.headers()).await?;
         client.count_request()?;
         let limits = &client.limits;
         let (head, body) = request.into_parts();
@@ -90,6 +99,39 @@ impl Admission {
         let body = tokio::time::timeout(BODY_TIMEOUT, reading).await.unwrap_or(Err(timed_out))?;
         let context = RequestContext { limits, connection, running: &self.running };
         service.handle(AdmittedRequest { tenant: Arc::clone(&client.tenant), head, body, reservation, context }).await
+    }
+
+    /// Returns the tenant that sent the request: by its own token, or by an access token.
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Client>, Rejection> {
+        let rejection = match self.tenants.authenticate(headers) {
+            Ok(client) => return Ok(client),
+            Err(rejection) => rejection,
+        };
+        let (Some(verifier), Some(token)) = (&self.verifier, bearer_token(headers)) else { return Err(rejection) };
+        let verified = tokio::time::timeout(VERIFICATION_TIMEOUT, verifier.verify(token)).await;
+        let verified = verified.unwrap_or(Err(TokenRefusal::Unavailable)).map_err(TokenRefusal::to_rejection)?;
+        self.tenants.of_token(&verified)
+    }
+
+    /// Creates the response of a rejection. Where a token is missing or refused, it names the way to another one.
+    fn to_response(&self, rejection: Rejection) -> Response<ResponseBody> {
+        let mut response = rejection.to_response();
+        let is_challenge = rejection.status == StatusCode::UNAUTHORIZED || rejection.refusal.is_some();
+        if let Some(verifier) = self.verifier.as_ref().filter(|_| is_challenge) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, verifier.challenge(rejection.refusal));
+        }
+        response
+    }
+
+    /// Returns the response to a request for the metadata of this resource, for which clients have no token yet; `None` for
+    /// other requests.
+    fn metadata_response<T>(&self, request: &Request<T>) -> Option<Response<ResponseBody>> {
+        let path = request.uri().path();
+        if !path.starts_with(METADATA_PREFIX) || !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
+        }
+        let document = self.verifier.as_ref()?.metadata(path)?;
+        Some(response(StatusCode::OK, "application/json", document.to_owned()))
     }
 
     async fn read_body(

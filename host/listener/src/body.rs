@@ -66,7 +66,9 @@ pub(crate) fn add_required_headers(response: &mut Response<ResponseBody>) {
     let status = response.status();
     let headers = response.headers_mut();
     match status {
-        StatusCode::UNAUTHORIZED => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+        StatusCode::UNAUTHORIZED => {
+            headers.entry(WWW_AUTHENTICATE).or_insert(HeaderValue::from_static("Bearer"));
+        }
         StatusCode::SERVICE_UNAVAILABLE => {
             headers.entry(RETRY_AFTER).or_insert(RETRY_AFTER_SECONDS);
             headers.insert(CONNECTION, HeaderValue::from_static("close"));

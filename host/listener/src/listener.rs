@@ -89,11 +89,12 @@ impl Listener {
         let largest = message_memory_bytes(Size { bytes: options.body_bytes, values: MAX_VALUES });
         let in_flight_bytes = options.in_flight_bytes.max(largest.saturating_mul(2));
         let defaults = RequestDefaults { requests: options.requests, in_flight_bytes };
-        let tenants = Tenants::new(&options.access, defaults)?;
+        let tenants = Tenants::new(&options.access, defaults, options.verifier.is_some())?;
         let guard = Guard::new(address, &options.hosts, &options.origins);
         let admission = Admission {
             guard,
             tenants,
+            verifier: options.verifier,
             body_bytes: options.body_bytes,
             services: Services::default(),
             running: TaskTracker::new(),

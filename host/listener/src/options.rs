@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::tenant::Access;
+use crate::token_verifier::TokenVerifier;
 
 /// The address, access rules and limits of a listener.
 #[derive(Debug, Clone)]
@@ -13,6 +15,8 @@ pub struct HttpOptions {
     pub address: SocketAddr,
     /// The clients that may call.
     pub access: Access,
+    /// The verifier of access tokens that an authorization server issued, beside the tokens of tenants.
+    pub verifier: Option<Arc<dyn TokenVerifier>>,
     /// Accepted `Host` headers besides the address: `name:port`, or `name` for the default port.
     pub hosts: Vec<String>,
     /// Accepted `Origin` headers besides the address: `https://app.example`.
@@ -48,6 +52,7 @@ impl HttpOptions {
         Self {
             address,
             access,
+            verifier: None,
             hosts: Vec::new(),
             origins: Vec::new(),
             connections: 256,
@@ -66,17 +71,22 @@ pub enum HttpError {
     /// An address that other machines can reach, without tokens.
     #[error("{0} can be reached from other machines, so calls need a token; give one, or listen on 127.0.0.1")]
     OpenToAll(SocketAddr),
-    /// No tenant with a token.
+    /// No tenant with a token, and none that is known by access tokens.
     #[error("nobody may call: there is no token")]
     Nobody,
     /// Two tenants that cannot be told apart.
     #[error("the tenant `{tenant}` has the {what} of another one; give each its own")]
     Same {
-        /// The property that both have: `name`, `actor` or `token`.
+        /// The property that both have: `name`, `actor`, `token` or `claim`.
         what: &'static str,
         /// The second of them.
         tenant: String,
     },
+    /// Access tokens for a listener that every program on this machine may call.
+    #[error(
+        "everybody may call without a token, so access tokens would have no use; name the tenants that they are of"
+    )]
+    Unverified,
     /// Tenants for a listener that every program on this machine may call.
     #[error("this server was started without tokens, so it has no tenants; start it again with tokens")]
     Open,

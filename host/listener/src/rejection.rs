@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 
 use crate::body::{ResponseBody, response};
+use crate::token_verifier::TokenRefusal;
 
 /// The media type of problem details.
 pub const PROBLEM_TYPE: &str = "application/problem+json";
@@ -21,13 +22,15 @@ pub struct Rejection {
     pub why: &'static str,
     /// The time after which the same request may be admitted.
     pub retry_after: Option<Duration>,
+    /// The access token that was refused, for `WWW-Authenticate`.
+    pub(crate) refusal: Option<TokenRefusal>,
 }
 
 impl Rejection {
     /// Creates a rejection.
     #[must_use]
     pub const fn new(status: StatusCode, why: &'static str) -> Self {
-        Self { status, why, retry_after: None }
+        Self { status, why, retry_after: None, refusal: None }
     }
 
     /// Creates the rejection of a tenant that has used up a limit of its own.

@@ -25,8 +25,11 @@ pub struct Tenant {
     pub name: Arc<str>,
     /// The actor of its calls, unique in its listener. Tools may be given it, and calls are recorded with it.
     pub actor: Option<Arc<str>>,
-    /// The digests of its tokens, any of which it may send: two of them while one replaces the other. None lets nobody in.
+    /// The digests of its tokens, any of which it may send: two of them while one replaces the other.
     pub tokens: Vec<Digest>,
+    /// The values of the claim by which [`HttpOptions::verifier`](crate::HttpOptions::verifier) knows it, such as the
+    /// identifiers of its clients. Unique in their listener.
+    pub claims: Vec<String>,
     /// The tools that exist for it.
     pub tools: ToolFilter,
     /// Its limits.
@@ -113,13 +116,19 @@ impl Tenant {
     #[must_use]
     pub fn anyone(name: impl Into<Arc<str>>) -> Self {
         let (tools, limits) = (ToolFilter::default(), TenantLimits::default());
-        Self { name: name.into(), actor: None, tokens: Vec::new(), tools, limits }
+        Self { name: name.into(), actor: None, tokens: Vec::new(), claims: Vec::new(), tools, limits }
     }
 
     /// Sets the actor of its calls.
     #[must_use]
     pub fn actor(self, actor: impl Into<Arc<str>>) -> Self {
         Self { actor: Some(actor.into()), ..self }
+    }
+
+    /// Creates a tenant without a token of its own, known by these claims of access tokens.
+    #[must_use]
+    pub fn with_claims(name: impl Into<Arc<str>>, claims: Vec<String>) -> Self {
+        Self { claims, ..Self::anyone(name) }
     }
 
     /// Sets the tools that exist for it.

@@ -16,6 +16,7 @@ use crate::limits::RequestLimits;
 use crate::options::HttpError;
 use crate::rejection::Rejection;
 use crate::tenant::{Access, Tenant};
+use crate::token_verifier::VerifiedToken;
 
 /// Name of the tenant of a listener without tokens.
 const ANYONE: &str = "anyone";
@@ -38,6 +39,8 @@ struct Inner {
     defaults: RequestDefaults,
     /// True if every program on this machine may call.
     is_open: bool,
+    /// True if tenants may be known by access tokens alone.
+    has_verifier: bool,
 }
 
 /// A tenant with the state of its limits on requests.
@@ -60,16 +63,18 @@ impl Tenants {
     ///
     /// # Errors
     /// If there is none, or two of them cannot be told apart.
-    pub(crate) fn new(access: &Access, defaults: RequestDefaults) -> Result<Self, HttpError> {
+    pub(crate) fn new(access: &Access, defaults: RequestDefaults, has_verifier: bool) -> Result<Self, HttpError> {
         let (tenants, is_open) = match access {
             Access::Anyone => (vec![Tenant::anyone(ANYONE)], true),
             Access::Tenants(tenants) => (tenants.clone(), false),
         };
-        if !is_open {
-            check(&tenants)?;
+        match is_open {
+            true if has_verifier => return Err(HttpError::Unverified),
+            true => {}
+            false => check(&tenants, has_verifier)?,
         }
         let current = tenants.into_iter().map(|tenant| Arc::new(Client::new(tenant, defaults))).collect();
-        Ok(Self(Arc::new(Inner { current: RwLock::new(current), defaults, is_open })))
+        Ok(Self(Arc::new(Inner { current: RwLock::new(current), defaults, is_open, has_verifier })))
     }
 
     /// Replaces the tenants. Those that stay as they are keep their sessions; those that changed keep their calls and
@@ -81,7 +86,7 @@ impl Tenants {
         if self.0.is_open {
             return Err(HttpError::Open);
         }
-        check(&tenants)?;
+        check(&tenants, self.0.has_verifier)?;
         let before = self.clients();
         let client = |tenant: Tenant| {
             let same = before.iter().find(|client| *client.tenant == tenant);
@@ -112,13 +117,39 @@ impl Tenants {
         let found = if self.0.is_open { clients.first().cloned() } else { find(&clients, headers) };
         found.ok_or(Rejection::new(StatusCode::UNAUTHORIZED, why))
     }
+
+    /// Returns the tenant of a verified access token: the one that has its claim, or else the default.
+    ///
+    /// # Errors
+    /// If there is none, or its claims are those of several tenants.
+    pub(crate) fn of_token(&self, verified: &VerifiedToken) -> Result<Arc<Client>, Rejection> {
+        let clients = self.clients();
+        let mut known =
+            clients.iter().filter(|client| client.tenant.claims.iter().any(|claim| verified.claims.contains(claim)));
+        let found = match (known.next(), known.next(), &verified.default_tenant) {
+            (Some(_), Some(_), _) => {
+                let why = "the token is that of several tenants of this server; ask its issuer for one with less";
+                return Err(Rejection::new(StatusCode::FORBIDDEN, why));
+            }
+            (Some(client), None, _) => Some(client),
+            (None, _, Some(default)) => clients.iter().find(|client| client.tenant.name == *default),
+            (None, _, None) => None,
+        };
+        let why = "the token is valid, and its client is no tenant of this server; its operator can make it one";
+        found.cloned().ok_or(Rejection::new(StatusCode::FORBIDDEN, why))
+    }
+}
+
+/// Returns the bearer token of the request.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = single_value(headers, &AUTHORIZATION)?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 /// Finds the tenant of the token in the request.
 fn find(clients: &[Arc<Client>], headers: &HeaderMap) -> Option<Arc<Client>> {
-    let (scheme, token) = single_value(headers, &AUTHORIZATION)?.split_once(' ')?;
     // The digest hides the length of the token, and what differs in digests says nothing about the token.
-    let presented = Digest::of(token.trim().as_bytes());
+    let presented = Digest::of(bearer_token(headers)?.as_bytes());
     let mut found = None;
     // All tokens are compared, so that the time it takes does not reveal which one matched.
     for client in clients {
@@ -126,15 +157,16 @@ fn find(clients: &[Arc<Client>], headers: &HeaderMap) -> Option<Arc<Client>> {
             found = Some(client);
         }
     }
-    found.filter(|_| scheme.eq_ignore_ascii_case("bearer")).cloned()
+    found.cloned()
 }
 
 /// Checks that there are tenants, and that they can be told apart.
-fn check(tenants: &[Tenant]) -> Result<(), HttpError> {
-    if tenants.iter().all(|tenant| tenant.tokens.is_empty()) {
+fn check(tenants: &[Tenant], has_verifier: bool) -> Result<(), HttpError> {
+    if tenants.is_empty() || !has_verifier && tenants.iter().all(|tenant| tenant.tokens.is_empty()) {
         return Err(HttpError::Nobody);
     }
     let (mut names, mut actors, mut tokens) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut claims = BTreeSet::new();
     for tenant in tenants {
         let same = |what| Err(HttpError::Same { what, tenant: tenant.name.to_string() });
         if !names.insert(&tenant.name) {
@@ -146,6 +178,9 @@ fn check(tenants: &[Tenant]) -> Result<(), HttpError> {
         }
         if tenant.tokens.iter().any(|token| !tokens.insert(token)) {
             return same("token");
+        }
+        if tenant.claims.iter().any(|claim| !claims.insert(claim)) {
+            return same("claim");
         }
     }
     Ok(())
@@ -207,7 +242,7 @@ mod tests {
         let mut rotated = tenant("b", "fedcba9876543210");
         rotated.tokens.push(Token::parse("another-token-of-b").unwrap().digest());
         let access = Access::Tenants(vec![tenant("a", "0123456789abcdef"), rotated]);
-        let tenants = Tenants::new(&access, DEFAULTS).unwrap();
+        let tenants = Tenants::new(&access, DEFAULTS, false).unwrap();
         for (value, expected) in [
             ("Bearer 0123456789abcdef", "a"),
             ("bearer  0123456789abcdef ", "a"),
@@ -224,13 +259,13 @@ mod tests {
         assert_eq!(name(&tenants, &[&digest]), Err(401));
         assert_eq!(name(&tenants, &[]), Err(401));
         assert_eq!(name(&tenants, &["Bearer 0123456789abcdef", "Bearer 0123456789abcdef"]), Err(401));
-        assert_eq!(name(&Tenants::new(&Access::Anyone, DEFAULTS).unwrap(), &[]).as_deref(), Ok(ANYONE));
+        assert_eq!(name(&Tenants::new(&Access::Anyone, DEFAULTS, false).unwrap(), &[]).as_deref(), Ok(ANYONE));
     }
 
     #[test]
     fn replaces_tenants_and_keeps_those_that_stay() {
         let access = Access::Tenants(vec![tenant("a", "0123456789abcdef"), tenant("b", "fedcba9876543210")]);
-        let tenants = Tenants::new(&access, DEFAULTS).unwrap();
+        let tenants = Tenants::new(&access, DEFAULTS, false).unwrap();
         let before = tenants.all();
         let bad = [
             vec![],
@@ -246,15 +281,50 @@ mod tests {
         tenants.replace(vec![tenant("c", "0123456789abcdef"), tenant("b", "fedcba9876543210")]).unwrap();
         assert_eq!(name(&tenants, &["Bearer 0123456789abcdef"]).as_deref(), Ok("c"));
         assert!(Arc::ptr_eq(&tenants.all()[1], &before[1]));
-        let open = Tenants::new(&Access::Anyone, DEFAULTS).unwrap();
+        let open = Tenants::new(&Access::Anyone, DEFAULTS, false).unwrap();
         assert!(matches!(open.replace(vec![tenant("a", "0123456789abcdef")]), Err(HttpError::Open)));
+    }
+
+    #[test]
+    fn finds_the_tenant_of_a_claim() {
+        let claims = |name: &str, claims: &[&str]| {
+            Tenant::with_claims(name, claims.iter().map(|claim| (*claim).to_owned()).collect()).actor(name)
+        };
+        let all = vec![claims("a", &["one", "two"]), claims("b", &["three"]), tenant("c", "0123456789abcdef")];
+        let access = Access::Tenants(all.clone());
+        let tenants = Tenants::new(&access, DEFAULTS, true).unwrap();
+        let found = |claims: &[&str], default: Option<&str>| {
+            let claims = claims.iter().map(|claim| (*claim).to_owned()).collect();
+            let found = tenants.of_token(&VerifiedToken { claims, default_tenant: default.map(Arc::from) });
+            found.map(|client| client.tenant.name.to_string()).map_err(|rejection| rejection.status.as_u16())
+        };
+        for (values, default, expected) in [
+            (&["two"] as &[&str], None, Ok("a")),
+            (&["one", "two", "other"], None, Ok("a")),
+            (&["three"], Some("c"), Ok("b")),
+            (&["other"], Some("c"), Ok("c")),
+            (&["other"], None, Err(403)),
+            (&[], None, Err(403)),
+            (&["one", "three"], Some("c"), Err(403)),
+            (&["other"], Some("gone"), Err(403)),
+            // The name of a tenant is no claim.
+            (&["a"], None, Err(403)),
+        ] {
+            assert_eq!(found(values, default), expected.map(str::to_owned), "{values:?} {default:?}");
+        }
+        tenants.replace(all[1..].to_vec()).unwrap();
+        assert_eq!(found(&["one"], None), Err(403));
+        let same = vec![claims("a", &["one"]), claims("b", &["one"])];
+        assert!(matches!(tenants.replace(same), Err(HttpError::Same { what: "claim", .. })));
+        assert!(matches!(Tenants::new(&Access::Anyone, DEFAULTS, true), Err(HttpError::Unverified)));
+        assert!(matches!(Tenants::new(&Access::Tenants(Vec::new()), DEFAULTS, true), Err(HttpError::Nobody)));
     }
 
     #[test]
     fn limits_the_rate_of_requests() {
         let limits = TenantLimits { requests_per_minute: NonZeroU32::new(2), ..TenantLimits::default() };
         let access = Access::Tenants(vec![tenant("a", "0123456789abcdef").limits(limits)]);
-        let tenants = Tenants::new(&access, DEFAULTS).unwrap();
+        let tenants = Tenants::new(&access, DEFAULTS, false).unwrap();
         let client = tenants.authenticate(&headers(&["Bearer 0123456789abcdef"])).unwrap();
         assert!(client.count_request().is_ok() && client.count_request().is_ok());
         let refused = client.count_request().unwrap_err();

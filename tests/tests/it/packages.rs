@@ -20,6 +20,7 @@ const PUBLISHED: &[&str] = &[
     "fumehood-storage",
     "fumehood-model",
     "fumehood-listener",
+    "fumehood-oauth",
     "fumehood-mcp",
     "fumehood-http",
     "fumehood-registry",

@@ -14,6 +14,10 @@ pub(crate) enum Mcp {
     List(List),
     /// Call a tool of an MCP server; its arguments are checked against its schema first
     Call(CallRemote),
+    /// Log in at an MCP server of the configuration, in a browser; its tokens are kept for you alone
+    Login(Login),
+    /// Forget the tokens of an MCP server of the configuration
+    Logout(Logout),
     /// Print the entry for a client's configuration that gives it the tools of components
     Config(Config),
 }
@@ -30,6 +34,26 @@ pub(crate) struct List {
     /// Server: a URL, or a command that starts it
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "URL|COMMAND")]
     pub(crate) server: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Login {
+    /// Server, as [mcp.servers] names it
+    pub(crate) name: String,
+
+    /// Open the address in a browser, with `xdg-open`
+    #[arg(long)]
+    pub(crate) open: bool,
+
+    /// Time that you may take to log in
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logout {
+    /// Server, as [mcp.servers] names it
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use super::powers::PowerFault;
 use super::sources::TextSource;
 use super::sources::ValueSource;
 use super::tool::{ToolSection, fold_name};
-use super::{hooks, registry, server, tenant};
+use super::{hooks, oauth, registry, server, tenant};
 
 /// Returns everything that is wrong with a configuration whose values are each well-formed.
 pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
@@ -35,6 +35,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);
     tenant::check(&mut faults, config);
+    oauth::check(&mut faults, config);
     hooks::check(&mut faults, config);
     if let Some(Err(error)) = config.model.name.as_deref().map(ModelSpec::parse) {
         add(&mut faults, &["model", "name"], error.to_string());

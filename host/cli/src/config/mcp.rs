@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::agent::CodeSetting;
 use super::amount::{Bytes, Count, Time};
 use super::flows::FlowLabelName;
+use super::oauth::OAuthSection;
 use super::sources::ValueSource;
 use super::tool::ApprovalRule;
 
@@ -30,6 +31,9 @@ pub(crate) struct ServeSection {
     /// Do without a token. Only for addresses of this machine.
     #[serde(default)]
     pub(crate) no_token: bool,
+    /// The authorization server whose access tokens are accepted. Usually none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) oauth: Option<OAuthSection>,
     /// Values of the Host header that are accepted besides those of the address itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) allowed_hosts: Vec<String>,
@@ -100,6 +104,21 @@ pub(crate) struct McpSection {
     pub(crate) servers: BTreeMap<String, McpServerSection>,
 }
 
+/// The login (OAuth 2.1) at the authorization server of an MCP server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LoginSection {
+    /// The identifier that the authorization server gave this program. Usually it registers itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client_id: Option<String>,
+    /// The scopes to ask for. Usually those that the server asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) scopes: Vec<String>,
+    /// The authorization server, if its address is not a public one, such as "https://login.internal.example".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) authorization_server: Option<String>,
+}
+
 /// An MCP server: either a `command` to start, or a `url`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +141,9 @@ pub(crate) struct McpServerSection {
     /// The source of the token that is sent as `Authorization: Bearer …`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bearer: Option<ValueSource>,
+    /// The login at its authorization server, with `fumehood mcp login NAME`. Usually as the server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) login: Option<LoginSection>,
     /// Further headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) headers: BTreeMap<String, String>,

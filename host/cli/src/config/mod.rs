@@ -19,6 +19,7 @@ pub(crate) mod limits;
 mod malformed;
 pub(crate) mod mcp;
 pub(crate) mod model;
+pub(crate) mod oauth;
 mod open;
 mod position;
 pub(crate) mod powers;

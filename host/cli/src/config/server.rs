@@ -59,9 +59,9 @@ fn kind(server: &McpServerSection) -> Result<Kind<'_>, &'static str> {
         (None, Some(_)) if !server.env.is_empty() || !server.secret_env.is_empty() || server.folder.is_some() => {
             Err("is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out")
         }
-        (Some(_), None) if server.bearer.is_some() || has_headers(server) => {
-            Err("is started by `command`, so that `bearer`, `headers` and `secret_headers` have no use; leave them out")
-        }
+        (Some(_), None) if server.bearer.is_some() || server.login.is_some() || has_headers(server) => Err(
+            "is started by `command`, so that `bearer`, `login`, `headers` and `secret_headers` have no use; leave them out",
+        ),
         (Some(_), None) => Ok(Kind::Program),
         (None, Some(url)) => Ok(Kind::Address(url)),
     }
@@ -91,6 +91,17 @@ fn check_address_of(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[
     let with_secret = server.bearer.is_some() || !server.secret_headers.is_empty();
     if let Err(error) = check_address(url, with_secret) {
         add(&["url"], error.to_string());
+    }
+    if let Some(login) = &server.login {
+        if server.bearer.is_some() {
+            add(
+                &["login"],
+                "`bearer` is a token already, and a login gives another one; leave one of them out".to_owned(),
+            );
+        }
+        if let Some(Err(error)) = login.authorization_server.as_deref().map(|url| check_address(url, true)) {
+            add(&["login", "authorization_server"], error.to_string());
+        }
     }
     let mut headers = Headers::default();
     // Sources of secrets are not read: they may be those of another machine.

@@ -1,7 +1,6 @@
 //! `[tenants.NAME]`: the clients over HTTP, and what each may use.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use fumehood::Digest;
 use fumehood::listener::{Tenant, TenantLimits, ToolFilter};
@@ -21,7 +20,11 @@ const MAX_NAME_BYTES: usize = 64;
 #[serde(deny_unknown_fields)]
 pub(crate) struct TenantSection {
     /// Digests of its tokens, as `fumehood token new` prints them, such as "sha256:…". Two while one replaces the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tokens: Vec<String>,
+    /// Values of the claim `tenant_claim` of [serve.oauth], by which access tokens are those of this tenant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) claims: Vec<String>,
     /// The actor of its calls, which tools can read. Usually the name of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) actor: Option<String>,
@@ -66,7 +69,8 @@ impl TenantSection {
             calls_per_day: self.calls_per_day.map(|count| count.0),
             fuel_per_day: self.fuel_per_day.map(|count| count.0),
         };
-        Ok(Tenant { name: Arc::from(name), actor: Some(Arc::from(self.actor(name))), tokens, tools, limits })
+        let tenant = Tenant::with_claims(name, self.claims.clone()).actor(self.actor(name)).tools(tools).limits(limits);
+        Ok(Tenant { tokens, ..tenant })
     }
 }
 
@@ -99,10 +103,14 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
                 );
             }
         }
-        if section.tokens.is_empty() {
+        let is_default = config.serve.oauth.as_ref().is_some_and(|oauth| oauth.default_tenant.as_ref() == Some(name));
+        if section.tokens.is_empty() && section.claims.is_empty() && !is_default {
             let message =
                 format!("the tenant `{name}` has no token, so it cannot call; `fumehood token new {name}` makes one");
             add(&["tokens"], message);
+        }
+        if section.claims.iter().any(String::is_empty) {
+            add(&["claims"], "an empty claim is that of nobody; leave it out".to_owned());
         }
         if let Err((key, message)) = section.tenant(name) {
             add(&[key], message);
@@ -125,6 +133,9 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
             }
             if section.tokens.iter().any(|token| before.tokens.contains(token)) {
                 add(&["tokens"], format!("`{other}` has the same token; make one for each"));
+            }
+            if section.claims.iter().any(|claim| before.claims.contains(claim)) {
+                add(&["claims"], format!("`{other}` has the same claim; a token is that of one tenant"));
             }
         }
     }

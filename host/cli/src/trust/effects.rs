@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::config::mcp::DashboardSetting;
+use crate::config::oauth::OAuthSection;
 use crate::config::registry::{RegistrySection, SignatureRule};
 use crate::config::sources::TextSource;
 use crate::config::sources::{SecretSection, ValueSource};
@@ -50,7 +51,18 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     }
     for (name, tenant) in &config.tenants {
         let tools = tenant.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| quote(&tools.join(", ")));
-        add("grant", format!("tenant {}: whoever has its token calls {tools} over HTTP", quote(name)));
+        if !tenant.tokens.is_empty() {
+            add("grant", format!("tenant {}: whoever has its token calls {tools} over HTTP", quote(name)));
+        }
+        if !tenant.claims.is_empty() {
+            let claims = quote(&tenant.claims.join(", "));
+            let what =
+                format!("tenant {}: whoever has an access token of {claims} calls {tools} over HTTP", quote(name));
+            add("grant", what);
+        }
+    }
+    for (kind, what) in config.serve.oauth.iter().flat_map(oauth_effects) {
+        add(kind, what);
     }
     for folder in &config.tools_in {
         add("grant", format!("components of the folder {}, without powers", quote(&folder.to_string_lossy())));
@@ -102,6 +114,21 @@ fn telemetry_effects(telemetry: &TelemetrySection) -> Vec<String> {
     let headers = headers.chain(secrets).map(|header| format!("with traces and metrics, the header {header}"));
     let content = telemetry.content.then(|| "with traces, the arguments and the results of calls".to_owned());
     endpoint.into_iter().chain(content).chain(headers).collect()
+}
+
+/// Returns the settings of access tokens: who issues them, who is asked for keys, and who may call by them.
+fn oauth_effects(oauth: &OAuthSection) -> Vec<(&'static str, String)> {
+    let (issuer, resource) = (quote(&oauth.issuer), quote(&oauth.resource));
+    let audience = oauth.audience.as_ref().map(|audience| format!(", with the audience {}", quote(audience)));
+    let mut effects = vec![
+        ("grant", format!("calls with access tokens of {issuer} for {resource}{}", audience.unwrap_or_default())),
+        ("grant", format!("tenants of access tokens by their claim {}", quote(oauth.tenant_claim()))),
+        ("connect", format!("ask {} for the keys of access tokens", oauth.jwks.as_deref().map_or(issuer, quote))),
+    ];
+    if let Some(tenant) = &oauth.default_tenant {
+        effects.push(("grant", format!("tenant {}: whoever has another access token of the issuer", quote(tenant))));
+    }
+    effects
 }
 
 fn add_servers(config: &Config, effects: &mut Vec<Effect>) {
@@ -241,6 +268,12 @@ mod tests {
             [tenants.guest]
             tokens = ["sha256:5f9ea4ce13b57cbad72792d3b278f36d6bc3227992a538e91af3f48fe927bb4c"]
             tools = ["notes__*"]
+            [tenants.app]
+            claims = ["an-app"]
+            [serve.oauth]
+            issuer = "https://auth.example.com"
+            resource = "https://tools.example.com"
+            default_tenant = "guest"
         "#;
         let config = Config::parse(Path::new("fumehood.toml"), text).unwrap();
         let shown = lines(&config).join("\n");
@@ -259,6 +292,10 @@ mod tests {
             r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
             "grant   a dashboard at 127.0.0.1:8081: whoever has its token",
             r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,
+            r#"grant   tenant "app": whoever has an access token of "an-app" calls every tool over HTTP"#,
+            r#"grant   calls with access tokens of "https://auth.example.com" for "https://tools.example.com""#,
+            r#"connect ask "https://auth.example.com" for the keys of access tokens"#,
+            r#"grant   tenant "guest": whoever has another access token of the issuer"#,
         ] {
             assert!(shown.contains(part), "{part}\n{shown}");
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use fumehood_core::text::sanitize::printable;
 use reqwest::Url;
 use rmcp::service::ClientInitializeError;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
 
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 
@@ -35,6 +36,14 @@ pub enum ConnectError {
         address: String,
         /// The error of the system.
         why: String,
+    },
+    /// A server at a URL that accepts only those who are logged in, and perhaps with more rights.
+    #[error("{address} wants a login{hint}")]
+    LoginRequired {
+        /// The origin of the URL, without the parts that may be secret.
+        address: String,
+        /// What to do, as a suffix of the message.
+        hint: String,
     },
     /// A failure to create the HTTP client.
     #[error("cannot make an HTTP client")]
@@ -73,12 +82,28 @@ pub(super) fn from_handshake(error: ClientInitializeError, stderr_tail: &str) ->
     ConnectError::Handshake { stderr, source: Box::new(error) }
 }
 
-/// Creates the error of a failed handshake with a server at a URL.
-pub(super) fn from_address(error: ClientInitializeError, url: &str) -> ConnectError {
+/// Creates the error of a failed handshake with a server at a URL. `login_hint` says how to log in, if that is possible.
+pub(super) fn from_address(error: ClientInitializeError, url: &str, login_hint: Option<&str>) -> ConnectError {
+    if let Some(hint) = login_hint.filter(|_| error.auth_challenge().is_some()) {
+        let hint = if hint.is_empty() { String::new() } else { format!(": {hint}") };
+        return ConnectError::LoginRequired { address: origin(url), hint };
+    }
     match connect_error_cause(&error) {
         Some(why) => ConnectError::Unreachable { address: origin(url), why },
         None => from_handshake(error, ""),
     }
+}
+
+/// Returns whether a server answered a request with the status 401 or 403 and a challenge.
+pub(super) fn is_auth_error(error: &DynamicTransportError) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
+    while let Some(error) = next {
+        if error.is::<AuthRequiredError>() || error.is::<InsufficientScopeError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Returns the cause if no network connection could be made.

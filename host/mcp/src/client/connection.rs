@@ -18,17 +18,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::client_handler::ServerRequestHandler;
 use super::connect_error::{self, ConnectError};
-use super::endpoint::{Endpoint, Launch};
+use super::endpoint::{Credentials, Endpoint, Launch};
 use super::headers::Headers;
 use super::http_client::{self, BoundedClient};
 use super::inspecting_transport::InspectingTransport;
 use super::message_tracker::MessageTracker;
+use super::oauth::TokenSource;
 use super::process::Process;
 use super::program::check_program;
 use super::progress::ProgressListener;
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::transport::line_transport::LineTransport;
-use fumehood_listener::Token;
 
 /// Timeout for the answer of a program to `server/discover`. It may have to start first.
 const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
@@ -76,7 +76,7 @@ impl Connection {
     ) -> Result<Self, ConnectError> {
         match endpoint {
             Endpoint::Process(launch) => Self::start_process(launch, options, lifecycle).await,
-            Endpoint::Http { url, token } => Self::connect_http(url, token.as_ref(), options, lifecycle).await,
+            Endpoint::Http { url, credentials } => Self::connect_http(url, credentials, options, lifecycle).await,
         }
     }
 
@@ -105,7 +105,7 @@ impl Connection {
 
     async fn connect_http(
         url: &str,
-        token: Option<&Token>,
+        credentials: &Credentials,
         options: &ConnectOptions,
         lifecycle: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
@@ -113,16 +113,21 @@ impl Connection {
         let mut config = StreamableHttpClientTransportConfig::with_uri(url)
             .max_sse_event_size(options.max_message_bytes)
             .custom_headers(options.headers.to_map());
-        if let Some(token) = token {
-            config = config.auth_header(token.reveal());
-        }
-        let transport =
-            StreamableHttpClientTransport::with_client(BoundedClient::new(client, options.max_message_bytes), config);
+        let tokens = match credentials {
+            Credentials::None => None,
+            Credentials::Token(token) => {
+                config = config.auth_header(token.reveal());
+                None
+            }
+            Credentials::OAuth(options) => Some(Arc::new(TokenSource::new(url, options))),
+        };
+        let client = BoundedClient::new(client, options.max_message_bytes, tokens.clone());
+        let transport = StreamableHttpClientTransport::with_client(client, config);
         let (closed, tracker) =
             (CancellationToken::new(), MessageTracker::new(options.max_unsolicited, HTTP_DISCOVERY_TIMEOUT));
         let service = handshake(transport, &tracker, &closed, lifecycle)
             .await
-            .map_err(|error| connect_error::from_address(error, url))?;
+            .map_err(|error| connect_error::from_address(error, url, tokens.as_deref().map(TokenSource::hint)))?;
         Ok(Self { service, process: None, closed, tracker, overflowed: Arc::default() })
     }
 

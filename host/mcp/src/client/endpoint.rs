@@ -6,6 +6,8 @@ use reqwest::Url;
 
 use fumehood_listener::Token;
 
+use super::oauth::OAuthOptions;
+
 /// The endpoint of a server.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
@@ -15,9 +17,22 @@ pub enum Endpoint {
     Http {
         /// The URL, with the scheme `http` or `https`.
         url: String,
-        /// The bearer token to send.
-        token: Option<Token>,
+        /// The credentials to send.
+        credentials: Credentials,
     },
+}
+
+/// The credentials for a server at a URL.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum Credentials {
+    /// None.
+    #[default]
+    None,
+    /// A bearer token that was configured.
+    Token(Token),
+    /// Access tokens of a login at its authorization server. Before a login it is asked without one.
+    OAuth(OAuthOptions),
 }
 
 /// The command line and environment of a program.

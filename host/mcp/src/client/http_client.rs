@@ -20,6 +20,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use super::event_limit::EventLimit;
+use super::oauth::TokenSource;
 use crate::transport::line_transport::parse_id;
 
 /// Maximum size of the body of an error response, in bytes.
@@ -57,12 +58,22 @@ pub(crate) fn build(encrypted: bool) -> Result<Client, AnyError> {
 pub(crate) struct BoundedClient {
     http: Client,
     max_message_bytes: usize,
+    tokens: Option<Arc<TokenSource>>,
 }
 
 impl BoundedClient {
     /// Creates a client for messages of at most `max_message_bytes` that are within the bounds of [`bounds::measure`].
-    pub(crate) fn new(http: Client, max_message_bytes: usize) -> Self {
-        Self { http, max_message_bytes }
+    /// Requests without a token get one of `tokens`.
+    pub(crate) fn new(http: Client, max_message_bytes: usize, tokens: Option<Arc<TokenSource>>) -> Self {
+        Self { http, max_message_bytes, tokens }
+    }
+
+    /// Returns the token of a request.
+    async fn token(&self, configured: Option<String>) -> Option<String> {
+        match &self.tokens {
+            Some(tokens) if configured.is_none() => tokens.token().await,
+            _ => configured,
+        }
     }
 
     async fn post(
@@ -74,7 +85,7 @@ impl BoundedClient {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, ClientError> {
         let mut request = self.http.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
-        if let Some(token) = token {
+        if let Some(token) = self.token(token).await {
             request = request.bearer_auth(token);
         }
         request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
@@ -84,6 +95,9 @@ impl BoundedClient {
         }
         let response = request.json(&message).send().await?;
         if let Some(error) = auth_error(&response) {
+            if let Some(tokens) = &self.tokens {
+                tokens.forget().await;
+            }
             return Err(error);
         }
         let status = response.status();
@@ -259,7 +273,8 @@ impl StreamableHttpClient for BoundedClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), ClientError> {
-        self.http.delete_session(uri, session_id, auth_header, custom_headers).await
+        let token = self.token(auth_header).await;
+        self.http.delete_session(uri, session_id, token, custom_headers).await
     }
 
     async fn get_stream(
@@ -270,11 +285,12 @@ impl StreamableHttpClient for BoundedClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<Events, ClientError> {
+        let token = self.token(auth_header).await;
         let opened = self.http.get_stream_with_max_sse_event_size(
             uri,
             session_id,
             last_event_id,
-            auth_header,
+            token,
             custom_headers,
             self.max_message_bytes,
         );

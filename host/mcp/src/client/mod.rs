@@ -10,6 +10,7 @@ mod headers;
 mod http_client;
 mod inspecting_transport;
 mod message_tracker;
+mod oauth;
 mod process;
 mod program;
 mod progress;
@@ -19,8 +20,9 @@ mod tool_notice;
 mod tool_pins;
 
 pub use connect_error::ConnectError;
-pub use endpoint::{AddressError, Endpoint, Launch, LaunchWrapper, check_address};
+pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};
 pub use headers::{HeaderError, Headers};
+pub use oauth::{Login, LoginError, OAuthOptions, logout};
 pub use process::end_with_parent;
 pub use remote::{Remote, RemoteOptions};
 pub use remote_tool::RemoteTool;

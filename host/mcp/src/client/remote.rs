@@ -24,9 +24,9 @@ use tokio::sync::Mutex;
 use tracing::Instrument as _;
 
 use super::call_tool_result;
-use super::connect_error::ConnectError;
+use super::connect_error::{ConnectError, is_auth_error};
 use super::connection::{Backoff, ConnectOptions, Connection};
-use super::endpoint::Endpoint;
+use super::endpoint::{Credentials, Endpoint};
 use super::headers::Headers;
 use super::remote_tool::{RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
@@ -283,6 +283,18 @@ impl Remote {
                 let max = self.0.options.unasked;
                 let why = format!("the server `{name}` sent more than {max} messages that nobody asked for");
                 CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
+            }
+            ServiceError::TransportSend(error) if is_auth_error(&error) => {
+                let failure = CallError::new(
+                    ErrorKind::Unavailable,
+                    format!("the server `{name}` does not accept this login for the call"),
+                );
+                match &self.0.endpoint {
+                    Endpoint::Http { credentials: Credentials::OAuth(options), .. } if !options.hint.is_empty() => {
+                        failure.with_hint(options.hint.clone())
+                    }
+                    _ => failure,
+                }
             }
             error => {
                 let stderr: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fumehood::ErrorKind;
-use fumehood::mcp::{Endpoint, RemoteOptions, ToolNotice};
+use fumehood::mcp::{Credentials, Endpoint, RemoteOptions, ToolNotice};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -196,7 +196,7 @@ async fn answers_of_too_many_values_are_not_parsed() {
     ] {
         let (url, serving) = over_http(kind, body).await;
         let options = RemoteOptions { deadline: Duration::from_secs(10), ..RemoteOptions::default() };
-        let remote = remote(Endpoint::Http { url, token: None }, options);
+        let remote = remote(Endpoint::Http { url, credentials: Credentials::None }, options);
         remote.tools().await.unwrap();
         let started = Instant::now();
         let said = format!("{:?}", call(&remote, "t").await);

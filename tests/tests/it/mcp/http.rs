@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy};
 use fumehood::mcp::{
-    Access, Endpoint, HttpError, HttpListener, HttpOptions, Remote, RemoteOptions, Server, ServerOptions, Tenant, Token,
+    Access, Credentials, Endpoint, HttpError, HttpListener, HttpOptions, Remote, RemoteOptions, Server, ServerOptions,
+    Tenant, Token,
 };
 use fumehood::{CancellationToken, FlowProvider, Host};
 use serde_json::{Value, json};
@@ -340,7 +341,7 @@ async fn stopping_takes_bounded_time_whatever_runs() {
     let served = Served::new(&host, Access::Anyone).await;
     let remote = Remote::new(
         fumehood::Namespace::parse("other").unwrap(),
-        Endpoint::Http { url: served.url(), token: None },
+        Endpoint::Http { url: served.url(), credentials: Credentials::None },
         RemoteOptions::default(),
     );
     let calling = tokio::spawn(async move { call(&remote, "spin__run").await });

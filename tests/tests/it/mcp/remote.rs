@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood::mcp::{
-    Access, ConnectError, Endpoint, Headers, Launch, Remote, RemoteOptions, Tenant, Token, ToolNotice,
+    Access, ConnectError, Credentials, Endpoint, Headers, Launch, Remote, RemoteOptions, Tenant, Token, ToolNotice,
 };
 use fumehood::{
     Annotations, CallContext, CallError, Content, ErrorKind, Gate, GateLimits, Load, McpTools, Namespace, Observer,
@@ -63,7 +63,7 @@ pub(crate) fn text(outcome: Result<Vec<Content>, CallError>) -> String {
 async fn tools_of_a_server_are_the_third_family() {
     let host = host(&["calculator"], &[]).await;
     let served = Served::new(&host, Access::Anyone).await;
-    let remote = remote(Endpoint::Http { url: served.url(), token: None }, RemoteOptions::default());
+    let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
     assert_eq!((remotes.kind(), remotes.refused()), (ProviderKind::Mcp, [].as_slice()));
@@ -80,7 +80,7 @@ async fn tools_of_a_server_are_the_third_family() {
 async fn what_a_server_of_the_newest_revision_has_later_is_heard_of() {
     let host = host(&["calculator"], &[]).await;
     let served = Served::new(&host, Access::Anyone).await;
-    let remote = remote(Endpoint::Http { url: served.url(), token: None }, RemoteOptions::default());
+    let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
     let first = remote.tools().await.unwrap().len();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/text.wasm");
     host.load(Load::path(path)).await.unwrap();
@@ -101,7 +101,10 @@ async fn further_headers_go_with_every_request() {
         let mut headers = Headers::default();
         headers.add("Authorization", value).unwrap();
         let options = RemoteOptions { headers, ..RemoteOptions::default() };
-        remote(Endpoint::Http { url: served.url(), token: None }, options).tools().await.map(|tools| tools.len())
+        remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, options)
+            .tools()
+            .await
+            .map(|tools| tools.len())
     };
     assert!(tools("Bearer a-token-for-one-test").await.unwrap() > 1);
     let error = tools("Bearer another-one-altogether").await.unwrap_err();
@@ -294,7 +297,10 @@ async fn an_address_where_nothing_listens_is_told_in_one_line() {
         free.local_addr().unwrap()
     };
     let url = format!("http://{address}/mcp?key=hush");
-    let error = remote(Endpoint::Http { url, token: None }, RemoteOptions::default()).tools().await.unwrap_err();
+    let error = remote(Endpoint::Http { url, credentials: Credentials::None }, RemoteOptions::default())
+        .tools()
+        .await
+        .unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("cannot reach http://{address}: connection refused"));
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use fumehood::mcp::{ConnectError, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice};
+use fumehood::mcp::{
+    ConnectError, Credentials, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice,
+};
 use fumehood::sanitize::printable;
 use fumehood::{Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, Namespace, Untrusted};
 use serde_json::{Value, json};
@@ -145,7 +147,7 @@ fn new_remote(server: &[String], options: &ServerOptions, limits: RemoteOptions)
     let endpoint = match first.starts_with("http://") || first.starts_with("https://") {
         true => {
             let token = options.token_file.as_deref().map(Token::read).transpose()?;
-            Endpoint::Http { url: first.clone(), token }
+            Endpoint::Http { url: first.clone(), credentials: token.map_or(Credentials::None, Credentials::Token) }
         }
         false => Endpoint::Process(Launch {
             program: PathBuf::from(first),

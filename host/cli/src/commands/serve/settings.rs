@@ -4,10 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
-use fumehood::listener::{HttpOptions, TenantTools};
+use fumehood::listener::{HttpOptions, TenantTools, TokenVerifier};
 use fumehood::mcp::{Naming, ServerOptions};
+use fumehood::oauth::ResourceServer;
 
 use super::library::library_from_config;
 use super::tenants;
@@ -90,7 +91,10 @@ pub(crate) fn listener_options(
     let access = tenants::access(typed, config)?;
     let both = |typed: &[String], configured: &[String]| typed.iter().chain(configured).cloned().collect();
     let default = HttpOptions::new(address, access);
+    let verifier = config.serve.oauth.as_ref().map(|oauth| ResourceServer::new(oauth.options()));
+    let verifier = verifier.transpose().context("[serve.oauth]")?;
     Ok(HttpOptions {
+        verifier: verifier.map(|server| Arc::new(server) as Arc<dyn TokenVerifier>),
         hosts: both(&typed.http.allow_host, &config.serve.allowed_hosts),
         origins: both(&typed.http.allow_origin, &config.serve.allowed_origins),
         body_bytes: config.serve.body_limit.map_or(default.body_bytes, |bytes| bytes.0),

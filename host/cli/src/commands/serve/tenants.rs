@@ -71,6 +71,9 @@ fn client_token(typed: &Http, config: &Config) -> Result<Token> {
 /// # Errors
 /// If one of the configurations has no tenants, so that a token of the start is involved. Nothing is changed then.
 pub(super) fn replace(current: &Tenants, before: &Config, after: &Config) -> Result<()> {
+    if before.serve.oauth != after.serve.oauth {
+        render::warning("[serve.oauth] changed, and holds from the next start");
+    }
     if before.tenants == after.tenants {
         return Ok(());
     }

@@ -77,6 +77,8 @@ mod mcp;
 #[cfg(test)]
 mod mcp_load;
 #[cfg(test)]
+mod openapi_client;
+#[cfg(test)]
 mod planted;
 #[cfg(test)]
 mod powers;
@@ -112,6 +114,8 @@ mod secrets;
 #[cfg(test)]
 mod selftest;
 mod serve_http;
+#[cfg(test)]
+mod serve_oauth;
 #[cfg(test)]
 mod serve_sessions;
 #[cfg(test)]

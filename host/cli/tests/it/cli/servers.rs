@@ -347,7 +347,7 @@ comand = ["a"]
         error: bad.toml:2:1: the MCP server `none` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
             bad.toml:3:1: the MCP server `both` has both `command` and `url`; leave one of them out
             bad.toml:6:1: the MCP server `empty` has an empty `command`; write ["PROGRAM", …]
-            bad.toml:8:1: the MCP server `program` is started by `command`, so that `bearer`, `headers` and `secret_headers` have no use; leave them out
+            bad.toml:8:1: the MCP server `program` is started by `command`, so that `bearer`, `login`, `headers` and `secret_headers` have no use; leave them out
             bad.toml:11:1: the MCP server `address` is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out
             bad.toml:16:17: `A B` is not the name of a variable; give letters, digits and `_`, not beginning with a digit
             bad.toml:17:24: `TWICE` is in `env` too; leave one of them out

@@ -1,0 +1,65 @@
+//! `fumehood mcp login` and `logout`: the tokens of an MCP server's authorization server.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+use fumehood::mcp::{Login, logout as forget_tokens};
+use fumehood::sanitize::printable;
+
+use crate::args::{Arguments, Login as TypedLogin, Logout as TypedLogout};
+use crate::config::Config;
+use crate::exit::{Exit, UsageError};
+use crate::servers::{self, Server};
+use crate::trust::ConfigSource;
+use crate::{configured, render};
+
+/// Program that opens an address in the user's browser.
+const OPENER: &str = "xdg-open";
+
+pub(crate) async fn login(arguments: &Arguments, typed: &TypedLogin) -> Result<Exit> {
+    let config = ConfigSource::from_arguments(arguments).open()?;
+    let server = find(&config, &typed.name)?;
+    // Nothing is asked of a server before somebody has seen where it is.
+    if !server.may_start(&configured::open_lock(&config)?) {
+        let message = format!(
+            "the address of the MCP server `{0}` was never approved, or has changed; look at it with `fumehood approve {0}`",
+            server.name
+        );
+        return Err(UsageError(message).into());
+    }
+    let (url, options) = server.login(&config)?;
+    let login = Login::begin(&url, &options).await.with_context(|| format!("cannot log in at `{}`", server.name))?;
+    render::note(&format!("open this address in a browser on this machine, and log in:\n{}", printable(login.url())));
+    if typed.open {
+        open(login.url());
+    }
+    login.finish(typed.timeout).await.with_context(|| format!("cannot log in at `{}`", server.name))?;
+    render::note(&format!("logged in at `{}`; forget it again with `fumehood mcp logout {0}`", server.name));
+    Ok(Exit::Ok)
+}
+
+pub(crate) fn logout(arguments: &Arguments, typed: &TypedLogout) -> Result<Exit> {
+    let config = ConfigSource::from_arguments(arguments).open()?;
+    let server = find(&config, &typed.name)?;
+    let (_, options) = server.login(&config)?;
+    let note = match forget_tokens(&options).context("the tokens cannot be removed")? {
+        true => format!("the tokens of `{}` are forgotten here; they are valid until they expire", server.name),
+        false => format!("nobody was logged in at `{}`", server.name),
+    };
+    render::note(&note);
+    Ok(Exit::Ok)
+}
+
+fn find(config: &Config, name: &str) -> Result<Server> {
+    let missing = || UsageError(format!("there is no [mcp.servers.{}] in the configuration", printable(name)));
+    Ok(servers::find(config, name)?.ok_or_else(missing)?)
+}
+
+/// Opens an address with the desktop's own program. A failure is a warning: the address was printed.
+fn open(url: &str) {
+    let mut opener = Command::new(OPENER);
+    opener.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = opener.spawn() {
+        render::warning(&format!("cannot run `{OPENER}`: {error}"));
+    }
+}

@@ -1,0 +1,66 @@
+//! The port for access tokens that an authorization server issued (OAuth 2.1): their verification, and the metadata by which
+//! clients get one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
+use http::{HeaderValue, StatusCode};
+
+use crate::rejection::Rejection;
+
+/// The prefix of the paths at which the metadata of a resource is found (RFC 9728, section 3).
+pub(crate) const METADATA_PREFIX: &str = "/.well-known/oauth-protected-resource";
+
+/// Verification of access tokens, for clients that have no token of a tenant.
+pub trait TokenVerifier: fmt::Debug + Send + Sync {
+    /// Verifies a token, in some seconds at most.
+    ///
+    /// # Errors
+    /// If it is not accepted, or cannot be verified now.
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<VerifiedToken, TokenRefusal>>;
+
+    /// Returns the metadata document for this path; `None` if there is none.
+    fn metadata(&self, path: &str) -> Option<&str>;
+
+    /// Returns `WWW-Authenticate` of a response to a request whose token was refused, or that had none.
+    fn challenge(&self, refusal: Option<TokenRefusal>) -> HeaderValue;
+}
+
+/// A verified token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedToken {
+    /// The values of the claim that names the tenant: usually one, and several of a list such as scopes.
+    pub claims: Vec<String>,
+    /// The name of the tenant, if no tenant has one of the claims.
+    pub default_tenant: Option<Arc<str>>,
+}
+
+/// A token that is not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenRefusal {
+    /// It is not valid, for this reason.
+    Invalid(&'static str),
+    /// It is valid and lacks a scope.
+    InsufficientScope,
+    /// The keys of its issuer cannot be fetched.
+    Unavailable,
+}
+
+impl TokenRefusal {
+    pub(crate) fn to_rejection(self) -> Rejection {
+        let (status, why) = match self {
+            Self::Invalid(why) => (StatusCode::UNAUTHORIZED, why),
+            Self::InsufficientScope => (
+                StatusCode::FORBIDDEN,
+                "the token lacks a scope that this server requires; ask its issuer for one with it",
+            ),
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the issuer of the token cannot be asked for its keys; try again later",
+            ),
+        };
+        Rejection { refusal: Some(self), ..Rejection::new(status, why) }
+    }
+}

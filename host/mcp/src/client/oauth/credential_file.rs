@@ -1,0 +1,174 @@
+//! The file of a server's tokens, which belongs to this user alone.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_platform::private;
+use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
+use serde::{Deserialize, Serialize};
+
+/// Maximum size of the file, in bytes.
+const MAX_FILE_BYTES: u64 = 256 << 10;
+
+/// A file of tokens for one server.
+#[derive(Debug, Clone)]
+pub(super) struct CredentialFile {
+    path: PathBuf,
+    /// The URL of the server. Tokens of another one are not used.
+    server: String,
+}
+
+/// The content of the file.
+#[derive(Serialize, Deserialize)]
+struct Content {
+    server: String,
+    credentials: StoredCredentials,
+}
+
+impl CredentialFile {
+    pub(super) fn new(path: &Path, server: &str) -> Self {
+        Self { path: path.to_owned(), server: server.to_owned() }
+    }
+
+    /// Reads the tokens; `None` if there are none for this server.
+    ///
+    /// # Errors
+    /// If the file cannot be read, others can read it, or it has another form.
+    pub(super) fn read(&self) -> io::Result<Option<StoredCredentials>> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.failed(&error.to_string())),
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || private::is_open_to_others(&metadata) {
+            return Err(self.failed("others than its owner can read it; remove it and log in again"));
+        }
+        let mut text = Vec::new();
+        file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
+        let content: Content = serde_json::from_slice(&text)
+            .map_err(|_| self.failed("it was written by something else; remove it and log in again"))?;
+        Ok((content.server == self.server).then_some(content.credentials))
+    }
+
+    /// Writes the tokens beside the file, and renames the result over it.
+    fn write(&self, credentials: StoredCredentials) -> io::Result<()> {
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
+        let content = Content { server: self.server.clone(), credentials };
+        let text = serde_json::to_vec(&content).map_err(|error| self.failed(&error.to_string()))?;
+        if let Some(folder) = self.path.parent() {
+            private::create_folders(folder)?;
+        }
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let new = self.path.with_extension(format!("{}-{number}", std::process::id()));
+        let written = private::write_options().create_new(true).open(&new).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, &self.path)
+        });
+        if written.is_err() {
+            let _never_created = fs::remove_file(&new);
+        }
+        written?;
+        private::sync_parent(&self.path)
+    }
+
+    /// Removes the tokens. Returns whether there were any.
+    ///
+    /// # Errors
+    /// If they cannot be removed.
+    pub(super) fn remove(&self) -> io::Result<bool> {
+        match fs::remove_file(&self.path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until no other process refreshes these tokens, and keeps others waiting.
+    fn lock(&self) -> io::Result<File> {
+        let file = private::write_options().create(true).truncate(false).open(self.path.with_extension("lock"))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    fn failed(&self, why: &str) -> io::Error {
+        io::Error::other(format!("the tokens in {}: {why}", self.path.display()))
+    }
+}
+
+/// Runs something that may wait for the disk.
+async fn blocking<T: Send + 'static>(
+    file: &CredentialFile,
+    work: impl FnOnce(&CredentialFile) -> io::Result<T> + Send + 'static,
+) -> Result<T, AuthError> {
+    let file = file.clone();
+    let done = tokio::task::spawn_blocking(move || work(&file)).await;
+    let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
+    done.map_err(|error| AuthError::CredentialStoreError(error.to_string()))
+}
+
+impl CredentialStore for CredentialFile {
+    fn load<'a, 'f>(&'a self) -> BoxFuture<'f, Result<Option<StoredCredentials>, AuthError>>
+    where
+        'a: 'f,
+        Self: 'f,
+    {
+        Box::pin(blocking(self, Self::read))
+    }
+
+    fn save<'a, 'f>(&'a self, credentials: StoredCredentials) -> BoxFuture<'f, Result<(), AuthError>>
+    where
+        'a: 'f,
+        Self: 'f,
+    {
+        Box::pin(blocking(self, |file| file.write(credentials)))
+    }
+
+    fn clear<'a, 'f>(&'a self) -> BoxFuture<'f, Result<(), AuthError>>
+    where
+        'a: 'f,
+        Self: 'f,
+    {
+        Box::pin(blocking(self, |file| file.remove().map(drop)))
+    }
+
+    fn acquire_refresh_guard<'a, 'f>(&'a self) -> BoxFuture<'f, Result<Option<CredentialRefreshGuard>, AuthError>>
+    where
+        'a: 'f,
+        Self: 'f,
+    {
+        Box::pin(async { blocking(self, Self::lock).await.map(|lock| Some(CredentialRefreshGuard::new(lock))) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn keeps_tokens_for_one_server_and_one_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("oauth/tokens.json");
+        let file = CredentialFile::new(&path, "https://a.example/mcp");
+        assert!(file.read().unwrap().is_none());
+        let credentials = StoredCredentials::new("client".to_owned(), None, Vec::new(), None);
+        file.write(credentials.clone()).unwrap();
+        file.write(credentials).unwrap();
+        assert_eq!(file.read().unwrap().unwrap().client_id, "client");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path().join("oauth")).unwrap().count(), 1);
+        assert!(CredentialFile::new(&path, "https://b.example/mcp").read().unwrap().is_none());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(file.read().unwrap_err().to_string().contains("log in again"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "[]").unwrap();
+        assert!(file.read().unwrap_err().to_string().contains("log in again"));
+        assert!(file.remove().unwrap() && !file.remove().unwrap());
+    }
+}

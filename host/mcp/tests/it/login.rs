@@ -1,0 +1,195 @@
+//! Logins: the way to a token, its use and refresh, and those that are refused.
+
+use std::time::Duration;
+
+use fumehood_core::tool::name::Namespace;
+use fumehood_mcp::{Credentials, Endpoint, Login, LoginError, OAuthOptions, Remote, RemoteOptions, logout};
+use reqwest::Url;
+use tempfile::TempDir;
+
+use crate::authorized_server::AuthorizedServer;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn options(folder: &TempDir) -> OAuthOptions {
+    let hint = "log in with the command".to_owned();
+    OAuthOptions { file: folder.path().join("logins/a.json"), hint, ..OAuthOptions::default() }
+}
+
+fn remote(server: &AuthorizedServer, options: &OAuthOptions) -> Remote {
+    let endpoint = Endpoint::Http { url: server.url(), credentials: Credentials::OAuth(options.clone()) };
+    Remote::new(
+        Namespace::parse("behind").unwrap(),
+        endpoint,
+        RemoteOptions { patience: PATIENCE, ..RemoteOptions::default() },
+    )
+}
+
+/// Returns a client that goes where it is sent, and follows nothing by itself.
+pub(crate) fn browser() -> reqwest::Client {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();
+    let none = reqwest::redirect::Policy::none();
+    reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy().redirect(none).build().unwrap()
+}
+
+/// Goes where a browser is sent, and returns the status.
+async fn visit(url: &Url) -> u16 {
+    browser().get(url.clone()).send().await.unwrap().status().as_u16()
+}
+
+/// Logs in as a person who agrees.
+async fn log_in(server: &AuthorizedServer, options: &OAuthOptions) -> Result<(), LoginError> {
+    let login = Login::begin(&server.url(), options).await?;
+    let back = server.agree(login.url());
+    let finishing = tokio::spawn(login.finish(PATIENCE));
+    assert_eq!(visit(&back).await, 200);
+    finishing.await.unwrap()
+}
+
+fn error_of(error: &dyn std::error::Error) -> String {
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_login_gives_access_until_it_is_forgotten() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    let before = remote(&server, &options).tools().await.unwrap_err();
+    assert_eq!(error_of(&before), format!("{} wants a login: log in with the command", server.base));
+    log_in(&server, &options).await.unwrap();
+    let tools = remote(&server, &options).tools().await.unwrap();
+    assert_eq!(tools.len(), 1);
+    // Tokens of one server are not sent to another one.
+    let other = AuthorizedServer::start();
+    remote(&other, &options).tools().await.unwrap_err();
+    assert!(logout(&options).unwrap() && !logout(&options).unwrap());
+    remote(&server, &options).tools().await.unwrap_err();
+}
+
+#[tokio::test]
+async fn refreshes_tokens_before_they_expire() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    server.change(|behaviour| behaviour.lifetime = 2);
+    log_in(&server, &options).await.unwrap();
+    // More than half of its life.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    server.change(|behaviour| behaviour.lifetime = 3600);
+    for _ in 0..2 {
+        assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
+    }
+    let exchanges = server.requests().iter().filter(|line| *line == "POST /token").count();
+    assert_eq!(exchanges, 2, "the code, and one refresh");
+    server.revoke();
+    let refused = remote(&server, &options).tools().await.unwrap_err();
+    assert!(error_of(&refused).contains("wants a login"), "{refused}");
+}
+
+#[tokio::test]
+async fn only_the_authorization_server_ends_a_login() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    let login = Login::begin(&server.url(), &options).await.unwrap();
+    let back = server.agree(login.url());
+    let finishing = tokio::spawn(login.finish(PATIENCE));
+    let with = |query: &str| {
+        let mut url = back.clone();
+        url.set_query(Some(query));
+        url
+    };
+    let state = back.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
+    let forged = [
+        with("code=mine&state=guess"),
+        with("code=mine"),
+        with(&format!("code=mine&state={state}&state=guess")),
+        with("error=access_denied"),
+        back.join("/other").unwrap(),
+    ];
+    for forged in &forged {
+        assert_eq!(visit(forged).await, 400, "{forged}");
+    }
+    assert_eq!(visit(&back).await, 200);
+    finishing.await.unwrap().unwrap();
+    // The person who refuses.
+    let login = Login::begin(&server.url(), &options).await.unwrap();
+    let mut refusal = server.agree(login.url());
+    let state = refusal.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
+    refusal.set_query(Some(&format!("error=access_denied&error_description=No&state={state}")));
+    let finishing = tokio::spawn(login.finish(PATIENCE));
+    visit(&refusal).await;
+    let error = finishing.await.unwrap().unwrap_err();
+    assert_eq!(error_of(&error), "the authorization server refused the login: access_denied (No)");
+    // Nobody comes.
+    let login = Login::begin(&server.url(), &options).await.unwrap();
+    assert!(matches!(login.finish(Duration::from_millis(50)).await, Err(LoginError::Late(_))));
+}
+
+#[tokio::test]
+async fn refuses_servers_that_lead_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&folder);
+    for (what, part) in [
+        ("resource", "resource mismatch"),
+        ("no metadata", "does not say where to log in"),
+        ("plain challenge", "S256"),
+        ("metadata service", "none published usable metadata"),
+        ("unencrypted", "none published usable metadata"),
+    ] {
+        let server = AuthorizedServer::start();
+        server.change(|behaviour| match what {
+            "resource" => behaviour.resource = Some("https://bank.example/mcp".to_owned()),
+            "no metadata" => behaviour.has_metadata = false,
+            "plain challenge" => behaviour.methods = vec!["plain"],
+            "metadata service" => behaviour.authorization_server = Some("https://169.254.169.254".to_owned()),
+            _ => behaviour.authorization_server = Some("http://10.1.2.3".to_owned()),
+        });
+        let error = error_of(&Login::begin(&server.url(), &options).await.unwrap_err());
+        assert!(error.contains(part), "{what}: {error}");
+    }
+    for (what, part) in [("token endpoint", "must not be asked"), ("huge", "more than")] {
+        let server = AuthorizedServer::start();
+        server.change(|behaviour| match what {
+            "token endpoint" => behaviour.token_endpoint = Some("https://192.168.0.1/token".to_owned()),
+            _ => behaviour.padding = 2 << 20,
+        });
+        let error = error_of(&log_in(&server, &options).await.unwrap_err());
+        assert!(error.contains("login failed"), "{what}: {error} ({part})");
+    }
+    assert!(!options.file.exists(), "nothing is kept of a login that failed");
+}
+
+#[tokio::test]
+async fn uses_a_configured_client_and_its_scopes() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let scopes = vec!["tools".to_owned(), "more".to_owned()];
+    let options = OAuthOptions { client_id: Some("registered".to_owned()), scopes, ..options(&folder) };
+    let login = Login::begin(&server.url(), &options).await.unwrap();
+    let url = Url::parse(login.url()).unwrap();
+    assert!(url.query_pairs().any(|(name, value)| name == "scope" && value == "tools more"), "{url}");
+    drop(login);
+    log_in(&server, &options).await.unwrap();
+    assert!(!server.requests().iter().any(|line| line.contains("/register")));
+    assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_with_a_token_that_was_revoked_says_how_to_log_in() {
+    use fumehood_core::call::CallContext;
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    log_in(&server, &options).await.unwrap();
+    let remote = remote(&server, &options);
+    let tools = remote.tools().await.unwrap();
+    server.revoke();
+    let call = tools[0].tool.validate(serde_json::json!({}).into()).unwrap();
+    let error = remote.call(call, CallContext::default()).await.outcome.unwrap_err();
+    let said = format!("{error:?}");
+    assert!(said.contains("log in with the command"), "{said}");
+    // After another login the same server goes on.
+    log_in(&server, &options).await.unwrap();
+    let call = tools[0].tool.validate(serde_json::json!({}).into()).unwrap();
+    let parts = remote.call(call, CallContext::default()).await.outcome.unwrap();
+    assert_eq!(parts.len(), 1);
+}
