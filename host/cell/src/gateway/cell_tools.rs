@@ -1,6 +1,6 @@
 //! The provider whose calls run at workers. The tools are those of another provider, which is not called.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,15 +24,13 @@ use crate::error::CellError;
 use crate::identity::Role;
 use crate::link::{Link, NodeOptions};
 use crate::protocol::{
-    Announcement, AttemptId, Begun, Candidate, Conclusion, GatewayCalls, GatewayEffect, NoWorker, Offer, OpenCall, Roster,
-    ToGateway, WorkerName,
+    Announcement, AttemptId, Candidate, Conclusion, GatewayCalls, GatewayEffect, NoWorker, Offer, OpenCall, RetryPlan,
+    Roster, ToGateway, WorkerName,
 };
 use crate::worker::{LimitsOf, offer_of};
 
 /// Time between two looks at what is due.
 const TICK: Duration = Duration::from_millis(25);
-/// Maximum number of workers that are asked for one call.
-const MAX_ATTEMPTS: usize = 3;
 
 /// Options of a gateway.
 #[derive(Clone)]
@@ -171,10 +169,10 @@ impl Inner {
         self.carry_out(effects);
     }
 
-    fn choose(&self, offer: &Offer, tried: &HashSet<WorkerName>) -> Result<Candidate, NoWorker> {
+    fn choose(&self, offer: &Offer, plan: &RetryPlan) -> Result<Candidate, NoWorker> {
         let random = getrandom::u64().unwrap_or_default();
         let state = self.state();
-        state.roster.choose(offer, random, |worker| state.calls.open_at(worker), |worker| tried.contains(worker))
+        state.roster.choose(offer, random, |worker| state.calls.open_at(worker), |worker| plan.is_tried(worker))
     }
 
     fn tick(&self) {
@@ -261,11 +259,10 @@ impl Inner {
             return failed(error.with_hint("send less, or raise `max_payload` of the NATS server; the tool did not run"));
         }
         let limits = context.limits.unwrap_or_else(|| (self.options.limits)(&tool));
-        let mut is_repeatable = self.options.retry_repeatable && is_repeatable(&tool);
-        let mut tried: HashSet<WorkerName> = HashSet::new();
+        let mut plan = RetryPlan::new(self.options.retry_repeatable && is_repeatable(&tool));
         let mut last = None;
-        while let Some(limits) = remaining(limits, began.elapsed()).filter(|_| tried.len() < MAX_ATTEMPTS) {
-            let candidate = match self.choose(&offer, &tried) {
+        while let Some(limits) = remaining(limits, began.elapsed()) {
+            let candidate = match self.choose(&offer, &plan) {
                 Ok(candidate) => candidate,
                 Err(reason) => return failed(last.unwrap_or_else(|| no_worker(reason, tool.full_name()))),
             };
@@ -275,13 +272,10 @@ impl Inner {
                 return result_of(body, &id, &tool, &candidate.worker, limits.output);
             }
             let error = error_of(&conclusion, &candidate.worker);
-            if !conclusion.may_retry(is_repeatable) {
+            if !plan.on_conclusion(candidate.worker, &conclusion) {
                 return failed(error);
             }
-            // Once at most, if the guest may have run.
-            is_repeatable &= matches!(conclusion, Conclusion::Refused(_) | Conclusion::Interrupted(Begun::No));
             last = Some(error);
-            tried.insert(candidate.worker);
         }
         failed(last.unwrap_or_else(|| no_worker(NoWorker::Full, tool.full_name())))
     }

@@ -8,6 +8,8 @@ use super::{CANCEL_GRACE, DEADLINE_GRACE, GATEWAY_HEARTBEAT_EVERY, LOST_AFTER};
 
 /// Number of ended attempts that are remembered, so that late results are known as such.
 const MAX_ENDED: usize = 1 << 16;
+/// Maximum number of workers that are asked for one call.
+const MAX_ATTEMPTS: usize = 3;
 
 /// The knowledge of a gateway about whether a guest began to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,6 +252,36 @@ impl<T> Conclusion<T> {
             Self::Interrupted(Begun::Perhaps | Begun::Yes) => is_repeatable,
             Self::Finished(_) | Self::Deadline(_) | Self::Cancelled(_) | Self::Mismatched => false,
         }
+    }
+}
+
+/// The rule on sending one call to several workers, one after the other.
+#[derive(Debug)]
+pub struct RetryPlan {
+    is_repeatable: bool,
+    tried: BTreeSet<WorkerName>,
+}
+
+impl RetryPlan {
+    /// Creates the plan of a call. `is_repeatable` is as in [`Conclusion::may_retry`].
+    #[must_use]
+    pub fn new(is_repeatable: bool) -> Self {
+        Self { is_repeatable, tried: BTreeSet::new() }
+    }
+
+    /// Returns whether the call was sent to this worker.
+    #[must_use]
+    pub fn is_tried(&self, worker: &str) -> bool {
+        self.tried.contains(worker)
+    }
+
+    /// Takes the end of an attempt. Returns whether another worker may be asked.
+    pub fn on_conclusion<T>(&mut self, worker: WorkerName, conclusion: &Conclusion<T>) -> bool {
+        let may_retry = conclusion.may_retry(self.is_repeatable);
+        // Once at most, if a guest may have run.
+        self.is_repeatable &= matches!(conclusion, Conclusion::Refused(_) | Conclusion::Interrupted(Begun::No));
+        self.tried.insert(worker);
+        may_retry && self.tried.len() < MAX_ATTEMPTS
     }
 }
 

@@ -10,7 +10,7 @@ mod worker_calls;
 
 use std::time::Duration;
 
-pub use gateway_calls::{Begun, Conclusion, GatewayCalls, GatewayEffect, OpenCall};
+pub use gateway_calls::{Begun, Conclusion, GatewayCalls, GatewayEffect, OpenCall, RetryPlan};
 pub use message::{
     Announcement, AttemptId, CallGrant, CallLimits, Offer, RefusalReason, Ticket, ToGateway, ToWorker, WorkerName,
 };

@@ -1,1 +1,3 @@
+//! Tests of the protocol between gateways and workers.
 
+mod simulation;

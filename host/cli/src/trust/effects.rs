@@ -4,6 +4,8 @@ use fumehood::sanitize::printable;
 use serde::Serialize;
 
 use crate::config::Config;
+#[cfg(feature = "cell")]
+use crate::config::cell::CellSection;
 use crate::config::registry::{RegistrySection, SignatureRule};
 use crate::config::sources::TextSource;
 use crate::config::sources::{SecretSection, ValueSource};
@@ -46,6 +48,10 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     }
     for what in telemetry_effects(&config.telemetry) {
         add("connect", what);
+    }
+    #[cfg(feature = "cell")]
+    for (kind, what) in config.cell.iter().flat_map(cell_effects) {
+        add(kind, what);
     }
     for (name, tenant) in &config.tenants {
         let tools = tenant.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| quote(&tools.join(", ")));
@@ -94,6 +100,27 @@ fn telemetry_effects(telemetry: &TelemetrySection) -> Vec<String> {
         telemetry.secret_headers.iter().map(|(name, source)| format!("{} = a secret, {}", quote(name), source.place()));
     let headers = headers.chain(secrets).map(|header| format!("with traces and metrics, the header {header}"));
     endpoint.into_iter().chain(headers).collect()
+}
+
+/// Returns everything that a cell sends, runs and reads.
+#[cfg(feature = "cell")]
+fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
+    let nats = quote(&cell.nats);
+    let mut effects = vec![
+        ("connect", format!("cell: send arguments, results and state of calls to {nats}, as {}", quote(&cell.name))),
+        ("read", format!("the key of the cell from the file {}", quote(&cell.key.to_string_lossy()))),
+    ];
+    let plain = cell.unencrypted.then(|| ("connect", format!("cell: without encryption, if {nats} has no TLS")));
+    let workers = cell.workers.keys().map(|name| ("connect", format!("cell: calls run at the worker {}", quote(name))));
+    let gateways = cell
+        .gateways
+        .iter()
+        .map(|(name, key)| ("grant", format!("cell: the gateway {} calls every tool here, with the key {}", quote(name), quote(key))));
+    let password = cell.password.iter().map(|source| ("read", format!("the password of the cell from {}", source.place())));
+    let files = cell.tls_roots.iter().chain(&cell.certificate).chain(&cell.certificate_key);
+    let files = files.map(|file| ("read", format!("a certificate or key of the cell from {}", quote(&file.to_string_lossy()))));
+    effects.extend(plain.into_iter().chain(workers).chain(gateways).chain(password).chain(files));
+    effects
 }
 
 fn add_servers(config: &Config, effects: &mut Vec<Effect>) {
@@ -227,6 +254,11 @@ mod tests {
             [telemetry]
             endpoint = "http://evil.example:4318"
             secret_headers = { x-key = { env = "OTHER_KEY" } }
+            [cell]
+            nats = "tls://evil.example:4222"
+            name = "g"
+            key = "cell.key"
+            gateways = { h = "ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=" }
             [tenants.guest]
             tokens = ["sha256:5f9ea4ce13b57cbad72792d3b278f36d6bc3227992a538e91af3f48fe927bb4c"]
             tools = ["notes__*"]
@@ -245,6 +277,9 @@ mod tests {
             r#"read    instructions from the file "/etc/passwd""#,
             r#"connect send traces and metrics to "http://evil.example:4318""#,
             r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
+            r#"connect cell: send arguments, results and state of calls to "tls://evil.example:4222", as "g""#,
+            r#"read    the key of the cell from the file "cell.key""#,
+            r#"grant   cell: the gateway "h" calls every tool here, with the key "ed25519:AAAA"#,
             r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,
         ] {
             assert!(shown.contains(part), "{part}\n{shown}");

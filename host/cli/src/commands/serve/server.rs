@@ -138,7 +138,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
         false => None,
     };
-    let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), metrics.clone()))?;
+    let cell = join_cell(serve, &config, &host, recording.as_ref()).await?;
+    let offered = offer(serve, &config, (&host, cell, remotes.clone()), (recording.as_ref(), metrics.clone()))?;
     let offered = offered.shown(|tools| {
         dashboard::in_front_of(tools, dashboard.as_ref(), (serve, &config), (&host, recording.as_ref()))
     })?;
@@ -236,17 +237,43 @@ fn code_in_front_of(
     })
 }
 
+/// Joins the cell, if that was asked for: the tools of the host, with their calls at its workers.
+#[cfg(feature = "cell")]
+async fn join_cell(
+    serve: &ServeOptions,
+    config: &Config,
+    host: &Host,
+    recording: Option<&Recording>,
+) -> Result<Option<Arc<dyn ToolProvider>>> {
+    if !serve.cell {
+        return Ok(None);
+    }
+    let log = recording.map(|recording| recording.calls().clone());
+    Ok(Some(Arc::new(crate::cell::join(config, host, serve.powers.needs_store(), log).await?)))
+}
+
+/// Returns nothing: this program was built without cells.
+#[cfg(not(feature = "cell"))]
+async fn join_cell(
+    _: &ServeOptions,
+    _: &Config,
+    _: &Host,
+    _: Option<&Recording>,
+) -> Result<Option<Arc<dyn ToolProvider>>> {
+    Ok(None)
+}
+
 /// Returns the tools that are offered, behind the hooks and the policy on flows, recorded and counted, and perhaps with code
 /// mode.
 fn offer(
     serve: &ServeOptions,
     config: &Config,
-    (host, remotes): (&Host, Option<Arc<McpTools>>),
+    (host, cell, remotes): (&Host, Option<Arc<dyn ToolProvider>>, Option<Arc<McpTools>>),
     (recording, metrics): (Option<&Recording>, Option<Arc<Metrics>>),
 ) -> Result<Offered> {
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
-    let offered = ServedTools::new(host, remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
+    let offered = ServedTools::new((host, cell), remotes, config.serve.tools.as_deref(), (hooks, log.clone()))?;
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),
