@@ -11,7 +11,7 @@ pub mod protocol;
 mod worker;
 
 pub use error::CellError;
-pub use identity::{NodeKey, NodePublicKey};
 pub use gateway::{CellTools, GatewayOptions, LateResult};
+pub use identity::{NodeKey, NodePublicKey};
 pub use link::{NodeOptions, is_node_name};
 pub use worker::{LimitsOf, Worker};

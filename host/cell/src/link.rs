@@ -100,11 +100,11 @@ impl Link {
             Some((user, password)) => connect.user_and_password(user.clone(), password.clone()),
             None => connect,
         };
-        let connect = options.tls_roots.iter().fold(connect, |connect, file| connect.add_root_certificates(file.clone()));
-        let connect = options
-            .tls_identity
-            .iter()
-            .fold(connect, |connect, (certificate, key)| connect.add_client_certificate(certificate.clone(), key.clone()));
+        let connect =
+            options.tls_roots.iter().fold(connect, |connect, file| connect.add_root_certificates(file.clone()));
+        let connect = options.tls_identity.iter().fold(connect, |connect, (certificate, key)| {
+            connect.add_client_certificate(certificate.clone(), key.clone())
+        });
         let failed = |source| CellError::Connect { url: options.nats.clone(), source };
         let client = connect.connect(options.nats.as_str()).await.map_err(failed)?;
         let (outbox, mut waiting) = mpsc::channel::<(String, Bytes)>(MAX_OUTBOX);
@@ -162,7 +162,11 @@ impl Link {
     ///
     /// # Errors
     /// If it is none that this node may act upon.
-    pub(crate) fn open<'a, M: DeserializeOwned>(&self, bytes: &'a [u8], role: Role) -> Result<Frame<'a, M>, FrameError> {
+    pub(crate) fn open<'a, M: DeserializeOwned>(
+        &self,
+        bytes: &'a [u8],
+        role: Role,
+    ) -> Result<Frame<'a, M>, FrameError> {
         let frame = open::<M>(bytes, role, |name| self.options.peers.get(name).copied())?;
         if role != Role::Announcer && frame.envelope.to != self.options.name {
             return Err(FrameError::Receiver(frame.envelope.from));

@@ -19,7 +19,8 @@ use crate::error::CellError;
 use crate::identity::{Frame, Role};
 use crate::link::{Link, NodeOptions};
 use crate::protocol::{
-    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, CallGrant, Offer, ToGateway, ToWorker, WorkerCalls, WorkerEffect,
+    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, CallGrant, Offer, ToGateway, ToWorker, WorkerCalls,
+    WorkerEffect,
 };
 
 /// Time between two looks at what is due while calls run.
@@ -199,8 +200,7 @@ impl Inner {
         let token = CancellationToken::new();
         let admission = {
             let mut state = inner.state();
-            let admission =
-                state.calls.on_call(inner.now(), &gateway, (attempt, grant.ticket), tool.is_some());
+            let admission = state.calls.on_call(inner.now(), &gateway, (attempt, grant.ticket), tool.is_some());
             if admission == Admission::Run {
                 state.tokens.insert(attempt, token.clone());
             }

@@ -34,7 +34,8 @@ pub(crate) enum Role {
 pub(crate) fn section(config: &Config) -> Result<&CellSection> {
     config.cell.as_ref().ok_or_else(|| {
         let file = config.origin.display();
-        UsageError(format!("{file} has no [cell]; add `nats`, `name` and `key` there, and the keys of the others")).into()
+        UsageError(format!("{file} has no [cell]; add `nats`, `name` and `key` there, and the keys of the others"))
+            .into()
     })
 }
 
@@ -49,7 +50,8 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
         Role::Worker => (&section.gateways, "gateways"),
     };
     if peers.is_empty() {
-        let message = format!("[cell] names nobody in `{key}`; add NAME = \"ed25519:…\", as `fumehood cell key show` prints it");
+        let message =
+            format!("[cell] names nobody in `{key}`; add NAME = \"ed25519:…\", as `fumehood cell key show` prints it");
         return Err(UsageError(message).into());
     }
     let peers: BTreeMap<String, NodePublicKey> =
@@ -70,7 +72,11 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
         peers,
         password,
         tls_roots: section.tls_roots.as_ref().map(file),
-        tls_identity: section.certificate.as_ref().zip(section.certificate_key.as_ref()).map(|(a, b)| (file(a), file(b))),
+        tls_identity: section
+            .certificate
+            .as_ref()
+            .zip(section.certificate_key.as_ref())
+            .map(|(a, b)| (file(a), file(b))),
     })
 }
 
@@ -87,7 +93,12 @@ pub(crate) fn limits_of(host: &Host) -> LimitsOf {
 ///
 /// # Errors
 /// If the section is incomplete, or the server cannot be reached.
-pub(crate) async fn join(config: &Config, host: &Host, has_typed_store: bool, log: Option<CallLog>) -> Result<CellTools> {
+pub(crate) async fn join(
+    config: &Config,
+    host: &Host,
+    has_typed_store: bool,
+    log: Option<CallLog>,
+) -> Result<CellTools> {
     let section = section(config)?;
     let mut local: BTreeSet<String> = section.local.iter().cloned().collect();
     // What a tool keeps has one owner: this gateway.
@@ -107,7 +118,8 @@ pub(crate) async fn join(config: &Config, host: &Host, has_typed_store: bool, lo
             }
         });
     });
-    let options = GatewayOptions { local, retry_repeatable: section.retry_repeatable, limits: limits_of(host), on_late };
+    let options =
+        GatewayOptions { local, retry_repeatable: section.retry_repeatable, limits: limits_of(host), on_late };
     let cell = CellTools::join(node_options(config, Role::Gateway)?, Arc::new(host.clone()), options)
         .await
         .context("this gateway cannot join its cell; look at [cell] and at the NATS server")?;

@@ -49,7 +49,10 @@ pub struct GatewayOptions {
 impl fmt::Debug for GatewayOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { local, retry_repeatable, limits: _, on_late: _ } = self;
-        f.debug_struct("GatewayOptions").field("local", local).field("retry_repeatable", retry_repeatable).finish_non_exhaustive()
+        f.debug_struct("GatewayOptions")
+            .field("local", local)
+            .field("retry_repeatable", retry_repeatable)
+            .finish_non_exhaustive()
     }
 }
 
@@ -256,7 +259,9 @@ impl Inner {
         if bytes > self.link.max_body_bytes() {
             let message = format!("the arguments are {bytes} bytes; NATS takes {}", self.link.max_body_bytes());
             let error = CallError::new(ErrorKind::InvalidArguments, message);
-            return failed(error.with_hint("send less, or raise `max_payload` of the NATS server; the tool did not run"));
+            return failed(
+                error.with_hint("send less, or raise `max_payload` of the NATS server; the tool did not run"),
+            );
         }
         let limits = context.limits.unwrap_or_else(|| (self.options.limits)(&tool));
         let mut plan = RetryPlan::new(self.options.retry_repeatable && is_repeatable(&tool));

@@ -22,7 +22,9 @@ pub(super) fn no_worker(reason: NoWorker, tool: &str) -> CallError {
             .with_retry_after(RETRY_WHEN_ABSENT),
         NoWorker::NotOffered => {
             error(format!("no worker of the cell has this version of `{tool}` with these powers, so it did not run"))
-                .with_hint("an operator has to give the workers the same component and the same section of the configuration")
+                .with_hint(
+                    "an operator has to give the workers the same component and the same section of the configuration",
+                )
                 .with_retry_after(RETRY_WHEN_ABSENT)
         }
         NoWorker::Full => error("every worker that has the tool is full, so it did not run".to_owned())
@@ -39,12 +41,15 @@ pub(super) fn error_of<T>(conclusion: &Conclusion<T>, worker: &str) -> CallError
             CallError::new(ErrorKind::Interrupted, message).with_hint(begun_hint(*begun))
         }
         Conclusion::Deadline(begun) => {
-            let message = format!("the deadline passed, and the worker `{worker}` does not answer: {}", begun_text(*begun));
+            let message =
+                format!("the deadline passed, and the worker `{worker}` does not answer: {}", begun_text(*begun));
             CallError::new(ErrorKind::Deadline, message).with_hint(begun_hint(*begun))
         }
         Conclusion::Cancelled(_) => CallError::cancelled(),
         Conclusion::Mismatched => {
-            let message = format!("the worker `{worker}` ran another component than it was asked for, so its result does not count");
+            let message = format!(
+                "the worker `{worker}` ran another component than it was asked for, so its result does not count"
+            );
             CallError::new(ErrorKind::Host, message).with_hint("an operator has to look at that worker")
         }
         Conclusion::Finished(_) | Conclusion::Refused(_) => no_worker(NoWorker::Full, ""),

@@ -22,7 +22,9 @@ const MAX_FILE_BYTES: u64 = 4096;
 #[non_exhaustive]
 pub enum KeyError {
     /// The text is no public key.
-    #[error("`{0}` is not a public key of a cell; expected `ed25519:` and 44 characters of base64, as `fumehood cell key show` prints them")]
+    #[error(
+        "`{0}` is not a public key of a cell; expected `ed25519:` and 44 characters of base64, as `fumehood cell key show` prints them"
+    )]
     Public(String),
     /// The file has no private key.
     #[error("{0} is not a key of a cell; make one with `fumehood cell key new FILE`")]

@@ -289,7 +289,6 @@ fn cancel_at<T>(worker: &WorkerName, attempt: AttemptId) -> GatewayEffect<T> {
     GatewayEffect::Send { worker: worker.clone(), message: ToWorker::Cancel { attempt } }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

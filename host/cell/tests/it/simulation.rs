@@ -140,7 +140,16 @@ impl World {
                 let is_repeatable = random.is(30);
                 let (arrived, remaining_ms) = (300 + random.below(5_000), 200 + random.below(2_500));
                 let plan = RetryPlan::new(is_repeatable);
-                Call { arrived, remaining_ms, is_repeatable, plan, attempt: None, told: Vec::new(), guests: 0, finished_ok: 0 }
+                Call {
+                    arrived,
+                    remaining_ms,
+                    is_repeatable,
+                    plan,
+                    attempt: None,
+                    told: Vec::new(),
+                    guests: 0,
+                    finished_ok: 0,
+                }
             })
             .collect();
         let losing = [0, 0, 1, 10][random.below(4) as usize];
@@ -291,7 +300,8 @@ impl World {
         }
         let random = self.random.next();
         let gateway = &self.gateway;
-        let chosen = self.roster.choose(&offer(), random, |name| gateway.open_at(name), |name| call.plan.is_tried(name));
+        let chosen =
+            self.roster.choose(&offer(), random, |name| gateway.open_at(name), |name| call.plan.is_tried(name));
         let Ok(candidate) = chosen else { return self.tell(index, "unavailable") };
         let attempt = AttemptId::from_bits((u128::from(self.random.next()) << 64) | u128::from(self.random.next()));
         let open = OpenCall {
@@ -382,7 +392,9 @@ impl World {
             Event::WorkerTick(_) => {
                 for effect in self.workers[index].calls.on_tick(now) {
                     match effect {
-                        WorkerEffect::Send { message, .. } => self.send(Event::ToGateway(index, Up::Message(message, None))),
+                        WorkerEffect::Send { message, .. } => {
+                            self.send(Event::ToGateway(index, Up::Message(message, None)))
+                        }
                         WorkerEffect::Cancel(attempt) => self.end_guest(index, attempt, false),
                     }
                 }

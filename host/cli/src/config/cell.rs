@@ -108,7 +108,9 @@ impl CellSection {
         if is_loopback || self.unencrypted {
             return Ok(());
         }
-        Err(format!("arguments and results would cross the network unencrypted to `{nats}`; write \"tls://…\", or `unencrypted = true`"))
+        Err(format!(
+            "arguments and results would cross the network unencrypted to `{nats}`; write \"tls://…\", or `unencrypted = true`"
+        ))
     }
 }
 
@@ -121,7 +123,12 @@ mod tests {
 
     fn faults(text: &str) -> String {
         let section: CellSection = toml::from_str(text).unwrap();
-        section.faults().iter().map(|(path, message)| format!("{}: {message}", path.join("."))).collect::<Vec<_>>().join("\n")
+        section
+            .faults()
+            .iter()
+            .map(|(path, message)| format!("{}: {message}", path.join(".")))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]

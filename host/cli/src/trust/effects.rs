@@ -112,13 +112,14 @@ fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
     ];
     let plain = cell.unencrypted.then(|| ("connect", format!("cell: without encryption, if {nats} has no TLS")));
     let workers = cell.workers.keys().map(|name| ("connect", format!("cell: calls run at the worker {}", quote(name))));
-    let gateways = cell
-        .gateways
-        .iter()
-        .map(|(name, key)| ("grant", format!("cell: the gateway {} calls every tool here, with the key {}", quote(name), quote(key))));
-    let password = cell.password.iter().map(|source| ("read", format!("the password of the cell from {}", source.place())));
+    let gateways = cell.gateways.iter().map(|(name, key)| {
+        ("grant", format!("cell: the gateway {} calls every tool here, with the key {}", quote(name), quote(key)))
+    });
+    let password =
+        cell.password.iter().map(|source| ("read", format!("the password of the cell from {}", source.place())));
     let files = cell.tls_roots.iter().chain(&cell.certificate).chain(&cell.certificate_key);
-    let files = files.map(|file| ("read", format!("a certificate or key of the cell from {}", quote(&file.to_string_lossy()))));
+    let files =
+        files.map(|file| ("read", format!("a certificate or key of the cell from {}", quote(&file.to_string_lossy()))));
     effects.extend(plain.into_iter().chain(workers).chain(gateways).chain(password).chain(files));
     effects
 }

@@ -31,7 +31,9 @@ fn calls_run_at_workers_with_their_powers() {
     assert_eq!(refused.kind(), "invalid_arguments");
     // Nothing but a worker can have run them.
     cell.kill("w1");
-    wait_until("the worker is missed", || call(&gateway, "calculator__add", r#"{"a": 1, "b": 1}"#).kind() == "unavailable");
+    wait_until("the worker is missed", || {
+        call(&gateway, "calculator__add", r#"{"a": 1, "b": 1}"#).kind() == "unavailable"
+    });
 }
 
 #[test]

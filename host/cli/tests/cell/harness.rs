@@ -74,7 +74,8 @@ impl Cell {
             std::fs::copy(dist.join(&file), folder.path().join(&file)).unwrap();
         }
         std::fs::create_dir(folder.path().join("trace")).unwrap();
-        let mut cell = Self { folder, program, port, deadline: "20s", nats: None, keys: BTreeMap::new(), nodes: BTreeMap::new() };
+        let mut cell =
+            Self { folder, program, port, deadline: "20s", nats: None, keys: BTreeMap::new(), nodes: BTreeMap::new() };
         cell.start_nats();
         for name in ["g1", "w1", "w2", "w3"] {
             let file = cell.path(&format!("{name}.key")).display().to_string();
@@ -173,8 +174,20 @@ impl Cell {
         let config = self.write_config("g1", 1, more).display().to_string();
         let log = self.path("log.db").display().to_string();
         let command = self.command(&[
-            "--config", &config, "--isolation", "in-process", "serve", "http", "--cell", "--listen", "127.0.0.1:0", "--no-auth",
-            "--calls", "64", "--log", &log,
+            "--config",
+            &config,
+            "--isolation",
+            "in-process",
+            "serve",
+            "http",
+            "--cell",
+            "--listen",
+            "127.0.0.1:0",
+            "--no-auth",
+            "--calls",
+            "64",
+            "--log",
+            &log,
         ]);
         let gateway = self.spawn("g1", command);
         let said = gateway.wait_for(" at http://");
