@@ -21,6 +21,8 @@ const MAX_OVERRUN_MS: u64 = 1_000;
 /// Time after which nothing new goes wrong, so that everything can end.
 const TROUBLE_ENDS_MS: u64 = 6_000;
 const END_MS: u64 = 14_000;
+/// Time that a guest takes that heeds nothing.
+const HANGS_MS: u64 = 6_000;
 
 /// Pseudo-random numbers (SplitMix64).
 struct Random(u64);
@@ -74,6 +76,8 @@ enum Up {
 
 struct Guest {
     call: usize,
+    /// True if it heeds neither its deadline nor a cancel.
+    hangs: bool,
 }
 
 struct Worker {
@@ -395,7 +399,11 @@ impl World {
                         WorkerEffect::Send { message, .. } => {
                             self.send(Event::ToGateway(index, Up::Message(message, None)))
                         }
-                        WorkerEffect::Cancel(attempt) => self.end_guest(index, attempt, false),
+                        WorkerEffect::Cancel(attempt) => {
+                            if self.workers[index].guests.get(&attempt).is_some_and(|guest| !guest.hangs) {
+                                self.end_guest(index, attempt, false);
+                            }
+                        }
                     }
                 }
                 self.at(self.now + 10, Event::WorkerTick(index));
@@ -426,7 +434,8 @@ impl World {
         match *down {
             Down::Alive => worker.calls.on_alive(now, &gateway),
             Down::Cancel(attempt) => {
-                if worker.calls.on_cancel(now, &gateway, attempt) {
+                let hangs = worker.guests.get(&attempt).is_some_and(|guest| guest.hangs);
+                if worker.calls.on_cancel(now, &gateway, attempt) && !hangs {
                     self.end_guest(index, attempt, false);
                 }
             }
@@ -439,10 +448,12 @@ impl World {
                     }
                     Admission::Run => {
                         let run = worker.run;
-                        worker.guests.insert(attempt, Guest { call });
+                        let hangs = self.random.is(3);
+                        worker.guests.insert(attempt, Guest { call, hangs });
                         self.calls[call].guests += 1;
                         let lasts = if self.random.is(70) { self.random.below(15) } else { self.random.below(3_000) };
-                        let (ends, ok) = (lasts.min(remaining_ms), lasts < remaining_ms);
+                        let ok = lasts < remaining_ms && !hangs;
+                        let ends = if hangs { HANGS_MS } else { lasts.min(remaining_ms) };
                         self.at(self.now + ends, Event::GuestEnds { worker: index, run, attempt, ok });
                     }
                 }
