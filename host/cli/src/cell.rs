@@ -123,7 +123,7 @@ pub(crate) async fn join(
     let cell = CellTools::join(node_options(config, Role::Gateway)?, Arc::new(host.clone()), options)
         .await
         .context("this gateway cannot join its cell; look at [cell] and at the NATS server")?;
-    if !cell.wait_for_worker(FIRST_WORKER).await {
+    if !cell.wait_for_workers(FIRST_WORKER).await {
         render::warning("no worker of the cell announces itself yet; start one with `fumehood worker`");
     }
     Ok(cell)

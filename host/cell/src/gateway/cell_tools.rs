@@ -24,8 +24,8 @@ use crate::error::CellError;
 use crate::identity::Role;
 use crate::link::{Link, NodeOptions};
 use crate::protocol::{
-    Announcement, AttemptId, Candidate, Conclusion, GatewayCalls, GatewayEffect, NoWorker, Offer, OpenCall, RetryPlan,
-    Roster, ToGateway, WorkerName,
+    ANNOUNCE_EVERY, Announcement, AttemptId, Candidate, Conclusion, GatewayCalls, GatewayEffect, NoWorker, Offer,
+    OpenCall, RetryPlan, Roster, ToGateway, WorkerName,
 };
 use crate::worker::{LimitsOf, offer_of};
 
@@ -136,12 +136,14 @@ impl CellTools {
         self.inner.state().roster.len()
     }
 
-    /// Waits until a worker announces itself, for `time` at most. Returns whether there is one.
-    pub async fn wait_for_worker(&self, time: Duration) -> bool {
+    /// Waits until a worker announces itself, for `time` at most, and then until every worker had the time to. Returns whether
+    /// there is one.
+    pub async fn wait_for_workers(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         while self.workers() == 0 && Instant::now() < until {
             tokio::time::sleep(TICK).await;
         }
+        tokio::time::sleep_until(until.min(Instant::now() + ANNOUNCE_EVERY * 2)).await;
         self.workers() > 0
     }
 }
