@@ -214,6 +214,16 @@ impl Cell {
         node.child.try_wait().unwrap().unwrap().success()
     }
 
+    /// Returns the number of calls of a tool that the log of the gateway says ended in this way.
+    pub(crate) fn recorded(&self, tool: &str, status: &str) -> usize {
+        let log = self.path("log.db").display().to_string();
+        let filters = ["--of", "records", "--kind", "tool_finished", "--tool", tool, "--status", status];
+        let list = [&["--json", "log", "list", "--log", &log, "--limit", "100000"][..], &filters].concat();
+        let listed = self.command(&list).output().unwrap();
+        assert!(listed.status.success(), "{listed:?}");
+        String::from_utf8_lossy(&listed.stdout).matches("\"tool_finished\"").count()
+    }
+
     /// Returns what a node has written to standard error.
     pub(crate) fn said(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(&format!("{name}.errors"))).unwrap_or_default()
