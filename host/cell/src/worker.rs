@@ -88,8 +88,11 @@ impl Worker {
         let mut messages = inner.link.subscribe(&format!("worker.{}", inner.link.name())).await?;
         let mut stop = std::pin::pin!(stop.fuse());
         let (mut draining, mut announced) = (None::<Instant>, None::<Instant>);
+        let mut was_full = false;
         loop {
-            if announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
+            let is_full = inner.state().calls.running() >= inner.places;
+            let has_place_again = std::mem::replace(&mut was_full, is_full) && !is_full;
+            if has_place_again || announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
                 inner.announce();
                 announced = Some(Instant::now());
             }

@@ -276,6 +276,7 @@ impl Inner {
             let outgoing = Outgoing { call: &call, context: &context, offer: &offer, limits };
             let conclusion = outgoing.run(self, &candidate).await;
             if let Conclusion::Finished(body) = &conclusion {
+                self.state().roster.on_ended(&candidate.worker);
                 return result_of(body, &id, &tool, &candidate.worker, limits.output);
             }
             let error = error_of(&conclusion, &candidate.worker);

@@ -39,6 +39,13 @@ impl Roster {
         self.workers.insert(worker, (now, announcement));
     }
 
+    /// Notes that a call of this gateway has ended at a worker, which its last announcement may not know.
+    pub fn on_ended(&mut self, worker: &str) {
+        if let Some((_, announcement)) = self.workers.get_mut(worker) {
+            announcement.running = announcement.running.saturating_sub(1);
+        }
+    }
+
     /// Forgets workers that have not announced themselves for a while.
     pub fn on_tick(&mut self, now: Duration) {
         self.workers.retain(|_, (at, _)| now.saturating_sub(*at) < ABSENT_AFTER);
@@ -137,8 +144,10 @@ mod tests {
         assert_eq!(choose(&full, "a", 0), Err(NoWorker::Full));
         assert_eq!(choose(&full, "b", 0), Err(NoWorker::NotOffered));
         assert_eq!(choose(&roster(&[("a", 0, 0)]), "a", 0), Err(NoWorker::Full));
+        full.on_ended("a");
+        assert_eq!(choose(&full, "a", 0), Ok("a".to_owned()));
         full.on_tick(ABSENT_AFTER);
         assert_eq!(choose(&full, "a", 0), Err(NoWorker::Absent));
-        assert!(full.is_empty() && full.len() == 0);
+        assert!(full.is_empty());
     }
 }
