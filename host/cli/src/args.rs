@@ -1,6 +1,8 @@
 //! Arguments of the command line.
 
 mod author;
+#[cfg(feature = "cell")]
+mod cell;
 mod index;
 mod key;
 mod limits;
@@ -25,6 +27,8 @@ use crate::power_arguments::PowerArguments;
 use crate::render::FailureForm;
 
 pub(crate) use author::{Build, New, Test};
+#[cfg(feature = "cell")]
+pub(crate) use cell::{Cell, CellKey, Worker};
 pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{LimitArguments, name_limit_option};
@@ -211,6 +215,16 @@ pub(crate) enum Command {
     Config(Configuration),
     /// Serve tools to other programs
     Serve(Box<Serve>),
+    /// Run the calls of gateways, which `serve --cell` are, as [cell] of the configuration says
+    ///
+    /// A worker runs a call only if its own configuration has the same component with the same powers, approved. SIGTERM lets
+    /// the running calls end.
+    #[cfg(feature = "cell")]
+    Worker(Worker),
+    /// Make and show the keys of gateways and workers
+    #[cfg(feature = "cell")]
+    #[command(subcommand)]
+    Cell(Cell),
     /// Watch the running calls of a `fumehood serve` in the terminal; q ends it
     Top(Top),
     /// Use the tools of MCP servers, or configure clients to use yours

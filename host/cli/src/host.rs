@@ -114,6 +114,12 @@ fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     for source in of_servers.chain(of_tools).chain(others) {
         builder = with_secret(builder, config.folder(), source);
     }
+    #[cfg(feature = "cell")]
+    if let Some(cell) = &config.cell {
+        builder = cell.password.iter().fold(builder, |builder, source| with_secret(builder, config.folder(), source));
+        let keys = std::iter::once(&cell.key).chain(&cell.certificate_key);
+        builder = keys.fold(builder, |builder, file| builder.protect(config.path(file), FileRole::Secret));
+    }
     if let Some(file) = &config.guardrails.ignore_file {
         builder = builder.protect(config.path(file), FileRole::Policy);
     }

@@ -5,6 +5,8 @@
 
 mod agent;
 mod args;
+#[cfg(feature = "cell")]
+mod cell;
 mod commands;
 mod config;
 mod configuration_file;
@@ -90,6 +92,10 @@ pub fn main() -> ExitCode {
             Command::Trust(trust) => commands::trust::run(&arguments, trust),
             Command::Config(configuration) => commands::config::run(&arguments, configuration),
             Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
+            #[cfg(feature = "cell")]
+            Command::Worker(worker) => commands::worker::run(&arguments, worker).await,
+            #[cfg(feature = "cell")]
+            Command::Cell(cell) => commands::cell::run(&arguments, cell),
             Command::Top(top) => commands::top::run(&arguments, top).await,
             Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
             Command::Completions { shell } => commands::completions::run(*shell),

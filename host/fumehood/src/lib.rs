@@ -47,6 +47,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `agent` | the agent loop ([`Host::agent`]) and the providers of models |
+//! | `cell` | gateways and workers on NATS (`cell`); not among the defaults |
 //! | `http` | the HTTP API ([`http_api`]) |
 //! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
 //! | `rate-limit` | the hook that limits the rate of calls (`hooks::RateLimit`) |
@@ -109,6 +110,8 @@ pub use events::logged_timelines::LoggedTimelines;
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
+#[cfg(feature = "cell")]
+pub use fumehood_cell as cell;
 pub use fumehood_core::boxed;
 pub use fumehood_core::call::content::{Content, JsonText};
 pub use fumehood_core::call::error_kind::{ErrorKind, Stage};

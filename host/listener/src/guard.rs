@@ -50,12 +50,22 @@ impl Guard {
         let reject = |status, why| Err(Rejection::new(status, why));
         match single_value(headers, &HOST) {
             Some(host) if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) => {}
-            _ => return reject(StatusCode::FORBIDDEN, "this server does not answer to that Host; add it to the allowed hosts of the server"),
+            _ => {
+                return reject(
+                    StatusCode::FORBIDDEN,
+                    "this server does not answer to that Host; add it to the allowed hosts of the server",
+                );
+            }
         }
         if headers.contains_key(ORIGIN) {
             match single_value(headers, &ORIGIN) {
                 Some(origin) if self.origins.iter().any(|known| known.eq_ignore_ascii_case(origin)) => {}
-                _ => return reject(StatusCode::FORBIDDEN, "pages of that Origin may not call; add it to the allowed origins of the server"),
+                _ => {
+                    return reject(
+                        StatusCode::FORBIDDEN,
+                        "pages of that Origin may not call; add it to the allowed origins of the server",
+                    );
+                }
             }
         }
         Ok(())

@@ -25,6 +25,7 @@ const PUBLISHED: &[&str] = &[
     "fumehood-http",
     "fumehood-registry",
     "fumehood-telemetry",
+    "fumehood-cell",
     "fumehood",
     "fumehood-guest-macros",
     "fumehood-guest",

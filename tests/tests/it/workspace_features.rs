@@ -101,6 +101,7 @@ fn sandbox_alone_has_no_mcp_database_model_or_tls() {
     assert!((100..=MAX_DEPENDENCIES).contains(&alone.len()), "{}: {alone:?}", alone.len());
     for (feature, adds) in [
         ("agent", &["genai", "reqwest", "ring", "rustls", "rustls-platform-verifier"][..]),
+        ("cell", &["ring", "rustls"]),
         ("mcp", &["reqwest", "ring", "rmcp", "rustls", "rustls-platform-verifier"]),
         ("registry", &["reqwest", "ring", "rustls", "rustls-platform-verifier"]),
         ("storage", &["libsqlite3-sys", "rusqlite"]),

@@ -65,6 +65,11 @@ pub(crate) struct ServeOptions {
     #[arg(long)]
     pub(crate) servers: bool,
 
+    /// Send the calls of components to the workers of the cell, as [cell] of the configuration says
+    #[cfg(feature = "cell")]
+    #[arg(long)]
+    pub(crate) cell: bool,
+
     /// Actor of the calls; tools can read it
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,

@@ -6,6 +6,8 @@ pub(crate) mod approve_call;
 pub(crate) mod audit;
 pub(crate) mod build;
 pub(crate) mod call;
+#[cfg(feature = "cell")]
+pub(crate) mod cell;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -31,3 +33,5 @@ pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod trust;
 pub(crate) mod update;
+#[cfg(feature = "cell")]
+pub(crate) mod worker;

@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::agent::AgentSection;
 use super::amount::{Count, Time};
+#[cfg(feature = "cell")]
+use super::cell::CellSection;
 use super::flows::FlowsSection;
 use super::guardrail::GuardrailsSection;
 use super::hooks::HooksSection;
@@ -91,6 +93,10 @@ pub(crate) struct Config {
     /// Tools for other programs.
     #[serde(default)]
     pub(crate) serve: ServeSection,
+    /// Gateways and workers on NATS: `fumehood serve --cell` sends calls to those who run `fumehood worker`.
+    #[cfg(feature = "cell")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cell: Option<CellSection>,
     /// Clients of `fumehood serve` over HTTP, each with a token of its own. Usually there is one, with the token of [serve].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tenants: BTreeMap<String, TenantSection>,

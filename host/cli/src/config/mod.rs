@@ -6,6 +6,8 @@
 
 pub(crate) mod agent;
 pub(crate) mod amount;
+#[cfg(feature = "cell")]
+pub(crate) mod cell;
 mod check;
 mod fault;
 pub(crate) mod file;

@@ -4,6 +4,8 @@ use fumehood::sanitize::printable;
 use serde::Serialize;
 
 use crate::config::Config;
+#[cfg(feature = "cell")]
+use crate::config::cell::CellSection;
 use crate::config::mcp::DashboardSetting;
 use crate::config::oauth::OAuthSection;
 use crate::config::registry::{RegistrySection, SignatureRule};
@@ -48,6 +50,10 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     }
     for what in telemetry_effects(&config.telemetry) {
         add("connect", what);
+    }
+    #[cfg(feature = "cell")]
+    for (kind, what) in config.cell.iter().flat_map(cell_effects) {
+        add(kind, what);
     }
     for (name, tenant) in &config.tenants {
         let tools = tenant.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| quote(&tools.join(", ")));
@@ -128,6 +134,28 @@ fn oauth_effects(oauth: &OAuthSection) -> Vec<(&'static str, String)> {
     if let Some(tenant) = &oauth.default_tenant {
         effects.push(("grant", format!("tenant {}: whoever has another access token of the issuer", quote(tenant))));
     }
+    effects
+}
+
+/// Returns everything that a cell sends, runs and reads.
+#[cfg(feature = "cell")]
+fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
+    let nats = quote(&cell.nats);
+    let mut effects = vec![
+        ("connect", format!("cell: send arguments, results and state of calls to {nats}, as {}", quote(&cell.name))),
+        ("read", format!("the key of the cell from the file {}", quote(&cell.key.to_string_lossy()))),
+    ];
+    let plain = cell.unencrypted.then(|| ("connect", format!("cell: without encryption, if {nats} has no TLS")));
+    let workers = cell.workers.keys().map(|name| ("connect", format!("cell: calls run at the worker {}", quote(name))));
+    let gateways = cell.gateways.iter().map(|(name, key)| {
+        ("grant", format!("cell: the gateway {} calls every tool here, with the key {}", quote(name), quote(key)))
+    });
+    let password =
+        cell.password.iter().map(|source| ("read", format!("the password of the cell from {}", source.place())));
+    let files = cell.tls_roots.iter().chain(&cell.certificate).chain(&cell.certificate_key);
+    let files =
+        files.map(|file| ("read", format!("a certificate or key of the cell from {}", quote(&file.to_string_lossy()))));
+    effects.extend(plain.into_iter().chain(workers).chain(gateways).chain(password).chain(files));
     effects
 }
 
@@ -263,6 +291,11 @@ mod tests {
             endpoint = "http://evil.example:4318"
             secret_headers = { x-key = { env = "OTHER_KEY" } }
             content = true
+            [cell]
+            nats = "tls://evil.example:4222"
+            name = "g"
+            key = "cell.key"
+            gateways = { h = "ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=" }
             [serve]
             dashboard = true
             [tenants.guest]
@@ -291,6 +324,9 @@ mod tests {
             r#"connect with traces, the arguments and the results of calls"#,
             r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
             "grant   a dashboard at 127.0.0.1:8081: whoever has its token",
+            r#"connect cell: send arguments, results and state of calls to "tls://evil.example:4222", as "g""#,
+            r#"read    the key of the cell from the file "cell.key""#,
+            r#"grant   cell: the gateway "h" calls every tool here, with the key "ed25519:AAAA"#,
             r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,
             r#"grant   tenant "app": whoever has an access token of "an-app" calls every tool over HTTP"#,
             r#"grant   calls with access tokens of "https://auth.example.com" for "https://tools.example.com""#,

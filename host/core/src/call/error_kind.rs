@@ -45,6 +45,8 @@ pub enum ErrorKind {
     BudgetExhausted,
     /// The caller cancelled the call.
     Cancelled,
+    /// The machine or process that ran the call was lost. The message says whether the guest had begun.
+    Interrupted,
     /// The host itself failed.
     Host,
 }
@@ -66,7 +68,7 @@ pub enum Stage {
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::UnknownTool,
         Self::NotAllowed,
         Self::InvalidArguments,
@@ -85,6 +87,7 @@ impl ErrorKind {
         Self::Unavailable,
         Self::BudgetExhausted,
         Self::Cancelled,
+        Self::Interrupted,
         Self::Host,
     ];
 
@@ -110,6 +113,7 @@ impl ErrorKind {
             Self::Unavailable => "unavailable",
             Self::BudgetExhausted => "budget_exhausted",
             Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
             Self::Host => "host",
         }
     }
@@ -127,7 +131,7 @@ impl ErrorKind {
     /// | `not_allowed`, `unauthorized`, `denied`, `needs_approval` | 403 Forbidden |
     /// | `budget_exhausted`, `quota` | 429 Too Many Requests |
     /// | `deadline`, `fuel` | 504 Gateway Timeout |
-    /// | `memory`, `output_too_large`, `trap`, `bad_result`, `tool_failed` | 502 Bad Gateway |
+    /// | `memory`, `output_too_large`, `trap`, `bad_result`, `tool_failed`, `interrupted` | 502 Bad Gateway |
     /// | `unavailable`, `cancelled` | 503 Service Unavailable |
     /// | `host` | 500 Internal Server Error |
     ///
@@ -141,7 +145,12 @@ impl ErrorKind {
             Self::NotAllowed | Self::Unauthorized | Self::Denied | Self::NeedsApproval => 403,
             Self::BudgetExhausted | Self::Quota => 429,
             Self::Deadline | Self::Fuel => 504,
-            Self::Memory | Self::OutputTooLarge | Self::Trap | Self::BadResult | Self::ToolFailed => 502,
+            Self::Memory
+            | Self::OutputTooLarge
+            | Self::Trap
+            | Self::BadResult
+            | Self::ToolFailed
+            | Self::Interrupted => 502,
             Self::Unavailable | Self::Cancelled => 503,
             Self::Host => 500,
         }
@@ -162,9 +171,13 @@ impl ErrorKind {
             | Self::Denied
             | Self::NeedsApproval
             | Self::BudgetExhausted => Stage::Refused,
-            Self::Deadline | Self::Fuel | Self::Memory | Self::OutputTooLarge | Self::Quota | Self::Cancelled => {
-                Stage::Stopped
-            }
+            Self::Deadline
+            | Self::Fuel
+            | Self::Memory
+            | Self::OutputTooLarge
+            | Self::Quota
+            | Self::Cancelled
+            | Self::Interrupted => Stage::Stopped,
             Self::Trap => Stage::Crashed,
             Self::BadResult | Self::ToolFailed | Self::Unavailable => Stage::Failed,
             Self::Host => Stage::Host,

@@ -165,6 +165,12 @@ impl Tool {
         &self.powers
     }
 
+    /// Returns the digest of its exact powers, if it is known.
+    #[must_use]
+    pub fn powers_digest(&self) -> Option<Digest> {
+        self.grant
+    }
+
     /// Returns the digest of everything that the approval of a call of it is about: its name, its code or the server's
     /// definition, what it says of itself, its exact powers, and these arguments.
     #[must_use]

@@ -113,6 +113,25 @@ impl CallLog {
         self.record(self.of_session(RecordKind::SessionFinished, Some(status))).await
     }
 
+    /// Records a result that arrived after its call had ended, such as that of a worker that was taken for lost. The end of
+    /// the call stands as it was recorded.
+    ///
+    /// # Errors
+    /// If the recorder refuses the record.
+    pub async fn record_late(&self, origin: &str, result: &CallResult) -> Result<(), RecordError> {
+        let status = result.error().map_or("ok", |error| error.kind.as_str());
+        let body = json!({
+            "entry_point": self.inner.options.entry_point,
+            "late": status,
+            "origin": printable(origin),
+            "model_call": printable(&result.id),
+            "usage": usage(result),
+        });
+        let tool = truncate_str(&printable(&result.tool), MAX_NAME_BYTES).to_owned();
+        let bare = self.bare(RecordKind::ToolPartial, Some(self.first_id()), Some("late"), body);
+        self.record(Record { tool: Some(tool), ..bare }).await
+    }
+
     /// Returns the id of the session in the records.
     #[must_use]
     pub fn session(&self) -> &str {

@@ -18,10 +18,12 @@ const STAR: &[(&str, &[&str])] = &[
     ("fumehood-http", &["fumehood-core", "fumehood-listener"]),
     ("fumehood-registry", &["fumehood-core", "fumehood-platform"]),
     ("fumehood-telemetry", &["fumehood-core", "fumehood-listener"]),
+    ("fumehood-cell", &["fumehood-core", "fumehood-platform"]),
     (
         "fumehood",
         &[
             "fumehood-agent",
+            "fumehood-cell",
             "fumehood-core",
             "fumehood-http",
             "fumehood-listener",
@@ -82,7 +84,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("plotters", &["fumehood-cli"]),
     ("ratatui", &["fumehood-cli"]),
     ("reqwest", &["fumehood-mcp", "fumehood-model", "fumehood-oauth", "fumehood-registry", "fumehood-telemetry"]),
-    ("ring", &["fumehood-oauth", "fumehood-registry"]),
+    ("async-nats", &["fumehood-cell"]),
+    ("ring", &["fumehood-cell", "fumehood-oauth", "fumehood-registry"]),
     ("sigstore-bundle", &["fumehood-registry"]),
     ("sigstore-crypto", &["fumehood-registry"]),
     ("sigstore-types", &["fumehood-registry"]),

@@ -1,5 +1,6 @@
 //! `fumehood serve`: serves the tools of components and MCP servers to other programs.
 
+mod cell;
 mod code_mode;
 mod dashboard;
 mod folder_events;

@@ -23,12 +23,13 @@ pub(crate) struct ServedTools {
 }
 
 impl ServedTools {
-    /// Creates a provider whose calls pass the hooks, and are recorded in `log`, if there is one.
+    /// Creates a provider whose calls run in `host`, or in `cell` if there is one, pass the hooks, and are recorded in
+    /// `log`, if there is one.
     ///
     /// # Errors
     /// If there is no tool with one of the names.
     pub(crate) fn new(
-        host: &Host,
+        (host, cell): (&Host, Option<Arc<dyn ToolProvider>>),
         servers: Option<Arc<McpTools>>,
         only: Option<&[String]>,
         (hooks, log): (CallHooks, Option<CallLog>),
@@ -36,10 +37,12 @@ impl ServedTools {
         let hooked = |tools: Arc<dyn ToolProvider>| -> Arc<dyn ToolProvider> {
             Arc::new(HookedTools::new(tools, hooks.clone()).log(log.clone()))
         };
-        let components: Arc<dyn ToolProvider> = match &log {
+        let components: Arc<dyn ToolProvider> = match (&log, cell) {
+            (None, Some(cell)) if hooks.is_empty() => cell,
+            (_, Some(cell)) => hooked(cell),
             _ if !hooks.is_empty() => hooked(Arc::new(host.clone())),
-            Some(log) => Arc::new(RecordedHost::new(host.clone(), log.clone())),
-            None => Arc::new(host.clone()),
+            (Some(log), None) => Arc::new(RecordedHost::new(host.clone(), log.clone())),
+            (None, None) => Arc::new(host.clone()),
         };
         let servers = servers.map(|servers| -> Arc<dyn ToolProvider> {
             match &log {

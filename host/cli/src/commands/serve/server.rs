@@ -20,7 +20,7 @@ use super::served_tools::ServedTools;
 use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
-use super::{dashboard, settings, watch};
+use super::{cell, dashboard, settings, watch};
 use crate::agent::settings as agent_settings;
 use crate::args::{Arguments, ServeMcp, ServeOptions};
 use crate::config::Config;
@@ -144,7 +144,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         false => None,
     };
     let usage = SavedUsage::open(&config, listening.is_some())?;
-    let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), usage.ledger()))?;
+    let cell = cell::join(serve, &config, &host, recording.as_ref()).await?;
+    let offered = offer(serve, &config, (&host, cell, remotes.clone()), (recording.as_ref(), usage.ledger()))?;
     let sessions = sessions.map(|sessions| {
         let log = recording.as_ref().map(Recording::event_log);
         let tools = offered.for_agents.clone();
@@ -223,14 +224,14 @@ struct Offered {
 fn offer(
     serve: &ServeOptions,
     config: &Config,
-    (host, remotes): (&Host, Option<Arc<McpTools>>),
+    (host, cell, remotes): (&Host, Option<Arc<dyn ToolProvider>>, Option<Arc<McpTools>>),
     (recording, usage): (Option<&Recording>, UsageLedger),
 ) -> Result<Offered> {
     let log = recording.map(|recording| recording.calls().clone());
     let hooks = hooks::from_config(config, host)?;
     let only = config.serve.tools.as_deref();
-    let plain = ServedTools::new(host, remotes.clone(), only, (CallHooks::default(), None))?;
-    let offered = ServedTools::new(host, remotes, only, (hooks.clone(), log.clone()))?;
+    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None))?;
+    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()))?;
     let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
         Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
         None => Arc::new(offered),

@@ -1,0 +1,25 @@
+//! Errors of gateways and workers before they serve.
+
+/// Errors of joining a cell.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CellError {
+    /// The name cannot be part of a subject.
+    #[error("`{0}` cannot be a name in a cell; take at most 64 letters, digits, `-` and `_`")]
+    Name(String),
+    /// The server cannot be reached, or does not accept this node.
+    #[error("cannot join the cell at {url}")]
+    Connect {
+        /// The URL.
+        url: String,
+        /// The cause.
+        #[source]
+        source: async_nats::ConnectError,
+    },
+    /// The connection was closed.
+    #[error("the connection to NATS was closed")]
+    Closed,
+    /// The system gave no random bytes.
+    #[error("the system gave no random bytes to name this run with")]
+    Random(#[source] getrandom::Error),
+}

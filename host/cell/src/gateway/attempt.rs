@@ -1,0 +1,111 @@
+//! One attempt to run a call at a worker, as a future that stops the guest when it is dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fumehood_core::call::CallContext;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::tool::ValidatedCall;
+use tokio::sync::oneshot;
+
+use super::cell_tools::{Inner, Waiting};
+use crate::identity::Role;
+use crate::protocol::{AttemptId, Begun, CallGrant, CallLimits, Candidate, Conclusion, Offer, OpenCall, ToWorker};
+
+/// A call on its way to workers.
+pub(super) struct Outgoing<'a> {
+    pub(super) call: &'a ValidatedCall,
+    pub(super) context: &'a CallContext,
+    pub(super) offer: &'a Offer,
+    /// The limits, with the time that is left.
+    pub(super) limits: Limits,
+}
+
+impl Outgoing<'_> {
+    /// Sends the call to a worker, and waits for its end.
+    pub(super) async fn run(&self, inner: &Arc<Inner>, candidate: &Candidate) -> Conclusion<Bytes> {
+        let Ok(bits) = random_bits() else { return Conclusion::Interrupted(Begun::No) };
+        let attempt = AttemptId::from_bits(bits);
+        let (tell, told) = oneshot::channel();
+        let open = OpenCall {
+            worker: candidate.worker.clone(),
+            run: candidate.ticket.run,
+            offer: self.offer.clone(),
+            remaining: self.limits.deadline,
+        };
+        let waiting = Waiting { tell, observer: self.context.observer.clone() };
+        inner.open(attempt, open, waiting);
+        let mut guard = Guard { inner, attempt, is_over: false };
+        if !inner.link.is_connected() || !self.send(inner, candidate, attempt) {
+            guard.is_over = true;
+            inner.withdraw(attempt);
+            return Conclusion::Interrupted(Begun::No);
+        }
+        let conclusion = self.wait(inner, attempt, told).await;
+        guard.is_over = true;
+        conclusion
+    }
+
+    fn send(&self, inner: &Inner, candidate: &Candidate, attempt: AttemptId) -> bool {
+        let grant = CallGrant {
+            attempt,
+            call: self.context.id.clone(),
+            ticket: candidate.ticket,
+            tool: self.call.tool().full_name().to_owned(),
+            offer: self.offer.clone(),
+            limits: CallLimits::of(&self.limits),
+            actor: self.context.actor.as_deref().map(str::to_owned),
+            state: self.context.state.as_deref().map(str::to_owned),
+        };
+        let to = &*candidate.worker;
+        let message = ToWorker::Call(Box::new(grant));
+        inner.link.send(Role::Gateway, (&format!("worker.{to}"), to), message, self.call.to_text().as_bytes())
+    }
+
+    async fn wait(
+        &self,
+        inner: &Inner,
+        attempt: AttemptId,
+        mut told: oneshot::Receiver<Conclusion<Bytes>>,
+    ) -> Conclusion<Bytes> {
+        // The sender is dropped only if the gateway ends.
+        let lost = || Conclusion::Interrupted(Begun::Perhaps);
+        let Some(token) = &self.context.cancelled else { return told.await.unwrap_or_else(|_| lost()) };
+        tokio::select! {
+            biased;
+            conclusion = &mut told => conclusion.unwrap_or_else(|_| lost()),
+            () = token.cancelled() => {
+                inner.cancel(attempt);
+                told.await.unwrap_or_else(|_| lost())
+            }
+        }
+    }
+}
+
+/// Stops the guest of an attempt whose caller does not wait any more.
+struct Guard<'a> {
+    inner: &'a Inner,
+    attempt: AttemptId,
+    is_over: bool,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.inner.cancel(self.attempt);
+        }
+    }
+}
+
+fn random_bits() -> Result<u128, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
+/// Returns the limits with the time that is left until `ends_at`; `None` if there is none.
+pub(super) fn remaining(limits: Limits, elapsed: Duration) -> Option<Limits> {
+    let deadline = limits.deadline.checked_sub(elapsed).filter(|left| !left.is_zero())?;
+    Some(Limits { deadline, ..limits })
+}

@@ -1,0 +1,357 @@
+//! The provider whose calls run at workers. The tools are those of another provider, which is not called.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Progress;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{CallContext, Observer};
+use fumehood_core::text::sanitize::printable;
+use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use futures_util::StreamExt as _;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::attempt::{Outgoing, remaining};
+use super::outcome::{error_of, no_worker, result_of};
+use crate::error::CellError;
+use crate::identity::Role;
+use crate::link::{Link, NodeOptions};
+use crate::protocol::{
+    ANNOUNCE_EVERY, Announcement, AttemptId, Candidate, Conclusion, GatewayCalls, GatewayEffect, NoWorker, Offer,
+    OpenCall, RetryPlan, Roster, ToGateway, WorkerName,
+};
+use crate::worker::{LimitsOf, offer_of};
+
+/// Time between two looks at what is due.
+const TICK: Duration = Duration::from_millis(25);
+
+/// Options of a gateway.
+#[derive(Clone)]
+pub struct GatewayOptions {
+    /// The names of components whose calls run in this process.
+    pub local: BTreeSet<String>,
+    /// True if a call of a tool that says it is read-only or idempotent is sent to another worker, once, when its worker is
+    /// lost.
+    pub retry_repeatable: bool,
+    /// Returns the limits of a tool's calls.
+    pub limits: LimitsOf,
+    /// Receives results that arrive after their call ended.
+    pub on_late: Arc<dyn Fn(LateResult) + Send + Sync>,
+}
+
+impl fmt::Debug for GatewayOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { local, retry_repeatable, limits: _, on_late: _ } = self;
+        f.debug_struct("GatewayOptions")
+            .field("local", local)
+            .field("retry_repeatable", retry_repeatable)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A result that arrived after its call ended. Its caller was told another end, and is not told again.
+#[derive(Debug, Clone)]
+pub struct LateResult {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The worker.
+    pub worker: String,
+    /// The result; `None` if it cannot be read.
+    pub result: Option<CallResult>,
+}
+
+/// The tools of a provider, with their calls at the workers of a cell.
+pub struct CellTools {
+    inner: Arc<Inner>,
+    /// Ends with the provider.
+    _reader: AbortOnDropHandle<()>,
+}
+
+pub(super) struct Inner {
+    tools: Arc<dyn ToolProvider>,
+    options: GatewayOptions,
+    pub(super) link: Link,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calls: GatewayCalls,
+    roster: Roster,
+    waiting: HashMap<AttemptId, Waiting>,
+}
+
+/// The caller of an attempt.
+pub(super) struct Waiting {
+    pub(super) tell: oneshot::Sender<Conclusion<Bytes>>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
+}
+
+impl fmt::Debug for CellTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CellTools").field("name", &self.inner.link.name()).finish_non_exhaustive()
+    }
+}
+
+impl CellTools {
+    /// Joins a cell as a gateway for these tools.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn join(
+        node: NodeOptions,
+        tools: Arc<dyn ToolProvider>,
+        options: GatewayOptions,
+    ) -> Result<Self, CellError> {
+        let link = Link::connect(node).await?;
+        let mut messages = link.subscribe(&format!("gateway.{}", link.name())).await?;
+        let mut announcements = link.subscribe("workers").await?;
+        let inner = Arc::new(Inner { tools, options, link, began: Instant::now(), state: Mutex::default() });
+        let reader = Arc::clone(&inner);
+        let reader = tokio::spawn(async move {
+            let mut tick = tokio::time::interval(TICK);
+            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    Some(message) = messages.next() => reader.receive(&message.payload),
+                    Some(announcement) = announcements.next() => reader.receive_announcement(&announcement.payload),
+                    _ = tick.tick() => reader.tick(),
+                }
+            }
+        });
+        Ok(Self { inner, _reader: AbortOnDropHandle::new(reader) })
+    }
+
+    /// Returns the number of workers that announce themselves.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.inner.state().roster.len()
+    }
+
+    /// Waits until a worker announces itself, for `time` at most, and then until every worker had the time to. Returns whether
+    /// there is one.
+    pub async fn wait_for_workers(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while self.workers() == 0 && Instant::now() < until {
+            tokio::time::sleep(TICK).await;
+        }
+        tokio::time::sleep_until(until.min(Instant::now() + ANNOUNCE_EVERY * 2)).await;
+        self.workers() > 0
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(super) fn open(&self, attempt: AttemptId, call: OpenCall, waiting: Waiting) {
+        let mut state = self.state();
+        state.calls.open(self.now(), attempt, call);
+        state.waiting.insert(attempt, waiting);
+    }
+
+    pub(super) fn withdraw(&self, attempt: AttemptId) {
+        let mut state = self.state();
+        state.calls.withdraw(attempt);
+        state.waiting.remove(&attempt);
+    }
+
+    pub(super) fn cancel(&self, attempt: AttemptId) {
+        let effects = self.state().calls.cancel(self.now(), attempt);
+        self.carry_out(effects);
+    }
+
+    fn choose(&self, offer: &Offer, plan: &RetryPlan) -> Result<Candidate, NoWorker> {
+        let random = getrandom::u64().unwrap_or_default();
+        let state = self.state();
+        state.roster.choose(offer, random, |worker| state.calls.open_at(worker), |worker| plan.is_tried(worker))
+    }
+
+    fn tick(&self) {
+        let now = self.now();
+        let effects = {
+            let mut state = self.state();
+            state.roster.on_tick(now);
+            state.calls.on_tick(now)
+        };
+        self.carry_out(effects);
+    }
+
+    fn receive(&self, bytes: &Bytes) {
+        let frame = match self.link.open::<ToGateway>(bytes, Role::Worker) {
+            Ok(frame) => frame,
+            Err(error) => return warn_ignored(&error),
+        };
+        let worker: WorkerName = frame.envelope.from.into();
+        let message = frame.envelope.message;
+        let result = matches!(message, ToGateway::Ended { .. }).then(|| bytes.slice_ref(frame.body));
+        let (effects, observer) = {
+            let mut state = self.state();
+            let effects = state.calls.on_message(self.now(), &worker, &message, result);
+            let observer = observed(&message)
+                .filter(|attempt| state.calls.is_open(*attempt, &worker))
+                .and_then(|attempt| state.waiting.get(&attempt)?.observer.clone());
+            (effects, observer)
+        };
+        if let Some(observer) = observer {
+            observe(observer.as_ref(), message);
+        }
+        self.carry_out(effects);
+    }
+
+    fn receive_announcement(&self, bytes: &[u8]) {
+        let frame = match self.link.open::<Announcement>(bytes, Role::Announcer) {
+            Ok(frame) => frame,
+            Err(error) => return warn_ignored(&error),
+        };
+        let (worker, announcement) = (frame.envelope.from, frame.envelope.message);
+        let effects = {
+            let mut state = self.state();
+            let effects = state.calls.on_run(&worker, announcement.ticket.run);
+            state.roster.on_announcement(self.now(), worker.into(), announcement);
+            effects
+        };
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&self, effects: Vec<GatewayEffect<Bytes>>) {
+        for effect in effects {
+            match effect {
+                GatewayEffect::Send { worker, message } => {
+                    self.link.send(Role::Gateway, (&format!("worker.{worker}"), &worker), message, b"");
+                }
+                GatewayEffect::Conclude { attempt, conclusion } => {
+                    let waiting = self.state().waiting.remove(&attempt);
+                    // A caller that is gone is not told.
+                    let _gone = waiting.map(|waiting| waiting.tell.send(conclusion));
+                }
+                GatewayEffect::Late { attempt, worker, result } => {
+                    let worker = worker.to_string();
+                    tracing::warn!(target: "fumehood::cell", %attempt, worker, "a result arrived after the end of its call");
+                    let result = serde_json::from_slice(&result).ok();
+                    (self.options.on_late)(LateResult { attempt, worker, result });
+                }
+            }
+        }
+    }
+
+    /// Runs a call at a worker, or at another one if the first did not begin.
+    async fn call(self: &Arc<Self>, call: ValidatedCall, context: CallContext, offer: Offer) -> CallResult {
+        let began = Instant::now();
+        let tool = Arc::clone(call.tool());
+        let id = context.id.clone();
+        let failed = |error: CallError| {
+            let tool = tool.full_name().to_owned();
+            CallResult { id: id.clone(), tool, outcome: Err(error), metadata: Metadata::default() }
+        };
+        let bytes = call.to_text().len();
+        if bytes > self.link.max_body_bytes() {
+            let message = format!("the arguments are {bytes} bytes; NATS takes {}", self.link.max_body_bytes());
+            let error = CallError::new(ErrorKind::InvalidArguments, message);
+            return failed(
+                error.with_hint("send less, or raise `max_payload` of the NATS server; the tool did not run"),
+            );
+        }
+        let limits = context.limits.unwrap_or_else(|| (self.options.limits)(&tool));
+        let mut plan = RetryPlan::new(self.options.retry_repeatable && is_repeatable(&tool));
+        let mut last = None;
+        while let Some(limits) = remaining(limits, began.elapsed()) {
+            let candidate = match self.choose(&offer, &plan) {
+                Ok(candidate) => candidate,
+                Err(reason) => return failed(last.unwrap_or_else(|| no_worker(reason, tool.full_name()))),
+            };
+            let outgoing = Outgoing { call: &call, context: &context, offer: &offer, limits };
+            let conclusion = outgoing.run(self, &candidate).await;
+            if let Conclusion::Finished(body) = &conclusion {
+                self.state().roster.on_ended(&candidate.worker);
+                return result_of(body, &id, &tool, &candidate.worker, limits.output);
+            }
+            let error = error_of(&conclusion, &candidate.worker);
+            if !plan.on_conclusion(candidate.worker, &conclusion) {
+                return failed(error);
+            }
+            last = Some(error);
+        }
+        failed(last.unwrap_or_else(|| no_worker(NoWorker::Full, tool.full_name())))
+    }
+
+    /// Returns what a call of this tool needs of a worker; `None` if it runs in this process.
+    fn remote_offer(&self, tool: &Tool) -> Option<Offer> {
+        let is_local = tool.namespace().is_none_or(|name| self.options.local.contains(name.as_str()));
+        offer_of(tool).filter(|_| !is_local)
+    }
+}
+
+impl ToolProvider for CellTools {
+    fn kind(&self) -> ProviderKind {
+        self.inner.tools.kind()
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.inner.tools.tools()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.inner.tools.find(name)
+    }
+
+    fn call(&self, call: ValidatedCall, mut context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        let Some(offer) = self.inner.remote_offer(call.tool()) else { return self.inner.tools.call(call, context) };
+        Box::pin(async move {
+            if context.id.is_empty() {
+                context.id = format!("{:016x}", getrandom::u64().unwrap_or_default());
+            }
+            let name = call.tool().full_name();
+            if !self.inner.tools.find(name).is_some_and(|tool| Arc::ptr_eq(&tool, call.tool())) {
+                let (id, tool, metadata) = (context.id, name.to_owned(), Metadata::default());
+                return Ok(CallResult { id, tool, outcome: Err(CallError::replaced()), metadata });
+            }
+            Ok(self.inner.call(call, context, offer).await)
+        })
+    }
+
+    fn changes(&self) -> Changes {
+        self.inner.tools.changes()
+    }
+}
+
+/// Returns whether a tool says that running it twice does no harm.
+fn is_repeatable(tool: &Tool) -> bool {
+    let annotations = &tool.definition().annotations;
+    annotations.read_only == Some(true) || annotations.idempotent == Some(true)
+}
+
+/// Returns the attempt whose observer a message is for.
+fn observed(message: &ToGateway) -> Option<AttemptId> {
+    match message {
+        ToGateway::Log { attempt, .. } | ToGateway::Progress { attempt, .. } => Some(*attempt),
+        _ => None,
+    }
+}
+
+fn observe(observer: &dyn Observer, message: ToGateway) {
+    match message {
+        ToGateway::Log { level, message, .. } => observer.log(level, &printable(&message)),
+        ToGateway::Progress { fraction, message, partial, .. } => {
+            observer.progress(Progress { fraction, message: message.map(Into::into), partial });
+        }
+        _ => {}
+    }
+}
+
+fn warn_ignored(error: &dyn fmt::Display) {
+    tracing::warn!(target: "fumehood::cell", "ignored {error}");
+}

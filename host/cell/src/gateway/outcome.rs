@@ -1,0 +1,117 @@
+//! The ends of attempts as results of calls, in words for people and models.
+
+use std::time::Duration;
+
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::tool::Tool;
+
+use crate::protocol::{Begun, Conclusion, NoWorker};
+
+/// The delay after which a call may be made again when all places are taken.
+const RETRY_WHEN_FULL: Duration = Duration::from_millis(250);
+/// The delay after which a call may be made again when there is no worker.
+const RETRY_WHEN_ABSENT: Duration = Duration::from_secs(1);
+
+/// Returns the error of a call that no worker can take. Nothing has run.
+pub(super) fn no_worker(reason: NoWorker, tool: &str) -> CallError {
+    let error = |message: String| CallError::new(ErrorKind::Unavailable, message);
+    match reason {
+        NoWorker::Absent => error("no worker of the cell announces itself, so the tool did not run".to_owned())
+            .with_hint("an operator has to start one with `fumehood worker`, or look at NATS")
+            .with_retry_after(RETRY_WHEN_ABSENT),
+        NoWorker::NotOffered => {
+            error(format!("no worker of the cell has this version of `{tool}` with these powers, so it did not run"))
+                .with_hint(
+                    "an operator has to give the workers the same component and the same section of the configuration",
+                )
+                .with_retry_after(RETRY_WHEN_ABSENT)
+        }
+        NoWorker::Full => error("every worker that has the tool is full, so it did not run".to_owned())
+            .with_hint("call again a little later")
+            .with_retry_after(RETRY_WHEN_FULL),
+    }
+}
+
+/// Returns the error of an attempt that ended without the word of a guest.
+pub(super) fn error_of<T>(conclusion: &Conclusion<T>, worker: &str) -> CallError {
+    match conclusion {
+        Conclusion::Interrupted(begun) => {
+            let message = format!("the worker `{worker}` was lost: {}", begun_text(*begun));
+            CallError::new(ErrorKind::Interrupted, message).with_hint(begun_hint(*begun))
+        }
+        Conclusion::Deadline(begun) => {
+            let message =
+                format!("the deadline passed, and the worker `{worker}` does not answer: {}", begun_text(*begun));
+            CallError::new(ErrorKind::Deadline, message).with_hint(begun_hint(*begun))
+        }
+        Conclusion::Cancelled(_) => CallError::cancelled(),
+        Conclusion::Mismatched => {
+            let message = format!(
+                "the worker `{worker}` ran another component than it was asked for, so its result does not count"
+            );
+            CallError::new(ErrorKind::Host, message).with_hint("an operator has to look at that worker")
+        }
+        Conclusion::Finished(_) | Conclusion::Refused(_) => no_worker(NoWorker::Full, ""),
+    }
+}
+
+/// Reads the result that a worker sent, and checks it as one of this call.
+pub(super) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_bytes: usize) -> CallResult {
+    let tool_name = tool.full_name().to_owned();
+    let (outcome, metadata) = match serde_json::from_slice::<CallResult>(body) {
+        Ok(CallResult { outcome, metadata, .. }) => (outcome, metadata),
+        Err(error) => {
+            let message = format!("the result of the worker `{worker}` cannot be read: {error}");
+            (Err(CallError::new(ErrorKind::Host, message)), Metadata::default())
+        }
+    };
+    // The worker has checked it; whoever has taken over a worker has not.
+    let outcome = outcome.and_then(|parts| {
+        let bytes: usize = parts.iter().map(fumehood_core::call::content::Content::bytes).sum();
+        if bytes > max_bytes {
+            let message = format!("the result of the worker `{worker}` is {bytes} bytes; the call allows {max_bytes}");
+            return Err(CallError::new(ErrorKind::OutputTooLarge, message));
+        }
+        tool.check_result(&parts).map(|()| parts)
+    });
+    CallResult { id: id.to_owned(), tool: tool_name, outcome, metadata }
+}
+
+fn begun_text(begun: Begun) -> &'static str {
+    match begun {
+        Begun::No => "the tool had not begun",
+        Begun::Perhaps => "the tool may have begun",
+        Begun::Yes => "the tool had begun",
+    }
+}
+
+fn begun_hint(begun: Begun) -> &'static str {
+    match begun {
+        Begun::No => "call again",
+        Begun::Perhaps | Begun::Yes => "look at what it did before calling again",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_call_says_whether_it_had_begun() {
+        for (begun, part) in [(Begun::No, "had not begun"), (Begun::Perhaps, "may have"), (Begun::Yes, "had begun")] {
+            let error = error_of(&Conclusion::<()>::Interrupted(begun), "w1");
+            assert_eq!(error.kind, ErrorKind::Interrupted);
+            assert!(error.to_string().contains(part) && error.to_string().contains("`w1`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_a_worker_may_be_made_again() {
+        for reason in [NoWorker::Absent, NoWorker::NotOffered, NoWorker::Full] {
+            let error = no_worker(reason, "a__b");
+            assert_eq!(error.kind, ErrorKind::Unavailable);
+            assert!(error.retry_after.is_some() && error.message.to_string().contains("did not run"), "{error}");
+        }
+    }
+}

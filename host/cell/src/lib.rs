@@ -1,0 +1,17 @@
+//! Gateways and workers on NATS, for tools that one machine is too small for.
+//!
+//! A gateway has the definitions of tools and checks their calls; a worker runs them. [`protocol`] is what both agree on,
+//! without a network and without a clock; [`identity`] signs what they send.
+
+mod error;
+mod gateway;
+pub mod identity;
+mod link;
+pub mod protocol;
+mod worker;
+
+pub use error::CellError;
+pub use gateway::{CellTools, GatewayOptions, LateResult};
+pub use identity::{NodeKey, NodePublicKey};
+pub use link::{NodeOptions, is_node_name};
+pub use worker::{LimitsOf, Worker};

@@ -1,0 +1,197 @@
+//! The connection of a gateway or worker to NATS: signed messages in both directions, without a queue that can grow.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, ConnectOptions, Subscriber};
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+use crate::error::CellError;
+use crate::identity::{Envelope, Frame, FrameError, NodeKey, NodePublicKey, Role, open, seal};
+
+/// Maximum number of messages that wait to be sent. Further ones are dropped, as a network does.
+const MAX_OUTBOX: usize = 4096;
+/// Maximum number of received messages that wait to be read.
+const MAX_INBOX: usize = 16 * 1024;
+/// Maximum time between two attempts to reach the server again.
+const MAX_RECONNECT_DELAY: Duration = Duration::from_millis(250);
+/// Time between two signs of life to the server.
+const PING_EVERY: Duration = Duration::from_secs(2);
+/// Maximum length of a node's name, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+/// Bytes of a message that its header and signature may take beyond its body.
+const MAX_OVERHEAD_BYTES: usize = 8 * 1024;
+
+/// The way to the NATS server, and the identity there.
+#[derive(Clone)]
+pub struct NodeOptions {
+    /// The URL of the server, such as `tls://nats.example:4222`.
+    pub nats: String,
+    /// The first part of every subject.
+    pub prefix: String,
+    /// The name of this gateway or worker: letters, digits, `-` and `_`.
+    pub name: String,
+    /// The private key of this gateway or worker.
+    pub key: Arc<NodeKey>,
+    /// The names and public keys of those that messages are accepted from.
+    pub peers: BTreeMap<String, NodePublicKey>,
+    /// User and password for the server.
+    pub password: Option<(String, String)>,
+    /// A file of certificates that vouch for the server, in PEM, instead of those of the system.
+    pub tls_roots: Option<PathBuf>,
+    /// The files of a certificate and its private key for the server, in PEM.
+    pub tls_identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl fmt::Debug for NodeOptions {
+    /// Leaves out the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nats, prefix, name, key, peers, password: _, tls_roots, tls_identity } = self;
+        let mut shown = f.debug_struct("NodeOptions");
+        shown.field("nats", nats).field("prefix", prefix).field("name", name).field("key", key).field("peers", peers);
+        shown.field("tls_roots", tls_roots).field("tls_identity", tls_identity).finish_non_exhaustive()
+    }
+}
+
+/// Returns whether a text can be the name of a gateway or worker, or the first part of subjects.
+#[must_use]
+pub fn is_node_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(is_plain)
+}
+
+/// A connection to the NATS server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Link {
+    client: Client,
+    outbox: mpsc::Sender<(String, Bytes)>,
+    options: Arc<NodeOptions>,
+}
+
+impl Link {
+    /// Connects, and logs in.
+    ///
+    /// # Errors
+    /// If the name is invalid, or the server cannot be reached.
+    pub(crate) async fn connect(options: NodeOptions) -> Result<Self, CellError> {
+        for name in [&options.name, &options.prefix].into_iter().chain(options.peers.keys()) {
+            if !is_node_name(name) {
+                return Err(CellError::Name(name.clone()));
+            }
+        }
+        let connect = ConnectOptions::new()
+            .name(format!("fumehood {}", options.name))
+            .ping_interval(PING_EVERY)
+            .subscription_capacity(MAX_INBOX)
+            .reconnect_delay_callback(|attempts| {
+                let factor = u32::try_from(attempts).unwrap_or(u32::MAX);
+                Duration::from_millis(20).saturating_mul(factor).min(MAX_RECONNECT_DELAY)
+            })
+            .require_tls(options.nats.starts_with("tls:"))
+            .event_callback(|event| async move { tracing::info!(target: "fumehood::cell", "NATS: {event}") });
+        let connect = match &options.password {
+            Some((user, password)) => connect.user_and_password(user.clone(), password.clone()),
+            None => connect,
+        };
+        let connect =
+            options.tls_roots.iter().fold(connect, |connect, file| connect.add_root_certificates(file.clone()));
+        let connect = options.tls_identity.iter().fold(connect, |connect, (certificate, key)| {
+            connect.add_client_certificate(certificate.clone(), key.clone())
+        });
+        let failed = |source| CellError::Connect { url: options.nats.clone(), source };
+        let client = connect.connect(options.nats.as_str()).await.map_err(failed)?;
+        let (outbox, mut waiting) = mpsc::channel::<(String, Bytes)>(MAX_OUTBOX);
+        let sender = client.clone();
+        tokio::spawn(async move {
+            while let Some((subject, bytes)) = waiting.recv().await {
+                if let Err(error) = sender.publish(subject, bytes).await {
+                    tracing::warn!(target: "fumehood::cell", "a message was not sent: {error}");
+                }
+            }
+        });
+        Ok(Self { client, outbox, options: Arc::new(options) })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// Returns the maximum size of a body, in bytes.
+    pub(crate) fn max_body_bytes(&self) -> usize {
+        self.client.max_payload().saturating_sub(MAX_OVERHEAD_BYTES)
+    }
+
+    /// Subscribes to a subject under the prefix.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub(crate) async fn subscribe(&self, subject: &str) -> Result<Subscriber, CellError> {
+        let subject = format!("{}.{subject}", self.options.prefix);
+        let subscribed = self.client.subscribe(subject).await.map_err(|_| CellError::Closed)?;
+        // So that the server knows of it before anybody is told of this node.
+        self.client.flush().await.map_err(|_| CellError::Closed)?;
+        Ok(subscribed)
+    }
+
+    /// Signs a message, and puts it into the outbox. Returns whether it will be sent.
+    pub(crate) fn send<M: Serialize>(&self, role: Role, (subject, to): (&str, &str), message: M, body: &[u8]) -> bool {
+        let envelope = Envelope { from: self.options.name.clone(), to: to.to_owned(), message };
+        let sealed = match seal(&self.options.key, role, &envelope, body) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                tracing::error!(target: "fumehood::cell", "a message was not sent: {error}");
+                return false;
+            }
+        };
+        let subject = format!("{}.{subject}", self.options.prefix);
+        self.outbox.try_send((subject, Bytes::from(sealed))).is_ok()
+    }
+
+    /// Verifies a message, and that it is for this node or for all.
+    ///
+    /// # Errors
+    /// If it is none that this node may act upon.
+    pub(crate) fn open<'a, M: DeserializeOwned>(
+        &self,
+        bytes: &'a [u8],
+        role: Role,
+    ) -> Result<Frame<'a, M>, FrameError> {
+        let frame = open::<M>(bytes, role, |name| self.options.peers.get(name).copied())?;
+        if role != Role::Announcer && frame.envelope.to != self.options.name {
+            return Err(FrameError::Receiver(frame.envelope.from));
+        }
+        Ok(frame)
+    }
+
+    /// Waits until everything that was sent has left.
+    pub(crate) async fn flush(&self) {
+        while self.outbox.capacity() < MAX_OUTBOX && self.is_connected() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let _closed = self.client.flush().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_single_tokens_of_subjects() {
+        assert!(is_node_name("worker-1_a"));
+        for name in ["", "a.b", "a b", ">", "*", "ä", &"a".repeat(65)] {
+            assert!(!is_node_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Messages between gateways and workers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_core::call::content::Content;
+use fumehood_core::call::event::Level;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::digest::Digest;
+use serde::{Deserialize, Serialize};
+
+/// The name of a worker in the configuration of its gateways. Cheap to clone.
+pub type WorkerName = Arc<str>;
+
+/// The id of one attempt to run a call: random, and never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AttemptId(u128);
+
+impl AttemptId {
+    /// Creates an id from random bits.
+    #[must_use]
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<AttemptId> for String {
+    fn from(id: AttemptId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for AttemptId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let bits = (text.len() == 32).then(|| u128::from_str_radix(&text, 16).ok()).flatten();
+        bits.map(Self).ok_or_else(|| "an attempt is named by 32 hexadecimal digits".to_owned())
+    }
+}
+
+/// The right to send calls to one run of a worker for some seconds, which it announces.
+///
+/// A call that was recorded on the bus and is sent again later has an old ticket, or one of another run, and is refused. So
+/// a worker remembers the attempts of a few epochs only, and no clocks are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ticket {
+    /// Random bits of the run of the worker.
+    pub run: u64,
+    /// The number of the epoch in that run.
+    pub epoch: u64,
+}
+
+/// A component of a worker, with the powers that it has there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Offer {
+    /// The digest of the component.
+    pub component: Digest,
+    /// The digest of its exact powers.
+    pub powers: Digest,
+}
+
+/// The limits of one call on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallLimits {
+    /// The time that is left, in microseconds.
+    pub remaining_us: u64,
+    /// Maximum fuel.
+    pub fuel: u64,
+    /// Maximum memory, in bytes.
+    pub memory: u64,
+    /// Maximum size of the result, in bytes.
+    pub output: u64,
+    /// Maximum size of log lines and progress, in bytes.
+    pub log: u64,
+}
+
+impl CallLimits {
+    /// Returns the part of limits that is sent.
+    #[must_use]
+    pub fn of(limits: &Limits) -> Self {
+        let bytes = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+        Self {
+            remaining_us: u64::try_from(limits.deadline.as_micros()).unwrap_or(u64::MAX),
+            fuel: limits.fuel,
+            memory: bytes(limits.memory),
+            output: bytes(limits.output),
+            log: bytes(limits.log),
+        }
+    }
+
+    /// Returns the lower of these limits and those of the worker.
+    #[must_use]
+    pub fn within(&self, own: &Limits) -> Limits {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Limits {
+            deadline: own.deadline.min(Duration::from_micros(self.remaining_us)),
+            fuel: own.fuel.min(self.fuel),
+            memory: own.memory.min(size(self.memory)),
+            output: own.output.min(size(self.output)),
+            log: own.log.min(size(self.log)),
+            ..*own
+        }
+    }
+}
+
+/// A call that a gateway wants a worker to run. Its arguments are the body of the message, as text that passed the gate.
+///
+/// The message is signed by the gateway, so that this is a grant: it names the component, its powers and the limits, and
+/// holds for one attempt at one run of one worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallGrant {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The id of the call at the gateway.
+    pub call: String,
+    /// The ticket of the worker.
+    pub ticket: Ticket,
+    /// The full name of the tool.
+    pub tool: String,
+    /// The component, and its powers.
+    pub offer: Offer,
+    /// The limits.
+    pub limits: CallLimits,
+    /// The actor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// The state of the agent, as JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+/// A message to a worker. Kinds that the receiver does not know are ignored, so that versions one apart work together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToWorker {
+    /// Run a call.
+    Call(Box<CallGrant>),
+    /// Stop a call.
+    Cancel {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// The gateway is there.
+    Alive,
+    /// A message of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The reason for which a worker does not run a call. The guest has not begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RefusalReason {
+    /// All places are taken.
+    Full,
+    /// The worker is about to end.
+    Draining,
+    /// The ticket is old, or of another run.
+    Stale,
+    /// The worker does not have that tool of that component with these powers.
+    NotOffered,
+    /// A reason of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// A message to a gateway. Kinds that the receiver does not know are ignored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToGateway {
+    /// A call runs.
+    Started {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// A call does not run.
+    Refused {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The reason.
+        reason: RefusalReason,
+    },
+    /// A call has ended. The body of the message is its result, as JSON.
+    Ended {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The component that ran, and its powers.
+        offer: Offer,
+    },
+    /// These calls run, and no others of the gateway.
+    Running {
+        /// The attempts.
+        attempts: Vec<AttemptId>,
+    },
+    /// A log line of a guest.
+    Log {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The severity.
+        level: Level,
+        /// The text.
+        message: String,
+    },
+    /// Progress of a guest.
+    Progress {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The completed fraction.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fraction: Option<f64>,
+        /// The description.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// Parts of the result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        partial: Vec<Content>,
+    },
+    /// A message of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The announcement of a worker to all gateways.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcement {
+    /// The ticket for calls from now on.
+    pub ticket: Ticket,
+    /// The number of calls that may run at the same time.
+    pub places: u32,
+    /// The number of calls that run.
+    pub running: u32,
+    /// True if no more calls are taken.
+    pub draining: bool,
+    /// The components, sorted.
+    pub offers: Vec<Offer>,
+}

@@ -1,0 +1,39 @@
+//! The protocol between gateways and workers, pure: messages, and state machines that are given the time.
+//!
+//! Nothing here reads a clock or sends a message. A moment is the time since the process began, so that clocks of
+//! different machines are never compared: deadlines travel as the time that is left.
+
+mod gateway_calls;
+mod message;
+mod roster;
+mod worker_calls;
+
+use std::time::Duration;
+
+pub use gateway_calls::{Begun, Conclusion, GatewayCalls, GatewayEffect, OpenCall, RetryPlan};
+pub use message::{
+    Announcement, AttemptId, CallGrant, CallLimits, Offer, RefusalReason, Ticket, ToGateway, ToWorker, WorkerName,
+};
+pub use roster::{Candidate, NoWorker, Roster};
+pub use worker_calls::{Admission, WorkerCalls, WorkerEffect};
+
+/// Time after which a worker says that a call runs, unless it has ended before.
+pub const STARTED_AFTER: Duration = Duration::from_millis(20);
+/// Time between two messages in which a worker names the calls that it runs.
+pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(100);
+/// Time without a sign of a call after which its worker counts as lost.
+pub const LOST_AFTER: Duration = Duration::from_millis(450);
+/// Time between two announcements of a worker.
+pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(200);
+/// Time without an announcement after which a worker gets no more calls.
+pub const ABSENT_AFTER: Duration = Duration::from_millis(700);
+/// Time beyond the deadline of a call that its worker has to say how it ended.
+pub const DEADLINE_GRACE: Duration = Duration::from_millis(500);
+/// Time that a worker has to say how a cancelled call ended.
+pub const CANCEL_GRACE: Duration = Duration::from_millis(250);
+/// Time between two messages of a gateway to a worker that runs calls of it.
+pub const GATEWAY_HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
+/// Time without a sign of a gateway after which a worker cancels its calls.
+pub const ORPHANED_AFTER: Duration = Duration::from_secs(2);
+/// Time for which a worker accepts a ticket as its newest one. Two older ones are accepted, too.
+pub const EPOCH: Duration = Duration::from_secs(10);

@@ -1,0 +1,512 @@
+//! A simulation of one gateway and several workers over a bad network, from a seed: the same seed gives the same run.
+//!
+//! Messages are lost, duplicated, delayed and reordered; workers crash, come back, are stopped and go on. `FUMEHOOD_CELL_SEED`
+//! is the first seed, and `FUMEHOOD_CELL_SEEDS` the number of them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_cell::protocol::{
+    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, Conclusion, GatewayCalls, GatewayEffect, Offer, OpenCall,
+    RetryPlan, Roster, Ticket, ToGateway, ToWorker, WorkerCalls, WorkerEffect, WorkerName,
+};
+use fumehood_core::digest::Digest;
+
+const CALLS: usize = 30;
+const WORKERS: usize = 3;
+const PLACES: usize = 4;
+const MAX_OVERRUN_MS: u64 = 1_000;
+/// Time after which nothing new goes wrong, so that everything can end.
+const TROUBLE_ENDS_MS: u64 = 6_000;
+const END_MS: u64 = 14_000;
+/// Time that a guest takes that heeds nothing.
+const HANGS_MS: u64 = 6_000;
+
+/// Pseudo-random numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn is(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+#[derive(Clone)]
+enum Event {
+    Arrive(usize),
+    Cancel(usize),
+    ToWorker(usize, Down),
+    ToGateway(usize, Up),
+    GuestEnds { worker: usize, run: u64, attempt: AttemptId, ok: bool },
+    WorkerTick(usize),
+    GatewayTick,
+    Announce(usize),
+    Crash(usize),
+    Restart(usize),
+    Stop(usize),
+    Continue(usize),
+}
+
+#[derive(Clone)]
+enum Down {
+    Call { call: usize, attempt: AttemptId, ticket: Ticket, remaining_ms: u64 },
+    Cancel(AttemptId),
+    Alive,
+}
+
+#[derive(Clone)]
+enum Up {
+    Message(ToGateway, Option<bool>),
+    Announcement(Announcement),
+}
+
+struct Guest {
+    call: usize,
+    /// True if it heeds neither its deadline nor a cancel.
+    hangs: bool,
+}
+
+struct Worker {
+    name: WorkerName,
+    run: u64,
+    calls: WorkerCalls,
+    guests: HashMap<AttemptId, Guest>,
+    is_up: bool,
+    is_stopped: bool,
+    /// Events that wait until the process goes on.
+    held: Vec<Event>,
+}
+
+struct Call {
+    arrived: u64,
+    remaining_ms: u64,
+    is_repeatable: bool,
+    plan: RetryPlan,
+    attempt: Option<(AttemptId, WorkerName)>,
+    /// Ends that the caller was told: exactly one in the end.
+    told: Vec<(u64, &'static str)>,
+    guests: u32,
+    finished_ok: u32,
+}
+
+#[derive(Default, Debug)]
+struct Tally(BTreeMap<&'static str, u64>);
+
+struct World {
+    random: Random,
+    now: u64,
+    sequence: u64,
+    queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    events: Vec<Option<Event>>,
+    gateway: GatewayCalls,
+    roster: Roster,
+    workers: Vec<Worker>,
+    calls: Vec<Call>,
+    attempts: HashMap<AttemptId, usize>,
+    late: HashSet<AttemptId>,
+    losing: u64,
+    tally: Tally,
+}
+
+fn offer() -> Offer {
+    Offer { component: Digest::of(b"component"), powers: Digest::of(b"powers") }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let worker = |index: usize, run| Worker {
+            name: format!("w{index}").into(),
+            run,
+            calls: WorkerCalls::new(run, PLACES),
+            guests: HashMap::new(),
+            is_up: true,
+            is_stopped: false,
+            held: Vec::new(),
+        };
+        let workers = (0..WORKERS).map(|index| worker(index, random.next())).collect();
+        let calls = (0..CALLS)
+            .map(|_| {
+                let is_repeatable = random.is(30);
+                let (arrived, remaining_ms) = (300 + random.below(5_000), 200 + random.below(2_500));
+                let plan = RetryPlan::new(is_repeatable);
+                Call {
+                    arrived,
+                    remaining_ms,
+                    is_repeatable,
+                    plan,
+                    attempt: None,
+                    told: Vec::new(),
+                    guests: 0,
+                    finished_ok: 0,
+                }
+            })
+            .collect();
+        let losing = [0, 0, 1, 10][random.below(4) as usize];
+        let mut world = Self {
+            random,
+            now: 0,
+            sequence: 0,
+            queue: BinaryHeap::new(),
+            events: Vec::new(),
+            gateway: GatewayCalls::default(),
+            roster: Roster::default(),
+            workers,
+            calls,
+            attempts: HashMap::new(),
+            late: HashSet::new(),
+            losing,
+            tally: Tally::default(),
+        };
+        world.plan();
+        world
+    }
+
+    fn plan(&mut self) {
+        for call in 0..CALLS {
+            let arrived = self.calls[call].arrived;
+            self.at(arrived, Event::Arrive(call));
+            if self.random.is(15) {
+                let at = arrived + self.random.below(1_500);
+                self.at(at, Event::Cancel(call));
+            }
+        }
+        self.at(0, Event::GatewayTick);
+        for worker in 0..WORKERS {
+            self.at(worker as u64 * 3, Event::WorkerTick(worker));
+            self.at(worker as u64 * 7, Event::Announce(worker));
+        }
+        for _ in 0..self.random.below(6) {
+            let (worker, at) = (self.random.below(WORKERS as u64) as usize, self.random.below(TROUBLE_ENDS_MS));
+            let lasts = self.random.below(1_500);
+            if self.random.is(50) {
+                self.at(at, Event::Crash(worker));
+                self.at(at + lasts, Event::Restart(worker));
+            } else {
+                self.at(at, Event::Stop(worker));
+                self.at(at + lasts, Event::Continue(worker));
+            }
+        }
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        let index = self.events.len();
+        self.events.push(Some(event));
+        self.sequence += 1;
+        self.queue.push(Reverse((time.max(self.now), self.sequence, index)));
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_millis(self.now)
+    }
+
+    /// Sends something over the network.
+    fn send(&mut self, event: Event) {
+        let is_troubled = self.now < TROUBLE_ENDS_MS;
+        if is_troubled && self.random.is(self.losing) {
+            return;
+        }
+        let copies = if is_troubled && self.random.is(self.losing) { 2 } else { 1 };
+        for _ in 0..copies {
+            let delay = match self.random.below(100) {
+                0 if is_troubled => self.random.below(900),
+                1..10 => self.random.below(30),
+                _ => self.random.below(3),
+            };
+            self.at(self.now + delay, event.clone());
+        }
+    }
+
+    fn run(mut self, seed: u64) -> Tally {
+        while let Some(Reverse((time, _, index))) = self.queue.pop() {
+            if time > END_MS {
+                break;
+            }
+            self.now = time;
+            if let Some(event) = self.events[index].take() {
+                self.step(event);
+            }
+        }
+        self.check(seed);
+        self.tally
+    }
+
+    fn step(&mut self, event: Event) {
+        match event {
+            Event::Arrive(call) => self.start_attempt(call),
+            Event::Cancel(call) => {
+                if let Some((attempt, _)) = self.calls[call].attempt.clone() {
+                    let effects = self.gateway.cancel(self.time(), attempt);
+                    self.carry_out(effects);
+                }
+            }
+            Event::GatewayTick => {
+                let now = self.time();
+                self.roster.on_tick(now);
+                let effects = self.gateway.on_tick(now);
+                self.carry_out(effects);
+                self.at(self.now + 25, Event::GatewayTick);
+            }
+            Event::ToGateway(worker, up) => self.gateway_receives(worker, up),
+            Event::Crash(worker) => {
+                let worker = &mut self.workers[worker];
+                (worker.is_up, worker.is_stopped) = (false, false);
+                worker.guests.clear();
+                worker.held.clear();
+            }
+            Event::Restart(index) => {
+                let run = self.random.next();
+                let worker = &mut self.workers[index];
+                if !worker.is_up {
+                    (worker.is_up, worker.run, worker.calls) = (true, run, WorkerCalls::new(run, PLACES));
+                    self.at(self.now, Event::WorkerTick(index));
+                    self.at(self.now, Event::Announce(index));
+                }
+            }
+            Event::Stop(worker) => self.workers[worker].is_stopped = self.workers[worker].is_up,
+            Event::Continue(worker) => {
+                self.workers[worker].is_stopped = false;
+                for event in std::mem::take(&mut self.workers[worker].held) {
+                    self.at(self.now, event);
+                }
+            }
+            Event::ToWorker(index, _)
+            | Event::WorkerTick(index)
+            | Event::Announce(index)
+            | Event::GuestEnds { worker: index, .. } => match &mut self.workers[index] {
+                worker if worker.is_stopped => worker.held.push(event),
+                worker if worker.is_up => self.worker_step(index, event),
+                _ => {}
+            },
+        }
+    }
+
+    fn start_attempt(&mut self, index: usize) {
+        let now = self.time();
+        let call = &self.calls[index];
+        let left = (call.arrived + call.remaining_ms).saturating_sub(self.now);
+        if left == 0 {
+            return self.tell(index, "deadline");
+        }
+        let random = self.random.next();
+        let gateway = &self.gateway;
+        let chosen =
+            self.roster.choose(&offer(), random, |name| gateway.open_at(name), |name| call.plan.is_tried(name));
+        let Ok(candidate) = chosen else { return self.tell(index, "unavailable") };
+        let attempt = AttemptId::from_bits((u128::from(self.random.next()) << 64) | u128::from(self.random.next()));
+        let open = OpenCall {
+            worker: candidate.worker.clone(),
+            run: candidate.ticket.run,
+            offer: offer(),
+            remaining: Duration::from_millis(left),
+        };
+        self.gateway.open(now, attempt, open);
+        self.attempts.insert(attempt, index);
+        self.calls[index].attempt = Some((attempt, candidate.worker.clone()));
+        let down = Down::Call { call: index, attempt, ticket: candidate.ticket, remaining_ms: left };
+        let worker = self.worker_of(&candidate.worker);
+        self.send(Event::ToWorker(worker, down));
+    }
+
+    fn worker_of(&self, name: &str) -> usize {
+        self.workers.iter().position(|worker| &*worker.name == name).unwrap()
+    }
+
+    fn tell(&mut self, call: usize, end: &'static str) {
+        self.calls[call].told.push((self.now, end));
+        self.calls[call].attempt = None;
+        *self.tally.0.entry(end).or_default() += 1;
+    }
+
+    fn gateway_receives(&mut self, worker: usize, up: Up) {
+        let (now, name) = (self.time(), Arc::clone(&self.workers[worker].name));
+        let effects = match up {
+            Up::Message(message, result) => self.gateway.on_message(now, &name, &message, result),
+            Up::Announcement(announcement) => {
+                let effects = self.gateway.on_run(&name, announcement.ticket.run);
+                self.roster.on_announcement(now, name, announcement);
+                effects
+            }
+        };
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<GatewayEffect<bool>>) {
+        for effect in effects {
+            match effect {
+                GatewayEffect::Send { worker, message } => {
+                    let down = match message {
+                        ToWorker::Cancel { attempt } => Down::Cancel(attempt),
+                        _ => Down::Alive,
+                    };
+                    let worker = self.worker_of(&worker);
+                    self.send(Event::ToWorker(worker, down));
+                }
+                GatewayEffect::Late { attempt, .. } => {
+                    assert!(self.late.insert(attempt), "a late result is recorded twice");
+                    *self.tally.0.entry("late").or_default() += 1;
+                }
+                GatewayEffect::Conclude { attempt, conclusion } => self.conclude(attempt, &conclusion),
+            }
+        }
+    }
+
+    fn conclude(&mut self, attempt: AttemptId, conclusion: &Conclusion<bool>) {
+        let index = self.attempts[&attempt];
+        let (current, worker) = self.calls[index].attempt.clone().expect("an end of a call that has ended");
+        assert_eq!(current, attempt, "an end of an attempt that is not the last");
+        if matches!(conclusion, Conclusion::Finished(true)) {
+            assert!(self.calls[index].finished_ok > 0, "ok, and no guest finished");
+        }
+        if self.calls[index].plan.on_conclusion(worker, conclusion) {
+            *self.tally.0.entry("sent again").or_default() += 1;
+            return self.start_attempt(index);
+        }
+        self.tell(
+            index,
+            match conclusion {
+                Conclusion::Finished(true) => "ok",
+                Conclusion::Finished(false) => "stopped",
+                Conclusion::Refused(_) => "unavailable",
+                Conclusion::Interrupted(_) => "interrupted",
+                Conclusion::Deadline(_) => "deadline",
+                Conclusion::Cancelled(_) => "cancelled",
+                _ => panic!("{conclusion:?}"),
+            },
+        );
+    }
+
+    fn worker_step(&mut self, index: usize, event: Event) {
+        let now = self.time();
+        match event {
+            Event::WorkerTick(_) => {
+                for effect in self.workers[index].calls.on_tick(now) {
+                    match effect {
+                        WorkerEffect::Send { message, .. } => {
+                            self.send(Event::ToGateway(index, Up::Message(message, None)))
+                        }
+                        WorkerEffect::Cancel(attempt) => {
+                            if self.workers[index].guests.get(&attempt).is_some_and(|guest| !guest.hangs) {
+                                self.end_guest(index, attempt, false);
+                            }
+                        }
+                    }
+                }
+                self.at(self.now + 10, Event::WorkerTick(index));
+            }
+            Event::Announce(_) => {
+                let worker = &self.workers[index];
+                let announcement = Announcement {
+                    ticket: worker.calls.ticket(),
+                    places: PLACES as u32,
+                    running: worker.calls.running() as u32,
+                    draining: false,
+                    offers: vec![offer()],
+                };
+                self.send(Event::ToGateway(index, Up::Announcement(announcement)));
+                self.at(self.now + ANNOUNCE_EVERY.as_millis() as u64, Event::Announce(index));
+            }
+            Event::GuestEnds { run, attempt, ok, .. } if run == self.workers[index].run => {
+                self.end_guest(index, attempt, ok);
+            }
+            Event::ToWorker(_, down) => self.worker_receives(index, &down),
+            _ => {}
+        }
+    }
+
+    fn worker_receives(&mut self, index: usize, down: &Down) {
+        let (now, gateway): (_, Arc<str>) = (self.time(), "g".into());
+        let worker = &mut self.workers[index];
+        match *down {
+            Down::Alive => worker.calls.on_alive(now, &gateway),
+            Down::Cancel(attempt) => {
+                let hangs = worker.guests.get(&attempt).is_some_and(|guest| guest.hangs);
+                if worker.calls.on_cancel(now, &gateway, attempt) && !hangs {
+                    self.end_guest(index, attempt, false);
+                }
+            }
+            Down::Call { call, attempt, ticket, remaining_ms } => {
+                match worker.calls.on_call(now, &gateway, (attempt, ticket), true) {
+                    Admission::Ignore => {}
+                    Admission::Refuse(reason) => {
+                        let message = ToGateway::Refused { attempt, reason };
+                        self.send(Event::ToGateway(index, Up::Message(message, None)));
+                    }
+                    Admission::Run => {
+                        let run = worker.run;
+                        let hangs = self.random.is(3);
+                        worker.guests.insert(attempt, Guest { call, hangs });
+                        self.calls[call].guests += 1;
+                        let lasts = if self.random.is(70) { self.random.below(15) } else { self.random.below(3_000) };
+                        let ok = lasts < remaining_ms && !hangs;
+                        let ends = if hangs { HANGS_MS } else { lasts.min(remaining_ms) };
+                        self.at(self.now + ends, Event::GuestEnds { worker: index, run, attempt, ok });
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_guest(&mut self, index: usize, attempt: AttemptId, ok: bool) {
+        let worker = &mut self.workers[index];
+        let Some(guest) = worker.guests.remove(&attempt) else { return };
+        self.calls[guest.call].finished_ok += u32::from(ok);
+        if worker.calls.on_ended(attempt).is_some() {
+            let message = ToGateway::Ended { attempt, offer: offer() };
+            self.send(Event::ToGateway(index, Up::Message(message, Some(ok))));
+        }
+    }
+
+    fn check(&self, seed: u64) {
+        for (index, call) in self.calls.iter().enumerate() {
+            let [(at, end)] = call.told.as_slice() else {
+                panic!("seed {seed}: call {index} was told {:?}", call.told);
+            };
+            let bound = call.arrived + call.remaining_ms + MAX_OVERRUN_MS;
+            assert!(*at <= bound, "seed {seed}: call {index} ended as {end} at {at}, after {bound}");
+            let most = if call.is_repeatable { 2 } else { 1 };
+            assert!(call.guests <= most, "seed {seed}: call {index} ran {} times", call.guests);
+            assert!(*end != "ok" || call.finished_ok > 0, "seed {seed}: call {index} is ok and did not finish");
+        }
+        for worker in self.workers.iter().filter(|worker| worker.is_up) {
+            assert_eq!(worker.calls.running(), 0, "seed {seed}: a guest runs on");
+            assert_eq!(self.gateway.open_at(&worker.name), 0, "seed {seed}: an attempt is open");
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[test]
+fn every_call_ends_once_and_truly() {
+    let (first, count) = (number("FUMEHOOD_CELL_SEED").unwrap_or(1), number("FUMEHOOD_CELL_SEEDS").unwrap_or(2_000));
+    let mut sum: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for seed in first..first + count {
+        let run = std::panic::catch_unwind(|| World::new(seed).run(seed));
+        let tally = run.unwrap_or_else(|_| panic!("failed with FUMEHOOD_CELL_SEED={seed} FUMEHOOD_CELL_SEEDS=1"));
+        for (end, times) in tally.0 {
+            *sum.entry(end).or_default() += times;
+        }
+    }
+    println!("{count} seeds from {first}, {CALLS} calls each: {sum:?}");
+    // A simulation in which nothing goes wrong proves nothing.
+    for end in ["ok", "interrupted", "deadline", "cancelled", "late", "sent again", "stopped", "unavailable"] {
+        assert!(count < 500 || sum.get(end).is_some_and(|times| *times > 10), "{end}: {sum:?}");
+    }
+}

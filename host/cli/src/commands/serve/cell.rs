@@ -1,0 +1,36 @@
+//! Joining a cell, in programs that were built with cells.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use fumehood::{Host, ToolProvider};
+
+use crate::args::ServeOptions;
+use crate::config::Config;
+use crate::recording::Recording;
+
+/// Joins the cell, if that was asked for. Returns the tools of the host, with their calls at its workers.
+#[cfg(feature = "cell")]
+pub(super) async fn join(
+    serve: &ServeOptions,
+    config: &Config,
+    host: &Host,
+    recording: Option<&Recording>,
+) -> Result<Option<Arc<dyn ToolProvider>>> {
+    if !serve.cell {
+        return Ok(None);
+    }
+    let log = recording.map(|recording| recording.calls().clone());
+    Ok(Some(Arc::new(crate::cell::join(config, host, serve.powers.needs_store(), log).await?)))
+}
+
+/// Returns nothing: this program was built without cells.
+#[cfg(not(feature = "cell"))]
+pub(super) async fn join(
+    _: &ServeOptions,
+    _: &Config,
+    _: &Host,
+    _: Option<&Recording>,
+) -> Result<Option<Arc<dyn ToolProvider>>> {
+    Ok(None)
+}

@@ -1,0 +1,137 @@
+//! Calls while workers are killed, stopped and started, and the server is restarted: every call ends once, and truly.
+//!
+//! `FUMEHOOD_CELL_CALLS` is the number of calls. Each guest writes its own trace, which is compared with what callers were told.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::harness::{Answer, Cell, call, wait_until};
+
+const DEFAULT_CALLS: usize = 1_000;
+const CALLERS: usize = 12;
+const PLACES: u32 = 4;
+/// The deadline of every call, as the configuration of the harness says, and the most that one may take beyond it.
+const MAX_TIME: Duration = Duration::from_secs(3);
+
+/// Makes one of the calls. Two of three write a trace.
+fn make(address: &str, index: usize) -> Answer {
+    if index % 3 == 0 {
+        let arguments = format!(r#"{{"from": {}, "step_ms": 40}}"#, 1 + index % 17);
+        return call(address, "countdown__countdown", &arguments);
+    }
+    let arguments = format!(r#"{{"path": "/trace/{index}", "text": "ran\n", "append": true}}"#);
+    call(address, "files__write", &arguments)
+}
+
+/// Does something bad to the cell, `round` after `round`. Returns its name.
+fn harm(cell: &mut Cell, round: usize) -> &'static str {
+    let worker = ["w1", "w2", "w3"][round % 3];
+    match round % 5 {
+        0 | 3 => {
+            cell.kill(worker);
+            std::thread::sleep(Duration::from_millis(150));
+            cell.worker(worker, PLACES);
+            "kill -9"
+        }
+        1 => {
+            cell.signal(worker, Signal::STOP);
+            std::thread::sleep(Duration::from_millis(900));
+            cell.signal(worker, Signal::CONT);
+            "SIGSTOP for 0.9 s"
+        }
+        2 => {
+            cell.signal(worker, Signal::TERM);
+            assert!(cell.has_ended_well(worker), "{}", cell.said(worker));
+            cell.worker(worker, PLACES);
+            "drained and started"
+        }
+        _ => {
+            cell.stop_nats();
+            std::thread::sleep(Duration::from_millis(200));
+            cell.start_nats();
+            "NATS killed"
+        }
+    }
+}
+
+/// Compares what callers were told with the traces of the guests, and prints a table of both.
+fn check_traces(cell: &Cell, answers: &BTreeMap<usize, Answer>) {
+    let mut table: BTreeMap<(String, usize), usize> = BTreeMap::new();
+    for (index, answer) in answers {
+        let trace = std::fs::read_to_string(cell.path(&format!("trace/{index}"))).unwrap_or_default();
+        let ran = trace.lines().count();
+        *table.entry((answer.kind().to_owned(), ran)).or_default() += 1;
+        assert!(ran <= 1, "call {index} ran {ran} times: {answer:?}");
+        if index % 3 != 0 {
+            match answer.kind() {
+                "ok" => assert_eq!(ran, 1, "call {index} is ok and did not run: {answer:?}"),
+                "unavailable" => assert_eq!(ran, 0, "call {index} ran: {answer:?}"),
+                "interrupted" | "deadline" => {}
+                other => panic!("call {index}: {other}: {answer:?}"),
+            }
+        }
+        assert!(answer.took < MAX_TIME, "call {index} took {:?}: {answer:?}", answer.took);
+    }
+    println!("| told | traces | calls |\n|---|---|---|");
+    for ((told, ran), count) in &table {
+        println!("| {told} | {ran} | {count} |");
+    }
+}
+
+#[test]
+fn what_callers_are_told_is_what_guests_did() {
+    let Some(mut cell) = Cell::start() else { return };
+    cell.deadline = "2s";
+    for worker in ["w1", "w2", "w3"] {
+        cell.worker(worker, PLACES);
+    }
+    let address = cell.gateway("");
+    let calls = std::env::var("FUMEHOOD_CELL_CALLS").ok().and_then(|count| count.parse().ok()).unwrap_or(DEFAULT_CALLS);
+    let (next, answers) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let mut harms: BTreeMap<&str, u32> = BTreeMap::new();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..CALLERS {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= calls {
+                        break;
+                    }
+                    let answer = make(&address, index);
+                    let pause = if answer.kind() == "unavailable" { 100 } else { 20 };
+                    answers.lock().unwrap().insert(index, answer);
+                    std::thread::sleep(Duration::from_millis(pause));
+                }
+            });
+        }
+        let mut round = 0;
+        while next.load(Ordering::Relaxed) < calls {
+            std::thread::sleep(Duration::from_millis(250));
+            *harms.entry(harm(&mut cell, round)).or_default() += 1;
+            round += 1;
+        }
+    });
+    let took = began.elapsed();
+    // Guests whose callers were told something else may still run.
+    wait_until("the cell is well", || call(&address, "calculator__add", r#"{"a": 1, "b": 1}"#).kind() == "ok");
+    std::thread::sleep(MAX_TIME);
+    let answers = answers.into_inner().unwrap();
+    let longest = answers.values().map(|answer| answer.took).max().unwrap();
+    println!("{calls} calls of {CALLERS} callers in {took:.1?}, {harms:?}; the longest took {longest:?}");
+    check_traces(&cell, &answers);
+    assert_eq!(answers.len(), calls);
+    for (tool, remainders) in [("countdown__countdown", &[0][..]), ("files__write", &[1, 2])] {
+        for kind in ["ok", "interrupted", "unavailable", "deadline"] {
+            let is_meant = |index: usize, answer: &Answer| remainders.contains(&(index % 3)) && answer.kind() == kind;
+            let told = answers.iter().filter(|(index, answer)| is_meant(**index, answer)).count();
+            assert_eq!(cell.recorded(tool, kind), told, "the log does not agree: {tool} {kind}");
+        }
+    }
+    let of = |kind: &str| answers.values().filter(|answer| answer.kind() == kind).count();
+    assert!(of("ok") > calls / 4 && of("interrupted") > 0, "a test in which nothing goes wrong proves nothing");
+}

@@ -1,0 +1,288 @@
+//! A cell for one test: a NATS server, gateways and workers as processes in one folder.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Timeout of every wait, far above what any of them takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The variable that names the server.
+const SERVER: &str = "FUMEHOOD_NATS_SERVER";
+
+/// A running cell. Its processes end when it is dropped.
+pub(crate) struct Cell {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+    port: u16,
+    /// The deadline of calls.
+    pub(crate) deadline: &'static str,
+    nats: Option<Process>,
+    keys: BTreeMap<String, String>,
+    nodes: BTreeMap<String, Process>,
+}
+
+/// A process that ends when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    errors: PathBuf,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    pub(crate) retry_after: bool,
+    pub(crate) took: Duration,
+}
+
+impl Answer {
+    /// Returns `ok`, or the kind of the failure; `lost` if the gateway did not answer.
+    pub(crate) fn kind(&self) -> &str {
+        match self.status {
+            200 => "ok",
+            0 => "lost",
+            _ => self.body["kind"].as_str().unwrap_or("refused"),
+        }
+    }
+
+    /// Returns the words of the failure.
+    pub(crate) fn detail(&self) -> &str {
+        self.body["detail"].as_str().unwrap_or_default()
+    }
+}
+
+impl Cell {
+    /// Starts a server. Returns `None`, after printing `SKIPPED`, if there is none on this machine.
+    pub(crate) fn start() -> Option<Self> {
+        let Some(program) = std::env::var_os(SERVER).map(PathBuf::from).filter(|program| program.is_file()) else {
+            println!("SKIPPED: {SERVER} names no NATS server; `tests/cell/setup` installs one");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../example-tools/dist");
+        for name in ["calculator", "countdown", "files"] {
+            let file = format!("{name}.wasm");
+            std::fs::copy(dist.join(&file), folder.path().join(&file)).unwrap();
+        }
+        std::fs::create_dir(folder.path().join("trace")).unwrap();
+        let mut cell =
+            Self { folder, program, port, deadline: "20s", nats: None, keys: BTreeMap::new(), nodes: BTreeMap::new() };
+        cell.start_nats();
+        for name in ["g1", "w1", "w2", "w3"] {
+            let file = cell.path(&format!("{name}.key")).display().to_string();
+            let made = cell.command(&["cell", "key", "new", &file]).output().unwrap();
+            assert!(made.status.success(), "{made:?}");
+            let public = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+            cell.keys.insert(name.to_owned(), public);
+        }
+        Some(cell)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("FUMEHOOD_CACHE_DIR", self.path("cache"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn spawn(&self, name: &str, mut command: Command) -> Process {
+        let errors = self.path(&format!("{name}.errors"));
+        let file = std::fs::File::create(&errors).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
+        Process { child, errors }
+    }
+
+    /// Starts the server at its port.
+    pub(crate) fn start_nats(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.args(["--addr", "127.0.0.1", "--port", &self.port.to_string()]).stdin(Stdio::null());
+        self.nats = Some(self.spawn("nats", command));
+        wait_until("NATS", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    /// Kills the server.
+    pub(crate) fn stop_nats(&mut self) {
+        self.nats = None;
+    }
+
+    fn write_config(&self, name: &str, places: u32, more: &str) -> PathBuf {
+        let nodes = |letter: char| {
+            let of_role = self.keys.iter().filter(|(name, _)| name.starts_with(letter));
+            of_role.map(|(name, key)| format!("{name} = \"{key}\"\n")).collect::<String>()
+        };
+        let text = format!(
+            "[cell]\nnats = \"nats://127.0.0.1:{}\"\nname = \"{name}\"\nkey = \"{name}.key\"\nplaces = {places}\n{more}\
+             [cell.workers]\n{}[cell.gateways]\n{}\
+             [limits]\ndeadline = \"{}\"\n\
+             [tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n\
+             [tools.countdown]\ncomponent = \"countdown.wasm\"\napproval = \"off\"\n\
+             [tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nwrite = [\"./trace:/trace\"]\n",
+            self.port,
+            nodes('w'),
+            nodes('g'),
+            self.deadline,
+        );
+        let file = self.path(&format!("{name}.toml"));
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Starts a worker, and waits until it has joined.
+    pub(crate) fn worker(&mut self, name: &str, places: u32) {
+        self.write_config(name, places, "");
+        self.start_worker(name);
+    }
+
+    /// Starts a worker with this configuration.
+    pub(crate) fn worker_of(&mut self, config: &str, name: &str) {
+        std::fs::write(self.path(&format!("{name}.toml")), config).unwrap();
+        self.start_worker(name);
+    }
+
+    fn start_worker(&mut self, name: &str) {
+        let config = self.path(&format!("{name}.toml")).display().to_string();
+        let command = self.command(&["--config", &config, "--isolation", "in-process", "worker"]);
+        let worker = self.spawn(name, command);
+        worker.wait_for("runs ");
+        self.nodes.insert(name.to_owned(), worker);
+    }
+
+    /// Starts the gateway, and returns its address. `more` are keys of its section.
+    pub(crate) fn gateway(&mut self, more: &str) -> String {
+        let config = self.write_config("g1", 1, more).display().to_string();
+        let log = self.path("log.db").display().to_string();
+        let command = self.command(&[
+            "--config",
+            &config,
+            "--isolation",
+            "in-process",
+            "serve",
+            "http",
+            "--cell",
+            "--listen",
+            "127.0.0.1:0",
+            "--no-auth",
+            "--calls",
+            "64",
+            "--log",
+            &log,
+        ]);
+        let gateway = self.spawn("g1", command);
+        let said = gateway.wait_for(" at http://");
+        let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
+        self.nodes.insert("g1".to_owned(), gateway);
+        address
+    }
+
+    /// Sends a signal to a node.
+    pub(crate) fn signal(&self, name: &str, signal: Signal) {
+        let pid = i32::try_from(self.nodes[name].child.id()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Kills a node without warning.
+    pub(crate) fn kill(&mut self, name: &str) {
+        self.nodes.remove(name);
+    }
+
+    /// Waits until a node has ended by itself. Returns whether it succeeded.
+    pub(crate) fn has_ended_well(&mut self, name: &str) -> bool {
+        let node = self.nodes.get_mut(name).unwrap();
+        wait_until(name, || node.child.try_wait().unwrap().is_some());
+        node.child.try_wait().unwrap().unwrap().success()
+    }
+
+    /// Returns the number of calls of a tool that the log of the gateway says ended in this way.
+    pub(crate) fn recorded(&self, tool: &str, status: &str) -> usize {
+        let log = self.path("log.db").display().to_string();
+        let filters = ["--of", "records", "--kind", "tool_finished", "--tool", tool, "--status", status];
+        let list = [&["--json", "log", "list", "--log", &log, "--limit", "100000"][..], &filters].concat();
+        let listed = self.command(&list).output().unwrap();
+        assert!(listed.status.success(), "{listed:?}");
+        String::from_utf8_lossy(&listed.stdout).matches("\"tool_finished\"").count()
+    }
+
+    /// Returns what a node has written to standard error.
+    pub(crate) fn said(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(&format!("{name}.errors"))).unwrap_or_default()
+    }
+}
+
+impl Process {
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
+    fn wait_for(&self, note: &str) -> String {
+        wait_until(&format!("{note}: {}", self.errors.display()), || self.said().contains(note));
+        self.said()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Waits until something holds.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a call to a gateway, without waiting for its answer.
+pub(crate) fn send(address: &str, tool: &str, arguments: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!(
+        "POST /v1/tools/{tool}/calls HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\nContent-Length: {}\r\n\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream;q=0.5\r\n\r\n{arguments}",
+        arguments.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// Reads the answer to a call that was sent at `began`.
+pub(crate) fn read(mut stream: TcpStream, began: Instant) -> Answer {
+    let mut bytes = Vec::new();
+    let _reset = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+    let status = head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let retry_after = head.to_lowercase().contains("\r\nretry-after:");
+    Answer { status, body: serde_json::from_str(body).unwrap_or_default(), retry_after, took: began.elapsed() }
+}
+
+/// Makes a call.
+pub(crate) fn call(address: &str, tool: &str, arguments: &str) -> Answer {
+    let began = Instant::now();
+    read(send(address, tool, arguments), began)
+}
