@@ -6,11 +6,11 @@ use std::time::Duration;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::{Call, CancellationToken};
 use fumehood_core::time::Timestamp;
-use fumehood_listener::{Access, Tenant, Token};
 use fumehood_http::{
     ApiOptions, ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents,
     SessionError, SessionEvent, SessionEvents, SessionReply,
 };
+use fumehood_listener::{Access, Tenant, Token};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
@@ -296,14 +296,18 @@ async fn sessions_are_limited_and_absent_without_a_model() {
 #[tokio::test]
 async fn saved_sessions_are_those_of_their_tenant() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
-    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap());
+    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
     let access = Access::Tenants(vec![of("keeper", TOKEN), of("other", OTHER)]);
-    let served = Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
+    let served =
+        Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
     let bearer = format!("Bearer {OTHER}");
     let other = [("Authorization", bearer.as_str())];
     assert_eq!(served.send("GET", "/v1/sessions/kept", &other, "").await.status, 404);
     let kept = served.get("/v1/sessions/kept").await.json();
-    assert_eq!((&kept["created_at_ms"], &kept["messages"], &kept["conversation"][1]["text"]), (&json!(7), &json!(1), &json!("Hi")));
+    assert_eq!(
+        (&kept["created_at_ms"], &kept["messages"], &kept["conversation"][1]["text"]),
+        (&json!(7), &json!(1), &json!("Hi"))
+    );
     assert_eq!(say(&served, "kept", &[], "more").await.json()["text"], "1 more");
     assert_eq!(served.get("/v1/sessions").await.json()["sessions"].as_array().unwrap().len(), 1, "they are added once");
     // An agent in memory has nothing to go on with.

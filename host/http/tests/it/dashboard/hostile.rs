@@ -237,7 +237,8 @@ impl Approvals for HostileApprovals {
             tools: vec![tool.clone()],
         };
         let server = ComponentApproval { contract: "mcp".into(), ..approval("remote", ApprovalState::Never) };
-        let found = vec![approval("test", ApprovalState::Approved), approval("changed", ApprovalState::Changed), server];
+        let found =
+            vec![approval("test", ApprovalState::Approved), approval("changed", ApprovalState::Changed), server];
         Box::pin(std::future::ready(Ok(found)))
     }
 
