@@ -75,10 +75,7 @@ async fn waiting(shared: &Shared, caller: &Caller) -> Result<Vec<Approval>, Box<
 )]
 pub(crate) async fn get_approval(shared: &Shared, caller: &Caller, id: &str) -> Response {
     match waiting(shared, caller).await {
-        Ok(approvals) => approvals
-            .iter()
-            .find(|approval| approval.id == id)
-            .map_or_else(no_approval, |approval| response::json(approval)),
+        Ok(approvals) => approvals.iter().find(|approval| approval.id == id).map_or_else(no_approval, response::json),
         Err(response) => *response,
     }
 }

@@ -146,8 +146,8 @@ pub struct SessionReply {
     pub status: String,
     /// The text for the user; empty if there is none.
     pub text: String,
-    /// The ids of the calls that wait for a person, if the status is `waiting_for_approval`: see `/v1/approvals`. Once they
-    /// are answered, `POST /v1/sessions/{id}/resume` goes on.
+    /// The ids of the calls that wait for a person, if the status is `waiting_for_approval`. Once they are answered, the session
+    /// can be resumed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<String>,
     /// The reason of a run without an answer.

@@ -296,7 +296,7 @@ async fn sessions_are_limited_and_absent_without_a_model() {
 #[tokio::test]
 async fn saved_sessions_are_those_of_their_tenant() {
     let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
-    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap());
+    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
     let access = Access::Tenants(vec![of("keeper", TOKEN), of("other", OTHER)]);
     let served =
         Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;

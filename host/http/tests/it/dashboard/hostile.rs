@@ -1,7 +1,7 @@
 //! Sources of the dashboard's pages with markup and hidden characters in every text that a guest could have written.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
@@ -33,6 +33,7 @@ pub(crate) const ESCAPED: &str = "&#60;img src=x";
 #[derive(Default)]
 pub(crate) struct HostileTools {
     revision: Revision,
+    tools: OnceLock<Vec<Arc<Tool>>>,
     pub(crate) started: AtomicUsize,
 }
 
@@ -111,7 +112,7 @@ impl ToolProvider for HostileTools {
     }
 
     fn tools(&self) -> Vec<Arc<Tool>> {
-        schemas().iter().map(|(name, schema)| tool(name, schema)).collect()
+        self.tools.get_or_init(|| schemas().iter().map(|(name, schema)| tool(name, schema)).collect()).clone()
     }
 
     fn find(&self, name: &str) -> Option<Arc<Tool>> {

@@ -33,7 +33,7 @@ async fn a_form_calls_a_tool_through_the_gate() {
 
 #[tokio::test]
 async fn a_running_call_is_seen_and_killed() {
-    let opened = Opened::new().await;
+    let opened = Opened::with_places(2).await;
     let visitor = opened.visitor().await;
     assert!(visitor.get("live").await.body.contains("No call is running."));
     let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);

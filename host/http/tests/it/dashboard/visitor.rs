@@ -50,7 +50,7 @@ impl Opened {
     }
 
     pub(crate) async fn with(change: impl FnOnce(DashboardOptions) -> DashboardOptions) -> Self {
-        Self::open(2, change).await
+        Self::open(8, change).await
     }
 
     async fn open(places: usize, change: impl FnOnce(DashboardOptions) -> DashboardOptions) -> Self {
