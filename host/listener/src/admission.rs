@@ -109,7 +109,7 @@ impl Admission {
         };
         let (Some(verifier), Some(token)) = (&self.verifier, bearer_token(headers)) else { return Err(rejection) };
         let verified = tokio::time::timeout(VERIFICATION_TIMEOUT, verifier.verify(token)).await;
-        let verified = verified.unwrap_or(Err(TokenRefusal::Unavailable)).map_err(TokenRefusal::to_rejection)?;
+        let verified = verified.unwrap_or(Err(TokenRefusal::Unavailable)).map_err(Rejection::from_token)?;
         self.tenants.of_token(&verified)
     }
 

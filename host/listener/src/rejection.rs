@@ -55,6 +55,22 @@ impl Rejection {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "this server is ending; try again in a second, or ask another one")
     }
 
+    /// Creates the rejection of an access token.
+    pub(crate) fn from_token(refusal: TokenRefusal) -> Self {
+        let (status, why) = match refusal {
+            TokenRefusal::Invalid(why) => (StatusCode::UNAUTHORIZED, why),
+            TokenRefusal::InsufficientScope => (
+                StatusCode::FORBIDDEN,
+                "the token lacks a scope that this server requires; ask its issuer for one with it",
+            ),
+            TokenRefusal::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the issuer of the token cannot be asked for its keys; try again later",
+            ),
+        };
+        Self { refusal: Some(refusal), ..Self::new(status, why) }
+    }
+
     /// Creates the response.
     pub(crate) fn to_response(self) -> Response<ResponseBody> {
         let title = self.status.canonical_reason().unwrap_or("Error");

@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
-use http::{HeaderValue, StatusCode};
-
-use crate::rejection::Rejection;
+use http::HeaderValue;
 
 /// The prefix of the paths at which the metadata of a resource is found (RFC 9728, section 3).
 pub(crate) const METADATA_PREFIX: &str = "/.well-known/oauth-protected-resource";
@@ -46,21 +44,4 @@ pub enum TokenRefusal {
     InsufficientScope,
     /// The keys of its issuer cannot be fetched.
     Unavailable,
-}
-
-impl TokenRefusal {
-    pub(crate) fn to_rejection(self) -> Rejection {
-        let (status, why) = match self {
-            Self::Invalid(why) => (StatusCode::UNAUTHORIZED, why),
-            Self::InsufficientScope => (
-                StatusCode::FORBIDDEN,
-                "the token lacks a scope that this server requires; ask its issuer for one with it",
-            ),
-            Self::Unavailable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the issuer of the token cannot be asked for its keys; try again later",
-            ),
-        };
-        Rejection { refusal: Some(self), ..Rejection::new(status, why) }
-    }
 }

@@ -42,7 +42,7 @@ pub enum ConnectError {
     LoginRequired {
         /// The origin of the URL, without the parts that may be secret.
         address: String,
-        /// What to do, as a suffix of the message.
+        /// The way to log in, as a suffix of the message.
         hint: String,
     },
     /// A failure to create the HTTP client.

@@ -26,11 +26,7 @@ impl Server {
     fn start() -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let folder = std::env::var_os("FUMEHOOD_MCP_TOOLS").map(|folder| root.join(folder));
-        let Some(python) = folder.map(|folder| folder.join("python/bin/python")).filter(|python| python.exists())
-        else {
-            println!("SKIPPED: FUMEHOOD_MCP_TOOLS names no folder with the Python SDK of MCP");
-            return None;
-        };
+        let python = folder.map(|folder| folder.join("python/bin/python")).filter(|python| python.exists())?;
         let mut command = Command::new(python);
         command.arg(root.join("tests/mcp/auth_server.py")).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -50,7 +46,10 @@ impl Drop for Server {
 
 #[tokio::test]
 async fn a_login_at_a_server_of_the_python_sdk_works() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        println!("SKIPPED: FUMEHOOD_MCP_TOOLS names no folder with the Python SDK of MCP");
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let options = OAuthOptions { file: folder.path().join("tokens.json"), ..OAuthOptions::default() };
     let remote = || {
