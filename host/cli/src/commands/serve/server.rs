@@ -139,7 +139,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         false => None,
     };
     let cell = join_cell(serve, &config, &host, recording.as_ref()).await?;
-    let offered = offer(serve, &config, (&host, cell, remotes.clone()), (recording.as_ref(), metrics.clone()))?;
+    let sources = Sources { host: &host, cell, remotes: remotes.clone() };
+    let offered = offer(serve, &config, sources, (recording.as_ref(), metrics.clone()))?;
     let offered = offered.shown(|tools| {
         dashboard::in_front_of(tools, dashboard.as_ref(), (serve, &config), (&host, recording.as_ref()))
     })?;
@@ -185,6 +186,14 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     }
     served?;
     Ok(Exit::Ok)
+}
+
+/// The sources of tools.
+struct Sources<'a> {
+    host: &'a Host,
+    /// The tools of the host, with their calls at workers.
+    cell: Option<Arc<dyn ToolProvider>>,
+    remotes: Option<Arc<McpTools>>,
 }
 
 /// The tools that are offered, and perhaps code mode in front of them.
@@ -268,7 +277,7 @@ async fn join_cell(
 fn offer(
     serve: &ServeOptions,
     config: &Config,
-    (host, cell, remotes): (&Host, Option<Arc<dyn ToolProvider>>, Option<Arc<McpTools>>),
+    Sources { host, cell, remotes }: Sources<'_>,
     (recording, metrics): (Option<&Recording>, Option<Arc<Metrics>>),
 ) -> Result<Offered> {
     let log = recording.map(|recording| recording.calls().clone());
