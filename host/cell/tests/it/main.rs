@@ -9,4 +9,5 @@
     reason = "functions that tests share panic as tests do"
 )]
 
+mod bus;
 mod simulation;

@@ -12,6 +12,7 @@ use crate::config::registry::{RegistrySection, SignatureRule};
 use crate::config::sources::TextSource;
 use crate::config::sources::{SecretSection, ValueSource};
 use crate::config::telemetry::TelemetrySection;
+use crate::config::tenant::TenantSection;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::render::format_grant;
 use crate::servers;
@@ -55,17 +56,8 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     for (kind, what) in config.cell.iter().flat_map(cell_effects) {
         add(kind, what);
     }
-    for (name, tenant) in &config.tenants {
-        let tools = tenant.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| quote(&tools.join(", ")));
-        if !tenant.tokens.is_empty() {
-            add("grant", format!("tenant {}: whoever has its token calls {tools} over HTTP", quote(name)));
-        }
-        if !tenant.claims.is_empty() {
-            let claims = quote(&tenant.claims.join(", "));
-            let what =
-                format!("tenant {}: whoever has an access token of {claims} calls {tools} over HTTP", quote(name));
-            add("grant", what);
-        }
+    for what in config.tenants.iter().flat_map(|(name, tenant)| tenant_effects(name, tenant)) {
+        add("grant", what);
     }
     for (kind, what) in config.serve.oauth.iter().flat_map(oauth_effects) {
         add(kind, what);
@@ -120,6 +112,16 @@ fn telemetry_effects(telemetry: &TelemetrySection) -> Vec<String> {
     let headers = headers.chain(secrets).map(|header| format!("with traces and metrics, the header {header}"));
     let content = telemetry.content.then(|| "with traces, the arguments and the results of calls".to_owned());
     endpoint.into_iter().chain(content).chain(headers).collect()
+}
+
+/// Returns who may call as a tenant, and which tools.
+fn tenant_effects(name: &str, tenant: &TenantSection) -> Vec<String> {
+    let tools = tenant.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| quote(&tools.join(", ")));
+    let by_token = (!tenant.tokens.is_empty()).then(|| "its token".to_owned());
+    let by_claim =
+        (!tenant.claims.is_empty()).then(|| format!("an access token of {}", quote(&tenant.claims.join(", "))));
+    let line = |proof| format!("tenant {}: whoever has {proof} calls {tools} over HTTP", quote(name));
+    by_token.into_iter().chain(by_claim).map(line).collect()
 }
 
 /// Returns the settings of access tokens: who issues them, who is asked for keys, and who may call by them.

@@ -19,7 +19,7 @@ const MAX_TIME: Duration = Duration::from_secs(3);
 
 /// Makes one of the calls. Two of three write a trace.
 fn make(address: &str, index: usize) -> Answer {
-    if index % 3 == 0 {
+    if index.is_multiple_of(3) {
         let arguments = format!(r#"{{"from": {}, "step_ms": 40}}"#, 1 + index % 17);
         return call(address, "countdown__countdown", &arguments);
     }
@@ -66,7 +66,7 @@ fn check_traces(cell: &Cell, answers: &BTreeMap<usize, Answer>) {
         let ran = trace.lines().count();
         *table.entry((answer.kind().to_owned(), ran)).or_default() += 1;
         assert!(ran <= 1, "call {index} ran {ran} times: {answer:?}");
-        if index % 3 != 0 {
+        if !index.is_multiple_of(3) {
             match answer.kind() {
                 "ok" => assert_eq!(ran, 1, "call {index} is ok and did not run: {answer:?}"),
                 "unavailable" => assert_eq!(ran, 0, "call {index} ran: {answer:?}"),

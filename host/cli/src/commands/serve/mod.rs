@@ -5,6 +5,7 @@ mod code_mode;
 mod dashboard;
 mod folder_events;
 mod library;
+mod offered_tools;
 mod served_components;
 mod served_tools;
 mod server;

@@ -14,9 +14,8 @@ use fumehood::telemetry::MetricsService;
 use fumehood::{CancellationToken, FlowProvider, Grant, Host, HostBuilder, Limits, McpTools, ToolProvider};
 use tokio::task::JoinHandle;
 
-use super::code_mode::CodeLayer;
+use super::offered_tools::{Sources, offer};
 use super::served_components::{ServeRequest, ServedComponents};
-use super::served_tools::ServedTools;
 use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
@@ -145,7 +144,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     };
     let usage = SavedUsage::open(&config, listening.is_some())?;
     let cell = cell::join(serve, &config, &host, recording.as_ref()).await?;
-    let offered = offer(serve, &config, (&host, cell, remotes.clone()), (recording.as_ref(), usage.ledger()))?;
+    let sources = Sources { host: &host, cell, remotes: remotes.clone() };
+    let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
     let sessions = sessions.map(|sessions| {
         let log = recording.as_ref().map(Recording::event_log);
         let tools = offered.for_agents.clone();
@@ -187,70 +187,43 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
     };
-    if let Some(dashboard) = dashboard {
-        dashboard.end().await?;
-    }
-    watching.cancel();
-    host.shutdown(settings::shutdown_grace(&config)).await;
-    usage.close().await;
-    if let Some(remotes) = remotes {
-        remotes.close().await;
-    }
-    // The token above is cancelled, so this does not wait for changes of files.
-    if let Some(watch) = watch {
-        let _panicked = watch.join();
-    }
-    if let Some(recording) = recording {
-        recording.end(if served.is_ok() { "ok" } else { "host" }).await?;
-    }
-    served?;
-    Ok(Exit::Ok)
+    Open { dashboard, watching, watch, host, usage, remotes, recording }
+        .close(settings::shutdown_grace(&config), served)
+        .await
 }
 
-/// The tools that are offered to clients, which share the places.
-struct Offered {
-    /// The tools, perhaps with code mode in front of them.
-    tools: TenantTools,
-    /// The same without code mode.
-    behind_code: TenantTools,
-    /// The same without hooks, flows and records.
-    for_agents: TenantTools,
-    hooks: CallHooks,
-    /// The number of tools that can be called.
-    count: usize,
+/// The parts of a server that has stopped serving.
+struct Open {
+    dashboard: Option<Listening>,
+    watching: CancellationToken,
+    watch: Option<std::thread::JoinHandle<()>>,
+    host: Host,
+    usage: SavedUsage,
+    remotes: Option<Arc<McpTools>>,
+    recording: Option<Recording>,
 }
 
-/// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.
-fn offer(
-    serve: &ServeOptions,
-    config: &Config,
-    (host, cell, remotes): (&Host, Option<Arc<dyn ToolProvider>>, Option<Arc<McpTools>>),
-    (recording, usage): (Option<&Recording>, UsageLedger),
-) -> Result<Offered> {
-    let log = recording.map(|recording| recording.calls().clone());
-    let hooks = hooks::from_config(config, host)?;
-    let only = config.serve.tools.as_deref();
-    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None))?;
-    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()))?;
-    let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
-        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
-        None => Arc::new(offered),
-    };
-    let (places, max_waiting) = settings::places(serve, config);
-    let behind_code = TenantTools::new(Arc::clone(&tools)).places(places, max_waiting).usage(usage);
-    let for_agents = behind_code.clone().around(Arc::new(plain));
-    let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
-    let (all, shared) = match code {
-        Some(code) => {
-            let all = code.in_front_of(tools)?.tools();
-            // It was set up once already, so that it can be again.
-            let layer = move |tools| code.in_front_of(Arc::clone(&tools)).unwrap_or(tools);
-            (all, behind_code.clone().layer(layer))
+impl Open {
+    /// Ends the running calls within `grace`, and closes everything in order.
+    async fn close(self, grace: Duration, served: Result<()>) -> Result<Exit> {
+        if let Some(dashboard) = self.dashboard {
+            dashboard.end().await?;
         }
-        None => (tools.tools(), behind_code.clone()),
-    };
-    let count = all.iter().filter(|tool| tool.is_approved()).count();
-    Ok(Offered { tools: shared, behind_code, for_agents, hooks, count })
+        self.watching.cancel();
+        self.host.shutdown(grace).await;
+        self.usage.close().await;
+        if let Some(remotes) = self.remotes {
+            remotes.close().await;
+        }
+        // The token above is cancelled, so this does not wait for changes of files.
+        if let Some(watch) = self.watch {
+            let _panicked = watch.join();
+        }
+        if let Some(recording) = self.recording {
+            recording.end(if served.is_ok() { "ok" } else { "host" }).await?;
+        }
+        served.map(|()| Exit::Ok)
+    }
 }
 
 /// Creates the services of a listener, and the URLs that they have there.

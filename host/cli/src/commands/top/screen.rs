@@ -155,7 +155,7 @@ mod tests {
             CallPhase::Waiting => (None, None, None),
         };
         let (id, tool) = ("h1".to_owned(), tool.to_owned());
-        LiveCall { id, tool, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
+        LiveCall { id, tool, tenant: None, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
     }
 
     fn snapshot(calls: Vec<LiveCall>) -> LiveSnapshot {

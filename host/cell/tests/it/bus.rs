@@ -1,0 +1,224 @@
+//! A gateway and workers in one process with a real NATS server, and functions in place of guests: the price of a call, and
+//! who is believed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fumehood_cell::{CellTools, GatewayOptions, LimitsOf, NodeKey, NodeOptions, Worker};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::{CallResult, Metadata};
+use fumehood_core::call::{Call, CallContext};
+use fumehood_core::digest::Digest;
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use serde_json::json;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const CALLERS: usize = 16;
+const CALLS_OF_EACH: usize = 500;
+
+/// A NATS server, which ends with the test.
+struct Nats {
+    child: Child,
+    url: String,
+}
+
+impl Nats {
+    fn start() -> Option<Self> {
+        let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
+            println!("SKIPPED: FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
+            return None;
+        };
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(program);
+        command.args(["--addr", "127.0.0.1", "--port", &port.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "NATS does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(Self { child, url: format!("nats://127.0.0.1:{port}") })
+    }
+
+    fn options(&self, name: &str, key: NodeKey, peer: (&str, &NodeKey)) -> NodeOptions {
+        NodeOptions {
+            nats: self.url.clone(),
+            prefix: "test".to_owned(),
+            name: name.to_owned(),
+            key: Arc::new(key),
+            peers: BTreeMap::from([(peer.0.to_owned(), peer.1.public())]),
+            password: None,
+            tls_roots: None,
+            tls_identity: None,
+        }
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// One tool that returns its arguments.
+struct Echo {
+    tool: Arc<Tool>,
+    revision: Revision,
+}
+
+impl Echo {
+    fn new() -> Arc<Self> {
+        let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+        let raw = RawDefinition {
+            name: "echo".to_owned(),
+            description: "Repeats".to_owned(),
+            input_schema: schema.to_string(),
+            ..RawDefinition::default()
+        };
+        let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
+        let tool = Tool::new(raw.parse(&DefinitionLimits::default()).unwrap(), gate)
+            .in_namespace(&Namespace::parse("test").unwrap())
+            .identified_by(Digest::of(b"echo"))
+            .grant_digest(Digest::of(b"no powers"));
+        Arc::new(Self { tool: Arc::new(tool), revision: Revision::default() })
+    }
+}
+
+impl ToolProvider for Echo {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Component
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        vec![Arc::clone(&self.tool)]
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        (name == self.tool.full_name()).then(|| Arc::clone(&self.tool))
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        let outcome = Ok(vec![Content::text(call.to_text().into_owned())]);
+        let tool = call.tool().full_name().to_owned();
+        Box::pin(async move { Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() }) })
+    }
+
+    fn changes(&self) -> Changes {
+        self.revision.subscribe()
+    }
+}
+
+fn limits() -> LimitsOf {
+    Arc::new(|_: &Tool| Limits::default())
+}
+
+fn gateway_options() -> GatewayOptions {
+    GatewayOptions { local: BTreeSet::new(), retry_repeatable: false, limits: limits(), on_late: Arc::new(|_| {}) }
+}
+
+fn key() -> NodeKey {
+    NodeKey::generate().unwrap().0
+}
+
+/// Joins a worker and a gateway; each trusts the key that is given for the other.
+async fn join(nats: &Nats, (gateway, worker): (NodeKey, NodeKey), trusted: (&NodeKey, &NodeKey)) -> CellTools {
+    let options = nats.options("w", worker, ("g", trusted.0));
+    let worker = Worker::join(options, Echo::new(), limits(), 64).await.unwrap();
+    tokio::spawn(async move { worker.serve(std::future::pending::<()>(), Duration::ZERO).await });
+    let options = nats.options("g", gateway, ("w", trusted.1));
+    CellTools::join(options, Echo::new(), gateway_options()).await.unwrap()
+}
+
+/// Returns a key twice: for its owner, and for the other one to know.
+fn shared_key(folder: &tempfile::TempDir, name: &str) -> (NodeKey, NodeKey) {
+    let file = folder.path().join(name);
+    let made = NodeKey::create(&file).unwrap();
+    (made, NodeKey::read(&file).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_price_of_a_call_beside_bare_requests() {
+    let Some(nats) = Nats::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let tools = join(&nats, (gateway, worker), (&known_gateway, &known_worker)).await;
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    let arguments = json!({"text": "x".repeat(1000)}).to_string();
+    let began = Instant::now();
+    let mut times: Vec<Duration> = join_all((0..CALLERS).map(|_| async {
+        let mut times = Vec::new();
+        for _ in 0..CALLS_OF_EACH {
+            let began = Instant::now();
+            let result = tools.dispatch(Call::new("test__echo", arguments.clone())).await;
+            assert!(result.is_ok(), "{result:?}");
+            times.push(began.elapsed());
+        }
+        times
+    }))
+    .await
+    .concat();
+    report("cell", began.elapsed(), &mut times);
+    let client = async_nats::connect(&nats.url).await.unwrap();
+    let mut requests = async_nats::connect(&nats.url).await.unwrap().subscribe("bare").await.unwrap();
+    let answers = async_nats::connect(&nats.url).await.unwrap();
+    tokio::spawn(async move {
+        while let Some(request) = requests.next().await {
+            answers.publish(request.reply.unwrap(), request.payload).await.unwrap();
+        }
+    });
+    client.flush().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let began = Instant::now();
+    let mut times: Vec<Duration> = join_all((0..CALLERS).map(|_| async {
+        let mut times = Vec::new();
+        for _ in 0..CALLS_OF_EACH {
+            let began = Instant::now();
+            client.request("bare", arguments.clone().into()).await.unwrap();
+            times.push(began.elapsed());
+        }
+        times
+    }))
+    .await
+    .concat();
+    report("bare NATS", began.elapsed(), &mut times);
+}
+
+fn report(what: &str, took: Duration, times: &mut [Duration]) {
+    times.sort_unstable();
+    let at = |share: usize| times[(times.len() - 1) * share / 100];
+    let rate = times.len() as f64 / took.as_secs_f64();
+    println!("{what}: {rate:.0} calls/s of {CALLERS} callers, p50 {:?}, p99 {:?}", at(50), at(99));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_acts_upon_a_message_of_another_key() {
+    let Some(nats) = Nats::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // The worker knows another key of the gateway: it hears the call, and runs nothing.
+    let (worker, known_worker) = shared_key(&folder, "w");
+    let tools = join(&nats, (key(), worker), (&key(), &known_worker)).await;
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    let result = tools.dispatch(Call::new("test__echo", "{}")).await;
+    let error = result.error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Interrupted, "{error}");
+    // The gateway knows another key of the worker: there is no worker.
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let tools = join(&nats, (gateway, key()), (&known_gateway, &key())).await;
+    assert!(!tools.wait_for_workers(Duration::from_millis(800)).await);
+    let result = tools.dispatch(Call::new("test__echo", "{}")).await;
+    assert_eq!(result.error().unwrap().kind, ErrorKind::Unavailable);
+}

@@ -1,0 +1,71 @@
+//! The tools that a server offers to its clients.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use fumehood::hooks::CallHooks;
+use fumehood::listener::{TenantTools, UsageLedger};
+use fumehood::{FlowProvider, Host, McpTools, ToolProvider};
+
+use super::code_mode::CodeLayer;
+use super::served_tools::ServedTools;
+use super::settings;
+use crate::agent::settings as agent_settings;
+use crate::args::ServeOptions;
+use crate::config::Config;
+use crate::recording::Recording;
+use crate::{flows, hooks};
+
+/// The sources of tools.
+pub(super) struct Sources<'a> {
+    pub(super) host: &'a Host,
+    /// The tools of the host, with their calls at workers.
+    pub(super) cell: Option<Arc<dyn ToolProvider>>,
+    pub(super) remotes: Option<Arc<McpTools>>,
+}
+
+/// The tools that are offered to clients, which share the places.
+pub(super) struct Offered {
+    /// The tools, perhaps with code mode in front of them.
+    pub(super) tools: TenantTools,
+    /// The same without code mode.
+    pub(super) behind_code: TenantTools,
+    /// The same without hooks, flows and records.
+    pub(super) for_agents: TenantTools,
+    pub(super) hooks: CallHooks,
+    /// The number of tools that can be called.
+    pub(super) count: usize,
+}
+
+/// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.
+pub(super) fn offer(
+    serve: &ServeOptions,
+    config: &Config,
+    Sources { host, cell, remotes }: Sources<'_>,
+    (recording, usage): (Option<&Recording>, UsageLedger),
+) -> Result<Offered> {
+    let log = recording.map(|recording| recording.calls().clone());
+    let hooks = hooks::from_config(config, host)?;
+    let only = config.serve.tools.as_deref();
+    let plain = ServedTools::new((host, cell.clone()), remotes.clone(), only, (CallHooks::default(), None))?;
+    let offered = ServedTools::new((host, cell), remotes, only, (hooks.clone(), log.clone()))?;
+    let tools: Arc<dyn ToolProvider> = match flows::policy(config, &offered.tools())? {
+        Some(policy) => Arc::new(FlowProvider::new(Arc::new(offered), policy).recorded(log.clone())),
+        None => Arc::new(offered),
+    };
+    let (places, max_waiting) = settings::places(serve, config);
+    let behind_code = TenantTools::new(Arc::clone(&tools)).places(places, max_waiting).usage(usage);
+    let for_agents = behind_code.clone().around(Arc::new(plain));
+    let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
+    let (all, shared) = match code {
+        Some(code) => {
+            let all = code.in_front_of(tools)?.tools();
+            // It was set up once already, so that it can be again.
+            let layer = move |tools| code.in_front_of(Arc::clone(&tools)).unwrap_or(tools);
+            (all, behind_code.clone().layer(layer))
+        }
+        None => (tools.tools(), behind_code.clone()),
+    };
+    let count = all.iter().filter(|tool| tool.is_approved()).count();
+    Ok(Offered { tools: shared, behind_code, for_agents, hooks, count })
+}
