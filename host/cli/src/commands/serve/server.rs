@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::hooks::CallHooks;
 use fumehood::http_api::{Api, ApiOptions};
-use fumehood::listener::{CallSink, HttpOptions, HttpService, Listener, Tenant, TenantTools, UsageLedger};
+use fumehood::listener::{CallSink, HttpOptions, HttpService, Listener, Tenant, TenantTools};
 use fumehood::mcp::{McpService, Server, ServerOptions};
 use fumehood::telemetry::MetricsService;
-use fumehood::{CancellationToken, FlowProvider, Grant, Host, HostBuilder, Limits, McpTools, ToolProvider};
+use fumehood::{CancellationToken, Grant, Host, HostBuilder, Limits, McpTools};
 use tokio::task::JoinHandle;
 
 use super::offered_tools::{Sources, offer};
@@ -20,7 +19,6 @@ use super::sessions::ServedSessions;
 use super::tenants::SavedUsage;
 use super::watch::Triggers;
 use super::{cell, dashboard, settings, watch};
-use crate::agent::settings as agent_settings;
 use crate::args::{Arguments, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
@@ -28,7 +26,7 @@ use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::service_manager::{self, ServiceState};
 use crate::trust::ConfigSource;
-use crate::{flows, hooks, host, render, servers, signals, telemetry};
+use crate::{host, render, servers, signals, telemetry};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
