@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::hooks::CallHooks;
-use fumehood::http_api::{Api, ApiOptions};
+use fumehood::http_api::{Api, ApiOptions, SessionAgents};
 use fumehood::listener::{CallSink, HttpOptions, HttpService, Listener, Tenant, TenantTools, UsageLedger};
 use fumehood::mcp::{McpService, Server, ServerOptions};
 use fumehood::telemetry::MetricsService;
@@ -145,15 +145,9 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     };
     let usage = SavedUsage::open(&config, listening.is_some())?;
     let offered = offer(serve, &config, (&host, remotes.clone()), (recording.as_ref(), usage.ledger()))?;
-    let sessions = sessions.map(|sessions| {
-        let log = recording.as_ref().map(Recording::event_log);
-        let tools = offered.for_agents.clone();
-        (sessions.agents((&host, offered.hooks.clone()), tools.clone(), log), tools)
-    });
+    let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
-    if let Some(metrics) = &metrics {
-        running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
-    }
+    metrics.iter().for_each(|metrics| running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>));
     if let Some(dashboard) = &dashboard {
         let served = (offered.behind_code.clone(), tenants.clone());
         dashboard::open(dashboard, served, (serve, &config), ((&host, remotes.as_ref()), recording.as_ref()))?;
@@ -165,12 +159,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let served = match listening {
         Some(listening) => {
             let listener = &listening.listener;
-            let (mut services, urls) = services(
-                &faces,
-                (offered.tools, options),
-                settings::api_options(serve, recording.as_ref(), sessions),
-                listener,
-            )?;
+            let api = settings::api_options(serve, recording.as_ref(), sessions);
+            let (mut services, urls) = services(&faces, (offered.tools, options), api, listener)?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
                 let actor = serve.actor.as_deref().map(Arc::from);
                 let readers = config.telemetry.metrics_readers.clone();
@@ -217,6 +207,19 @@ struct Offered {
     hooks: CallHooks,
     /// The number of tools that can be called.
     count: usize,
+}
+
+impl Offered {
+    /// Returns the agents of sessions, and their tools.
+    fn agents(
+        &self,
+        sessions: ServedSessions,
+        host: &Host,
+        recording: Option<&Recording>,
+    ) -> (Arc<dyn SessionAgents>, TenantTools) {
+        let (tools, log) = (self.for_agents.clone(), recording.map(Recording::event_log));
+        (sessions.agents((host, self.hooks.clone()), tools.clone(), log), tools)
+    }
 }
 
 /// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.
