@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::hooks::CallHooks;
+use fumehood::http_api::SessionAgents;
 use fumehood::listener::{TenantTools, UsageLedger};
 use fumehood::{FlowProvider, Host, McpTools, ToolProvider};
 
 use super::code_mode::CodeLayer;
 use super::served_tools::ServedTools;
+use super::sessions::ServedSessions;
 use super::settings;
 use crate::agent::settings as agent_settings;
 use crate::args::ServeOptions;
@@ -35,6 +37,19 @@ pub(super) struct Offered {
     pub(super) hooks: CallHooks,
     /// The number of tools that can be called.
     pub(super) count: usize,
+}
+
+impl Offered {
+    /// Returns the agents of sessions, and their tools.
+    pub(super) fn agents(
+        &self,
+        sessions: ServedSessions,
+        host: &Host,
+        recording: Option<&Recording>,
+    ) -> (Arc<dyn SessionAgents>, TenantTools) {
+        let (tools, log) = (self.for_agents.clone(), recording.map(Recording::event_log));
+        (sessions.agents((host, self.hooks.clone()), tools.clone(), log), tools)
+    }
 }
 
 /// Returns the tools that are offered, behind the hooks and the policy on flows, recorded, and perhaps with code mode.

@@ -144,15 +144,9 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let cell = cell::join(serve, &config, &host, recording.as_ref()).await?;
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
     let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
-    let sessions = sessions.map(|sessions| {
-        let log = recording.as_ref().map(Recording::event_log);
-        let tools = offered.for_agents.clone();
-        (sessions.agents((&host, offered.hooks.clone()), tools.clone(), log), tools)
-    });
+    let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
-    if let Some(metrics) = &metrics {
-        running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
-    }
+    metrics.iter().for_each(|metrics| running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>));
     if let Some(dashboard) = &dashboard {
         let served = (offered.behind_code.clone(), tenants.clone());
         dashboard::open(dashboard, served, (serve, &config), ((&host, remotes.as_ref()), recording.as_ref()))?;
