@@ -59,7 +59,7 @@ impl Opened {
         let (tools, approvals) = (Arc::new(HostileTools::default()), Arc::new(HostileApprovals::default()));
         let provider = Arc::clone(&tools) as Arc<dyn ToolProvider>;
         let served = TenantTools::new(provider).places(places, 8);
-        let limits = TenantLimits { calls_per_day: Some(900), ..TenantLimits::default() };
+        let limits = TenantLimits { calls_per_day: Some(9_000), ..TenantLimits::default() };
         let client = served.of(&Arc::new(Tenant::anyone(MARKUP).limits(limits)));
         let options = DashboardOptions {
             tenants: Some(listener.tenants()),
