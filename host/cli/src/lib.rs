@@ -20,6 +20,7 @@ mod hostile_env;
 mod isolation;
 mod log_file;
 mod moment;
+mod persist_rules;
 mod plot;
 mod power_arguments;
 mod published;

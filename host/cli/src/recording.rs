@@ -1,19 +1,17 @@
 //! Records of the calls of commands that have no agent: `call`, `serve` and `mcp call`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use fumehood::agent::persistence::Persistence;
 use fumehood::event_log::{EventLog, Options, Retention};
 use fumehood::record::Recorder;
-use fumehood::{CallLog, CallLogOptions, HostBuilder, LoggedCalls, QualifiedName};
+use fumehood::{CallLog, CallLogOptions, HostBuilder, LoggedCalls};
 
 use crate::agent::settings;
 use crate::args::log::Recording as RecordingArguments;
 use crate::config::Config;
-use crate::config::tool::PersistRule;
+use crate::persist_rules::PersistRules;
 use crate::{log_file, moment, render};
 
 const UNSAVED: &str = "the call is over, but not all of what happened is in the event log";
@@ -49,28 +47,6 @@ pub(crate) struct Recording {
     retention: Vec<Retention>,
     /// The files of the log and its key, which no tool may reach.
     files: Vec<PathBuf>,
-}
-
-/// The rules on recording arguments and results, by component, as the configuration has them now.
-#[derive(Clone, Default)]
-pub(crate) struct PersistRules(Arc<RwLock<BTreeMap<String, PersistRule>>>);
-
-impl PersistRules {
-    /// Replaces the rules by those of the configuration.
-    pub(crate) fn update(&self, config: &Config) {
-        let rules = config.tools.iter().map(|(name, tool)| (name.to_string(), tool.persist)).collect();
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
-    }
-
-    /// Returns the rule for the calls of a tool, by its full name.
-    pub(crate) fn get(&self, tool: &str) -> Persistence {
-        // Also for a name that is no valid tool of the component: its arguments may be private all the same.
-        let component = QualifiedName::split(tool).map_or(tool, |(component, _)| component);
-        match self.0.read().unwrap_or_else(PoisonError::into_inner).get(component) {
-            Some(PersistRule::Nothing) => Persistence::Nothing,
-            Some(PersistRule::Full) | None => Persistence::Full,
-        }
-    }
 }
 
 impl Recording {

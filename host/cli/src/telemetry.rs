@@ -8,7 +8,7 @@ use fumehood::telemetry::{ContentPolicy, ExportOptions, Metrics, Telemetry, pars
 
 use crate::config::Config;
 use crate::exit::UsageError;
-use crate::recording::PersistRules;
+use crate::persist_rules::PersistRules;
 use crate::render;
 
 /// Maximum time in which queued spans and metrics are sent at the end of the process.

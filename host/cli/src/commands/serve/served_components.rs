@@ -13,7 +13,7 @@ use crate::commands::approve;
 use crate::config::Config;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::UsageError;
-use crate::recording::PersistRules;
+use crate::persist_rules::PersistRules;
 use crate::trust::ConfigSource;
 use crate::{flows, host, render, telemetry};
 
