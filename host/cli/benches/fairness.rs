@@ -1,5 +1,5 @@
-//! Fairness between tenants over HTTP: one sends at a hundred times its share, and the latency of the other is measured with and
-//! without it.
+//! Fairness between tenants over HTTP: one sends a hundred times its share, and the latency of the other is measured with and
+//! without it. Clients run on the same machine, so that the last scenario is about the processors and not about the server.
 //!
 //! `cargo bench -p fumehood-cli --bench fairness`
 
@@ -13,13 +13,14 @@
 )]
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fumehood::http_api::{Api, ApiOptions};
-use fumehood::listener::{Access, HttpOptions, Listener, Tenant, TenantTools, Token, UsageLedger};
+use fumehood::listener::{Access, HttpOptions, Listener, Tenant, TenantLimits, TenantTools, Token, UsageLedger};
 use fumehood::{Host, Load};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -28,30 +29,71 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 /// Number of calls of the measured tenant in one measurement: it calls one after the other.
-const CALLS: usize = 2_000;
-/// Number of connections of the other one, which calls on each without a pause.
-const GREEDY_CONNECTIONS: usize = 100;
+const CALLS: usize = 1_000;
 /// Number of alternating measurements.
 const ROUNDS: usize = 5;
-/// Number of places for calls, and the maximum number that wait: as many places as processors, as tools that compute want.
-const MAX_WAITING: usize = 256;
+/// Number of places for calls, of which each of two tenants has half as its share.
+const PLACES: usize = 2;
+/// Number of connections of the other tenant: a hundred times its share of the places.
+const GREEDY_CONNECTIONS: usize = 100;
+/// Requests of the other tenant in a second that are its share, where it has one.
+const SHARE_PER_SECOND: u32 = 100;
+const MAX_WAITING: usize = 1024;
 const MODEST: &str = "token-of-the-modest-one";
 const GREEDY: &str = "token-of-the-greedy-one";
 
-/// Percentiles of the latency of calls.
-struct Latency {
-    median: Duration,
-    p99: Duration,
+/// What the other tenant takes too much of.
+struct Scenario {
+    name: &'static str,
+    tool: &'static str,
+    body: String,
+    /// Requests a second that the other tenant may make.
+    rate: Option<u32>,
+    /// Pause of each connection of the other tenant between two calls.
+    pause: Duration,
 }
 
-async fn start(places: usize) -> SocketAddr {
+fn scenarios() -> [Scenario; 3] {
+    let text = format!(r#"{{"text":"{}"}}"#, "lorem ipsum ".repeat(85));
+    let pause = Duration::from_secs(1) * u32::try_from(GREEDY_CONNECTIONS).unwrap() / (SHARE_PER_SECOND * 100);
+    let wait = r#"{"from":1,"step_ms":10}"#.to_owned();
+    [
+        Scenario {
+            name: "places, by calls that wait 10 ms",
+            tool: "countdown__countdown",
+            body: wait,
+            rate: None,
+            pause: Duration::ZERO,
+        },
+        Scenario {
+            name: "requests, above a limit",
+            tool: "echo__echo",
+            body: text.clone(),
+            rate: Some(SHARE_PER_SECOND),
+            pause,
+        },
+        Scenario {
+            name: "processors, without a limit",
+            tool: "echo__echo",
+            body: text,
+            rate: None,
+            pause: Duration::ZERO,
+        },
+    ]
+}
+
+async fn start(rate: Option<u32>) -> SocketAddr {
     let host = Host::builder().concurrency(64).queue(1024).build().unwrap();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/text.wasm");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/countdown.wasm");
     host.load(Load::path(path)).await.unwrap();
+    host.load(Load::bytes("echo", fumehood_tests::contract("echo").unwrap())).await.unwrap();
     let tenant = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
-    let access = Access::Tenants(vec![tenant("modest", MODEST), tenant("greedy", GREEDY)]);
-    let listener = Listener::bind(HttpOptions::new("127.0.0.1:0".parse().unwrap(), access)).await.unwrap();
-    let tools = TenantTools::new(Arc::new(host)).places(places, MAX_WAITING).usage(UsageLedger::default());
+    let requests_per_minute = rate.and_then(|rate| NonZeroU32::new(rate * 60));
+    let limits = TenantLimits { requests_per_minute, ..TenantLimits::default() };
+    let access = Access::Tenants(vec![tenant("modest", MODEST), tenant("greedy", GREEDY).limits(limits)]);
+    let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), access);
+    let listener = Listener::bind(options).await.unwrap();
+    let tools = TenantTools::new(Arc::new(host)).places(PLACES, MAX_WAITING).usage(UsageLedger::default());
     let api = Api::with_tools(tools, ApiOptions::default(), &listener).unwrap();
     listener.services().open(vec![Arc::new(api)]);
     let address = listener.address();
@@ -64,79 +106,77 @@ struct Client {
     sender: SendRequest<Full<Bytes>>,
     address: SocketAddr,
     token: &'static str,
+    tool: &'static str,
     body: Bytes,
 }
 
 impl Client {
-    async fn connect(address: SocketAddr, token: &'static str, body: &Bytes) -> Self {
+    async fn connect(address: SocketAddr, token: &'static str, scenario: &Scenario) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        Self { sender, address, token, body: body.clone() }
+        let (tool, body) = (scenario.tool, Bytes::from(scenario.body.clone()));
+        Self { sender, address, token, tool, body }
     }
 
-    async fn call(&mut self) -> StatusCode {
-        let request = Request::post("/v1/tools/text__statistics/calls")
+    async fn call(&mut self) -> hyper::Result<StatusCode> {
+        let request = Request::post(format!("/v1/tools/{}/calls", self.tool))
             .header("host", self.address.to_string())
             .header("authorization", format!("Bearer {}", self.token))
             .header("content-type", "application/json")
             .body(Full::new(self.body.clone()))
             .unwrap();
-        self.sender.ready().await.unwrap();
-        let response = self.sender.send_request(request).await.unwrap();
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
         let status = response.status();
-        response.into_body().collect().await.unwrap();
-        status
+        response.into_body().collect().await?;
+        Ok(status)
     }
 }
 
-/// Calls as the measured tenant.
-async fn measure(client: &mut Client) -> Latency {
+/// Calls as the measured tenant, and returns the 99th percentile of the latency.
+async fn measure(client: &mut Client) -> Duration {
     let mut took = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {
         let started = Instant::now();
-        assert_eq!(client.call().await, StatusCode::OK);
+        assert_eq!(client.call().await.unwrap(), StatusCode::OK);
         took.push(started.elapsed());
     }
     took.sort_unstable();
-    Latency { median: took[took.len() / 2], p99: took[took.len() * 99 / 100] }
+    took[took.len() * 99 / 100]
 }
 
-/// Calls without a pause until it is told to stop. Counts the calls that ran.
-async fn flood(address: SocketAddr, body: Bytes, stop: Arc<AtomicBool>, ran: Arc<AtomicUsize>) {
-    let mut client = Client::connect(address, GREEDY, &body).await;
+/// Calls until it is told to stop. Counts the calls that ran.
+async fn flood(address: SocketAddr, scenario: Arc<Scenario>, stop: Arc<AtomicBool>, ran: Arc<AtomicUsize>) {
+    let mut client = Client::connect(address, GREEDY, &scenario).await;
     while !stop.load(Ordering::Relaxed) {
         match client.call().await {
-            StatusCode::OK => drop(ran.fetch_add(1, Ordering::Relaxed)),
-            // Refused for now; a server that is full closes the connection.
-            _ => client = Client::connect(address, GREEDY, &body).await,
+            Ok(StatusCode::OK) => drop(ran.fetch_add(1, Ordering::Relaxed)),
+            Ok(StatusCode::TOO_MANY_REQUESTS) => {}
+            // A server that is full closes the connection.
+            _ => client = Client::connect(address, GREEDY, &scenario).await,
         }
+        tokio::time::sleep(scenario.pause).await;
     }
 }
 
 /// Clients run on threads of their own, so that they do not wait behind the server's tasks.
-fn main() {
-    let places = std::thread::available_parallelism().map_or(2, usize::from);
+fn run(scenario: Scenario) {
     let server = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let clients = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let greedy = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let address = server.block_on(start(places));
-    let body = Bytes::from(format!(r#"{{"text":"{}"}}"#, "lorem ipsum ".repeat(85)));
-    println!(
-        "{} bytes, keep-alive, {places} places; {GREEDY_CONNECTIONS} connections without a pause beside one",
-        body.len()
-    );
-    println!("| | p50 | p99 | calls of the other |\n|---|---|---|---|");
-    let mut ratios = Vec::new();
+    let address = server.block_on(start(scenario.rate));
+    let scenario = Arc::new(scenario);
+    let (mut ratios, mut idle_p99, mut loaded_p99, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
-        let mut client = clients.block_on(Client::connect(address, MODEST, &body));
+        let mut client = clients.block_on(Client::connect(address, MODEST, &scenario));
         let idle = clients.block_on(measure(&mut client));
         let (stop, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let floods: Vec<_> = (0..GREEDY_CONNECTIONS)
-            .map(|_| greedy.spawn(flood(address, body.clone(), Arc::clone(&stop), Arc::clone(&ran))))
+            .map(|_| greedy.spawn(flood(address, Arc::clone(&scenario), Arc::clone(&stop), Arc::clone(&ran))))
             .collect();
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(500));
         let loaded = clients.block_on(measure(&mut client));
         stop.store(true, Ordering::Relaxed);
         greedy.block_on(async {
@@ -144,12 +184,23 @@ fn main() {
                 flood.await.unwrap();
             }
         });
-        let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        println!("| alone | {:.0} µs | {:.0} µs | |", micros(idle.median), micros(idle.p99));
-        let calls = ran.load(Ordering::Relaxed);
-        println!("| beside the other | {:.0} µs | {:.0} µs | {calls} |", micros(loaded.median), micros(loaded.p99));
-        ratios.push(loaded.p99.as_secs_f64() / idle.p99.as_secs_f64());
+        total += ran.load(Ordering::Relaxed);
+        ratios.push(loaded.as_secs_f64() / idle.as_secs_f64());
+        idle_p99.push(idle.as_secs_f64() * 1e3);
+        loaded_p99.push(loaded.as_secs_f64() * 1e3);
     }
-    ratios.sort_by(f64::total_cmp);
-    println!("p99 beside the other is {:.2} times that alone (median of {ROUNDS})", ratios[ROUNDS / 2]);
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[ROUNDS / 2]
+    };
+    let (name, ratio) = (scenario.name, median(ratios));
+    println!("| {name} | {:.2} ms | {:.2} ms | {ratio:.2} | {total} |", median(idle_p99), median(loaded_p99));
+}
+
+fn main() {
+    println!("{PLACES} places; {GREEDY_CONNECTIONS} connections beside one; medians of {ROUNDS} measurements\n");
+    println!("| too much of | p99 alone | p99 beside the other | ratio | calls of the other |\n|---|---|---|---|---|");
+    for scenario in scenarios() {
+        run(scenario);
+    }
 }

@@ -1,4 +1,5 @@
-//! Calls per second over HTTP beside the same server that echoes without a sandbox: 1 KB, keep-alive, 32 connections.
+//! Calls over HTTP beside a server of axum that echoes without a sandbox: 1 KB, keep-alive. One connection for the latency, 32 for
+//! the number of calls.
 //!
 //! `cargo bench -p fumehood-cli --bench http`
 
@@ -15,22 +16,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::routing::post;
+use axum::serve::ListenerExt as _;
 use bytes::Bytes;
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{Access, HttpOptions, Listener};
 use fumehood::{Host, Load};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
-use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Number of connections that call at once.
-const CONNECTIONS: usize = 32;
+/// Numbers of connections that call at once.
+const CONNECTIONS: [usize; 2] = [1, 32];
 /// Duration of one measurement.
-const DURATION: Duration = Duration::from_secs(5);
+const DURATION: Duration = Duration::from_secs(3);
 /// Number of alternating measurements of each.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// Calls per second, and the median latency.
 struct Measured {
@@ -38,28 +41,19 @@ struct Measured {
     median: Duration,
 }
 
-/// Starts the echo server: the same HTTP library, with nothing else.
+/// Starts the echo server, which answers with the body that it got.
 async fn start_echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            stream.set_nodelay(true).unwrap();
-            let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
-                let body = request.into_body().collect().await?.to_bytes();
-                Ok::<_, hyper::Error>(http::Response::new(Full::new(body)))
-            });
-            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
-        }
-    });
+    let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
+    let router = Router::new().route("/v1/tools/{name}/calls", post(|body: Bytes| async { body }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
     address
 }
 
 async fn start_api() -> SocketAddr {
     let host = Host::builder().concurrency(64).queue(64).build().unwrap();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/text.wasm");
-    host.load(Load::path(path)).await.unwrap();
+    host.load(Load::bytes("echo", fumehood_tests::contract("echo").unwrap())).await.unwrap();
     let listener = Listener::bind(HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone)).await.unwrap();
     let api = Api::new(Arc::new(host), ApiOptions::default(), &listener).unwrap();
     listener.services().open(vec![Arc::new(api)]);
@@ -75,7 +69,7 @@ async fn call_until(address: SocketAddr, body: Bytes, end: Instant) -> Vec<Durat
     tokio::spawn(connection);
     let mut took = Vec::new();
     while Instant::now() < end {
-        let request = Request::post("/v1/tools/text__statistics/calls")
+        let request = Request::post("/v1/tools/echo__echo/calls")
             .header("host", address.to_string())
             .header("content-type", "application/json")
             .body(Full::new(body.clone()))
@@ -90,9 +84,9 @@ async fn call_until(address: SocketAddr, body: Bytes, end: Instant) -> Vec<Durat
     took
 }
 
-async fn measure(address: SocketAddr, body: &Bytes) -> Measured {
+async fn measure(address: SocketAddr, body: &Bytes, connections: usize) -> Measured {
     let (started, end) = (Instant::now(), Instant::now() + DURATION);
-    let callers: Vec<_> = (0..CONNECTIONS).map(|_| tokio::spawn(call_until(address, body.clone(), end))).collect();
+    let callers: Vec<_> = (0..connections).map(|_| tokio::spawn(call_until(address, body.clone(), end))).collect();
     let mut took = Vec::new();
     for caller in callers {
         took.extend(caller.await.unwrap());
@@ -106,16 +100,26 @@ async fn measure(address: SocketAddr, body: &Bytes) -> Measured {
 async fn main() {
     let (echo, api) = (start_echo().await, start_api().await);
     let body = Bytes::from(format!(r#"{{"text":"{}"}}"#, "lorem ipsum ".repeat(85)));
-    println!("{} bytes, {CONNECTIONS} connections, keep-alive", body.len());
-    println!("| | calls/s | p50 |\n|---|---|---|");
-    let mut ratios = Vec::new();
-    for _ in 0..ROUNDS {
-        let (plain, sandboxed) = (measure(echo, &body).await, measure(api, &body).await);
-        for (name, found) in [("echo without a sandbox", &plain), ("a tool in the sandbox", &sandboxed)] {
-            println!("| {name} | {:.0} | {:.0} µs |", found.per_second, found.median.as_secs_f64() * 1e6);
+    println!("{} bytes, keep-alive, alternating, medians of {ROUNDS} measurements\n", body.len());
+    println!("| connections | | calls/s | p50 |\n|---|---|---|---|");
+    for connections in CONNECTIONS {
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            rounds.push((measure(echo, &body, connections).await, measure(api, &body, connections).await));
         }
-        ratios.push(plain.per_second / sandboxed.per_second);
+        let of_median = |value: &dyn Fn(&(Measured, Measured)) -> f64| {
+            let mut values: Vec<f64> = rounds.iter().map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values[ROUNDS / 2]
+        };
+        let micros = |median: Duration| median.as_secs_f64() * 1e6;
+        let (plain_rate, plain) =
+            (of_median(&|(echo, _)| echo.per_second), of_median(&|(echo, _)| micros(echo.median)));
+        let (rate, sandboxed) = (of_median(&|(_, api)| api.per_second), of_median(&|(_, api)| micros(api.median)));
+        println!("| {connections} | echo of axum, without a sandbox | {plain_rate:.0} | {plain:.0} µs |");
+        println!("| {connections} | a tool in the sandbox | {rate:.0} | {sandboxed:.0} µs |");
+        let latency = of_median(&|(echo, api)| micros(api.median) / micros(echo.median));
+        let throughput = of_median(&|(echo, api)| echo.per_second / api.per_second);
+        println!("| {connections} | ratio | {throughput:.2} | {latency:.2} |");
     }
-    ratios.sort_by(f64::total_cmp);
-    println!("the echo makes {:.2} times as many calls (median of {ROUNDS})", ratios[ROUNDS / 2]);
 }

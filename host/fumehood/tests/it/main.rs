@@ -23,3 +23,5 @@ mod context;
 mod flows;
 mod load_again;
 mod sandbox;
+#[cfg(feature = "tower")]
+mod service_example;

@@ -1,0 +1,124 @@
+//! A service of axum whose users call tools: each tenant has a notebook of its own, and all share layers of tower.
+//!
+//! `cargo run -p fumehood --example axum_service -- 127.0.0.1:3000`, and then
+//!
+//! ```text
+//! curl -H 'tenant: ann' 127.0.0.1:3000/tools
+//! curl -H 'tenant: ann' 127.0.0.1:3000/tools/write -d '{"title": "milk", "text": "buy some"}'
+//! ```
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use fumehood::key_value::MemoryStore;
+use fumehood::{Call, Grant, Host, KeyValueQuota, Load, ToolService};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tower::ServiceExt as _;
+use tower::limit::ConcurrencyLimit;
+use tower::load_shed::LoadShed;
+
+const NOTES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/notes.wasm");
+/// A service of yours knows its tenants from a database, and who asks from a session or a token.
+const TENANTS: [&str; 2] = ["ann", "ben"];
+/// Maximum number of calls at once. More are answered with 503.
+const MAX_CALLS: usize = 64;
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+#[derive(Clone)]
+struct App {
+    host: Arc<Host>,
+    calls: LoadShed<ConcurrencyLimit<ToolService<Host>>>,
+}
+
+/// Loads the component once, and once more under the name of each tenant, with a store and a grant of its own.
+async fn load() -> Result<Host, Box<dyn Error>> {
+    let host = Host::builder().key_value_store(Arc::new(MemoryStore::default())).build()?;
+    let notes = host.load(Load::path(NOTES)).await?;
+    for tenant in TENANTS {
+        let grant = Grant::none().with_key_value(KeyValueQuota::new(1 << 20)?);
+        host.load(Load::again(tenant, &notes).grant(grant)).await?;
+    }
+    host.unload("notes");
+    Ok(host)
+}
+
+/// Makes the routes of a host.
+fn router(host: Arc<Host>) -> Router {
+    let calls = tower::ServiceBuilder::new().load_shed().concurrency_limit(MAX_CALLS);
+    let calls = calls.service(ToolService::new(Arc::clone(&host)));
+    Router::new()
+        .route("/tools", get(list))
+        .route("/tools/{tool}", post(call))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .with_state(App { host, calls })
+}
+
+fn tenant_of(headers: &HeaderMap) -> Result<&'static str, Response> {
+    let named = headers.get("tenant").and_then(|name| name.to_str().ok());
+    let tenant = TENANTS.into_iter().find(|tenant| Some(*tenant) == named);
+    tenant.ok_or_else(|| {
+        (StatusCode::UNAUTHORIZED, "expected the header `tenant: ann` or `tenant: ben`\n").into_response()
+    })
+}
+
+async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Response> {
+    let tenant = tenant_of(&headers)?;
+    let tools = app.host.tools();
+    let own = tools.iter().filter_map(|tool| {
+        let name = tool.full_name().strip_prefix(tenant)?.strip_prefix("__")?;
+        let description = tool.definition().description.to_sanitized();
+        Some(json!({"name": name, "description": description, "input_schema": tool.input_schema()}))
+    });
+    Ok(Json(own.collect::<Vec<_>>()).into_response())
+}
+
+/// Calls a tool with the body as its arguments, which are text until they pass the gate. If the client leaves, axum drops the
+/// future, and that stops the guest.
+async fn call(
+    State(app): State<App>,
+    Path(tool): Path<String>,
+    headers: HeaderMap,
+    arguments: String,
+) -> Result<Response, Response> {
+    let tenant = tenant_of(&headers)?;
+    let call = Call::new(format!("{tenant}__{tool}"), arguments).actor(tenant);
+    let Ok(result) = app.calls.clone().oneshot(call).await else {
+        let busy = (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], "too many calls at once\n");
+        return Err(busy.into_response());
+    };
+    let status = result.error().map_or(Ok(StatusCode::OK), |error| StatusCode::from_u16(error.kind.http_status()));
+    Ok((status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), Json(result)).into_response())
+}
+
+/// Serves until `stop` completes; requests that run are answered first.
+pub async fn serve(
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Box<dyn Error>> {
+    let host = Arc::new(load().await?);
+    axum::serve(listener, router(Arc::clone(&host))).with_graceful_shutdown(stop).await?;
+    host.shutdown(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
+    let listener = TcpListener::bind(&address).await?;
+    println!("listening at http://{}", listener.local_addr()?);
+    let stop = async {
+        // Without a handler Ctrl-C ends the process at once, which is an end, too.
+        tokio::signal::ctrl_c().await.unwrap_or(())
+    };
+    serve(listener, stop).await
+}
