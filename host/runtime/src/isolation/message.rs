@@ -240,6 +240,18 @@ pub(super) enum StoreStep {
     List { prefix: String, after: Option<String>, limit: u64 },
 }
 
+impl StoreStep {
+    /// Returns the function of the interface `key-value` that the guest called.
+    pub(super) fn function(&self) -> &'static str {
+        match self {
+            Self::Get { .. } => "key-value.get",
+            Self::Set { .. } => "key-value.set",
+            Self::Delete { .. } => "key-value.delete",
+            Self::List { .. } => "key-value.list",
+        }
+    }
+}
+
 /// The answer to a [`StoreStep`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum StoreAnswer {

@@ -117,6 +117,7 @@ impl Services {
                     let max_bytes = quota.bytes();
                     backend
                         .step(
+                            what.function(),
                             move || patience,
                             move |store, patience| run_step(store, &owner, max_bytes, what, patience),
                         )
@@ -152,12 +153,12 @@ impl Services {
             // The guest sees the dropped stream as a terminated connection.
             return;
         }
-        let serving = Arc::clone(requests);
+        let (serving, span) = (Arc::clone(requests), pending.span.clone());
         let task = self.shared.runtime.spawn(async move {
             // On any error the stream is dropped, which the guest sees as a terminated connection.
             let _ended = body_stream::serve(stream, head, |request, options| {
                 let mut egress = serving.egress.lock().unwrap_or_else(PoisonError::into_inner);
-                egress.as_mut().map(|egress| egress.send(request, Some(options)))
+                egress.as_mut().map(|egress| span.in_scope(|| egress.send(request, Some(options))))
             })
             .await;
         });

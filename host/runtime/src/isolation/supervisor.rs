@@ -11,6 +11,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use tokio::sync::{Semaphore, oneshot};
+use tracing::Span;
 
 use super::launch::{START_TIMEOUT, WorkerLaunch};
 use super::link::{CallEnd, Link, Pending};
@@ -190,6 +191,7 @@ impl Supervisor {
             observer: invocation.observer.clone(),
             output_budget: limits.log.saturating_mul(LOG_MESSAGE_FACTOR),
             deadline: started + limits.deadline,
+            span: Span::current(),
             requests: None,
             _permit: Box::new(place),
         };

@@ -42,9 +42,26 @@ impl KeyValueBackend {
         Self { store, permits: Arc::new(Semaphore::new(MAX_CONCURRENT_STEPS)), threads }
     }
 
+    /// Runs one step of `function`, such as `key-value.get`, in a span of its own.
+    pub(crate) async fn step<R: Send + 'static>(
+        &self,
+        function: &'static str,
+        patience: impl FnOnce() -> Duration + Send + 'static,
+        step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let span = telemetry::host_call_span(function);
+        let done = self.run(patience, step).instrument(span.clone()).await;
+        match &done {
+            Ok(_) => {}
+            Err(StoreError::Full { .. }) => telemetry::record_error(&span, "full"),
+            Err(StoreError::Unavailable(_)) => telemetry::record_error(&span, "unavailable"),
+        }
+        done
+    }
+
     /// Runs one step on a thread that may block. A step whose future is dropped runs to its end and holds its permit
     /// until then.
-    pub(crate) async fn step<R: Send + 'static>(
+    async fn run<R: Send + 'static>(
         &self,
         patience: impl FnOnce() -> Duration + Send + 'static,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
@@ -96,14 +113,9 @@ impl CallState {
     ) -> Result<R, Error> {
         let deadline = self.deadline;
         let patience = move || max_wait(deadline);
-        let span = telemetry::host_call_span(function);
-        self.powers.store.backend.step(patience, step).instrument(span.clone()).await.map_err(|error| match error {
-            StoreError::Full { .. } => {
-                telemetry::record_error(&span, "full");
-                Error::Full
-            }
+        self.powers.store.backend.step(function, patience, step).await.map_err(|error| match error {
+            StoreError::Full { .. } => Error::Full,
             StoreError::Unavailable(why) => {
-                telemetry::record_error(&span, "unavailable");
                 self.journal.warn(&format!("the store of keys and values is unavailable: {why}"));
                 Error::Unavailable
             }

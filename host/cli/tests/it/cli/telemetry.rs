@@ -116,6 +116,34 @@ fn a_call_over_http_is_part_of_the_callers_trace() {
 }
 
 #[test]
+fn host_calls_and_requests_of_worker_processes_are_measured() {
+    let collector = Collector::start().unwrap();
+    let bench = bench(&format!("[telemetry]\nendpoint = {:?}\n", collector.endpoint()));
+    bench.example("fetch").example("notes");
+    let allowed = format!("GET {}/**", collector.endpoint());
+    let powers = ["--key-value", "1MiB", "--allow-http", &allowed, "--allow-private", "127.0.0.1/32"];
+    let tools = ["fetch.wasm", "notes.wasm", "--no-auth", "--isolation", "process"];
+    let server = Server::start(&bench, &[&tools[..], &powers].concat());
+    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
+    let note = r#"{"title": "milk", "text": "buy some"}"#;
+    assert_eq!(server.ask("POST", "/v1/tools/notes__write/calls", (&parent, note)).0, 200);
+    let page = json!({"url": format!("{}/page", collector.endpoint())}).to_string();
+    server.ask("POST", "/v1/tools/fetch__get/calls", (&parent, &page));
+
+    let call = collector.span("execute_tool fetch__get").unwrap();
+    let is_request = |span: &&Span| span.attributes.contains_key("server.address") && span.kind == 3;
+    let request = collector.wait(|all| all.spans.iter().find(is_request).cloned()).unwrap();
+    assert_eq!((request.trace.as_str(), &request.parent), (TRACE, &call.id));
+    let metrics = server.get("/metrics");
+    for line in [
+        r#"fumehood_host_call_duration_seconds_count{function="key-value.set"} 1"#,
+        "fumehood_http_request_duration_seconds_count 1",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[test]
 fn a_trace_goes_through_a_gateway_to_another_server() {
     let collector = Collector::start().unwrap();
     let endpoint = collector.endpoint();

@@ -16,6 +16,7 @@ use fumehood_core::call::Observer;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_platform::process::{self, ProcessEnd};
 use tokio::sync::{Notify, oneshot};
+use tracing::Span;
 
 use tasks::{Parked, flush, read_for_parked_callers};
 
@@ -56,6 +57,8 @@ pub(super) struct Pending {
     /// a worker that was taken over.
     pub(super) output_budget: usize,
     pub(super) deadline: Instant,
+    /// The span of the call, around those of its requests.
+    pub(super) span: Span,
     /// Created by the first request.
     pub(super) requests: Option<Arc<CallRequests>>,
     /// Returned when the worker is done with the call, not when its caller stops waiting.
