@@ -1,9 +1,12 @@
-//! Waterfalls: the records of a session as spans over time, each below what caused it.
+//! Waterfalls: the records of a session as spans over time, each below what caused it. Between the runs of a session people take
+//! their time, so that bars are drawn over the time of their own run.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use fumehood_core::text::untrusted::PrintableText;
 
+use super::charts::format_ms;
 use super::ports::TimelineRecord;
 
 /// Width of the picture of a span.
@@ -20,10 +23,10 @@ pub(crate) struct Span {
     pub(crate) call: Option<String>,
     pub(crate) status: Option<PrintableText>,
     pub(crate) depth: usize,
-    /// Time since the beginning, in milliseconds.
-    pub(crate) after_ms: u64,
-    /// Duration, in milliseconds; `None` of a moment.
-    pub(crate) duration_ms: Option<u64>,
+    /// Time since the beginning, as text.
+    pub(crate) after: String,
+    /// Duration, as text; empty for a moment.
+    pub(crate) took: String,
     /// Position and length of its bar.
     pub(crate) x: u64,
     pub(crate) width: u64,
@@ -43,12 +46,8 @@ fn ends(kind: &str) -> &'static [&'static str] {
 /// Returns the spans of records, in the order of their beginnings. The end of a span is part of it, and no step of its own.
 pub(crate) fn spans(records: &[TimelineRecord]) -> Vec<Span> {
     let by_id: HashMap<&str, &TimelineRecord> = records.iter().map(|record| (record.id.as_str(), record)).collect();
-    let (Some(first), Some(last)) =
-        (records.iter().map(|record| record.at_ms).min(), records.iter().map(|record| record.at_ms).max())
-    else {
-        return Vec::new();
-    };
-    let range = last.saturating_sub(first).max(1);
+    let Some(beginning) = records.iter().map(|record| record.at_ms).min() else { return Vec::new() };
+    let ranges = ranges(records);
     let mut used: BTreeSet<usize> = BTreeSet::new();
     let mut spans = Vec::new();
     for (at, record) in records.iter().enumerate() {
@@ -65,16 +64,17 @@ pub(crate) fn spans(records: &[TimelineRecord]) -> Vec<Span> {
         used.extend(end.map(|(at, _)| at));
         let end = end.map(|(_, end)| end);
         let duration = end.map(|end| end.at_ms.saturating_sub(record.at_ms));
-        let after = record.at_ms.saturating_sub(first);
-        let (x, width) = (after * WIDTH / range, duration.unwrap_or(0) * WIDTH / range);
+        let (first, range) = ranges.get(at).copied().unwrap_or((beginning, 1));
+        let x = record.at_ms.saturating_sub(first) * WIDTH / range;
+        let width = duration.unwrap_or(0) * WIDTH / range;
         spans.push(Span {
             name: record.kind.replace('_', " ").replace(" started", "").replace("model asked", "model"),
             tool: record.tool.clone(),
             call: record.call.clone(),
-            status: end.and_then(|end| end.status.clone()).or_else(|| record.status.clone()),
+            status: end.and_then(|end| end.status.as_ref()).or(record.status.as_ref()).map(to_words),
             depth: depth(record, &by_id),
-            after_ms: after,
-            duration_ms: duration,
+            after: format_time(record.at_ms.saturating_sub(beginning)),
+            took: duration.map(format_time).unwrap_or_default(),
             x: x.min(WIDTH - 3),
             width: width.max(3),
             body: record.body.clone(),
@@ -83,11 +83,32 @@ pub(crate) fn spans(records: &[TimelineRecord]) -> Vec<Span> {
     spans
 }
 
-/// Returns the records of a call, and those that led to it.
-pub(crate) fn story(records: &[TimelineRecord], call: &str) -> Vec<TimelineRecord> {
+/// Returns the beginning and the duration of each record's run, in milliseconds. A run begins with a record of its own.
+fn ranges(records: &[TimelineRecord]) -> Vec<(u64, u64)> {
+    let is_in_same_run = |_: &TimelineRecord, next: &TimelineRecord| next.kind != "session_started";
+    let runs = records.chunk_by(is_in_same_run).flat_map(|run| {
+        let times = || run.iter().filter(|record| record.parent.is_some() || record.kind == "session_started");
+        let first = times().map(|record| record.at_ms).min().unwrap_or_default();
+        let last = times().map(|record| record.at_ms).max().unwrap_or_default();
+        std::iter::repeat_n((first, last.saturating_sub(first).max(1)), run.len())
+    });
+    runs.collect()
+}
+
+fn format_time(millis: u64) -> String {
+    format_ms(Duration::from_millis(millis).as_secs_f64() * 1e3)
+}
+
+/// Writes a status such as `waiting_for_approval` as words, which wrap.
+fn to_words(status: &PrintableText) -> PrintableText {
+    status.as_str().replace('_', " ").into()
+}
+
+/// Returns the records of calls, and those that led to them.
+pub(crate) fn story(records: &[TimelineRecord], is_of_call: impl Fn(&TimelineRecord) -> bool) -> Vec<TimelineRecord> {
     let by_id: HashMap<&str, &TimelineRecord> = records.iter().map(|record| (record.id.as_str(), record)).collect();
     let mut wanted: BTreeSet<&str> = BTreeSet::new();
-    for record in records.iter().filter(|record| record.call.as_deref() == Some(call)) {
+    for record in records.iter().filter(|record| is_of_call(record)) {
         let mut next = Some(record);
         // Each id at most once, so that a circle in a forged log ends.
         while let Some(record) = next.filter(|record| wanted.insert(record.id.as_str())) {
@@ -135,9 +156,25 @@ mod tests {
             record("6", "1", "session_finished", 200, ""),
         ];
         let spans = spans(&records);
-        let seen: Vec<_> = spans.iter().map(|span| (span.name.as_str(), span.depth, span.duration_ms)).collect();
-        assert_eq!(seen, [("session", 0, Some(100)), ("model", 1, Some(30)), ("tool", 3, Some(40))]);
+        let seen: Vec<_> = spans.iter().map(|span| (span.name.as_str(), span.depth, span.took.as_str())).collect();
+        assert_eq!(seen, [("session", 0, "100 ms"), ("model", 1, "30 ms"), ("tool", 3, "40 ms")]);
         assert_eq!((spans[2].x, spans[2].width), (200, 160));
+    }
+
+    #[test]
+    fn bars_are_drawn_over_the_time_of_their_run() {
+        let records = [
+            record("1", "", "session_started", 0, ""),
+            record("2", "1", "tool_started", 50, "c"),
+            record("3", "2", "tool_finished", 100, "c"),
+            record("4", "", "verdict", 40_000, ""),
+            record("5", "", "session_started", 60_000, ""),
+            record("6", "5", "tool_started", 60_000, "c"),
+            record("7", "6", "tool_finished", 60_010, "c"),
+        ];
+        let seen: Vec<_> = spans(&records).into_iter().map(|span| (span.after, span.x, span.width)).collect();
+        let expected = [("0 ms", 0, 3), ("50 ms", 200, 200), ("40.0 s", 397, 3), ("60.0 s", 0, 3), ("60.0 s", 0, 400)];
+        assert_eq!(seen, expected.map(|(after, x, width)| (after.to_owned(), x, width)));
     }
 
     #[test]
@@ -149,8 +186,9 @@ mod tests {
             record("4", "3", "tool_started", 4, "c"),
             record("5", "3", "tool_started", 5, "d"),
         ];
-        let ids: Vec<String> = story(&records, "c").into_iter().map(|record| record.id).collect();
+        let story = |call: &'static str| story(&records, move |record| record.call.as_deref() == Some(call));
+        let ids: Vec<String> = story("c").into_iter().map(|record| record.id).collect();
         assert_eq!(ids, ["1", "2", "3", "4"]);
-        assert!(story(&records, "x").is_empty());
+        assert!(story("x").is_empty());
     }
 }

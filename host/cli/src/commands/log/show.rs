@@ -22,9 +22,19 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
         render::json(&calls)?;
         return Ok(Exit::Ok);
     }
-    match calls.as_slice() {
-        [call] => print_history(call)?,
-        several => return Err(ambiguous_id(&show.call, several).into()),
+    // A call that waited for a person is tried again under the same id of the model, in the same session.
+    let is_one_session = calls.windows(2).all(|pair| matches!(pair, [one, next] if one.session == next.session));
+    if !is_one_session {
+        return Err(ambiguous_id(&show.call, &calls).into());
+    }
+    for (index, call) in calls.iter().enumerate() {
+        if index > 0 {
+            line("")?;
+        }
+        match call_id(call) {
+            "" => print_section("What was answered", &call.call)?,
+            _ => print_history(call)?,
+        }
     }
     Ok(Exit::Ok)
 }

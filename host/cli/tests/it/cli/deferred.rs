@@ -72,6 +72,10 @@ fn call_that_waits_is_approved_and_runs_once() {
     assert_eq!((started(&bench, "calculator__add"), started(&bench, "calculator__multiply")), (1, 1));
     let ran = bench.run(&["approve-call", "s:1", "--yes"]);
     assert!(ran.code == 2 && ran.stderr.contains("answered already"), "{ran:?}");
+    // The log tells the whole story of the call under the id of the model: it waited, was allowed, and ran.
+    let story = bench.run(&["log", "show", "call_1_2"]);
+    let at = |part: &str| story.stdout.find(part).unwrap_or_else(|| panic!("{part}: {story:?}"));
+    assert!(at("defer") < at("What was answered") && at("What was answered") < at("outcome  "), "{story:?}");
     let records = bench.run(&["log", "export"]).stdout;
     let verdict = records.lines().find(|line| line.contains(r#""question":"s:1""#)).unwrap();
     assert!(verdict.contains(r#""name":"ada""#), "{verdict}");

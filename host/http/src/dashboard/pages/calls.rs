@@ -1,5 +1,7 @@
 //! *Calls*: those that were recorded, each with its story; and sessions as waterfalls.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::text::untrusted::PrintableText;
@@ -8,6 +10,7 @@ use http::StatusCode;
 use url::form_urlencoded;
 
 use super::super::charts::format_ms;
+use super::super::ports::TimelineRecord;
 use super::super::routes::{Fields, find};
 use super::super::waterfall::{self, Span};
 use super::{Layout, Visit, encode, format_time, html, message, not_found, pretty, tone};
@@ -185,9 +188,12 @@ pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
         Ok(records) => records,
         Err(error) => return unreadable(visit, &error),
     };
-    // Records name a call by an id of their own; the one that a client knows is in their data.
-    let own = records.iter().find(|record| record.call.as_deref() == Some(id) || names_client_call(&record.body, id));
-    let story = own.and_then(|record| record.call.as_deref()).map(|call| waterfall::story(&records, call));
+    // Records name a call by an id of their own; the one that a client knows is in their data. A call that waited for a person
+    // has one id for each time that it was tried.
+    let is_named = |record: &TimelineRecord| record.call.as_deref() == Some(id) || names_client_call(&record.body, id);
+    let own: BTreeSet<&str> = records.iter().filter(|it| is_named(it)).filter_map(|it| it.call.as_deref()).collect();
+    let is_of_call = |it: &TimelineRecord| is_named(it) || it.call.as_deref().is_some_and(|call| own.contains(call));
+    let story = waterfall::story(&records, is_of_call);
     let session = records.first().map(|record| format!("/dashboard/sessions/{}", encode(&record.session)));
     let parts = [
         ("Arguments", &detail.arguments),
@@ -199,7 +205,7 @@ pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
         layout: visit.layout("calls", detail.summary.tool.as_str()),
         call: CallView::new(&detail.summary),
         parts: parts.into_iter().filter_map(|(name, value)| Some((name, pretty(value.as_ref()?)))).collect(),
-        spans: waterfall::spans(&story.unwrap_or_default()),
+        spans: waterfall::spans(&story),
         session,
     };
     html(StatusCode::OK, &page)

@@ -115,7 +115,10 @@ impl ServedApprovals {
         answer_saved(log.as_ref(), restored, id, answer, moment::now()).await?;
         log.flush().await?;
         let word = if yes { "allowed" } else { "denied" };
-        Ok(format!("The call `{id}` is {word}; `fumehood run --resume {session}` goes on."))
+        Ok(format!(
+            "The call {id} is {word}. Its session goes on with the next message, with POST /v1/sessions/{session}/resume, or \
+             with fumehood run --resume {session}."
+        ))
     }
 
     /// Reads files or the log away from the thread that serves connections.
