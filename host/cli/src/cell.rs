@@ -56,7 +56,7 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
     }
     let peers: BTreeMap<String, NodePublicKey> =
         peers.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect::<Result<_>>()?;
-    let read = |source: &crate::config::sources::ValueSource| {
+    let read = |source: &fumehood::settings::ValueSource| {
         source.value(config.folder()).map_err(|reason| UsageError(format!("[cell] password: {reason}")))
     };
     let password = match (&section.user, &section.password) {

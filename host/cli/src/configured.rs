@@ -215,7 +215,7 @@ pub(crate) fn from_section(
         // A section without either was rejected when the file was read.
         (None, None) => return Err(UsageError(format!("[tools.{name}] has no `component`")).into()),
     };
-    let values = |source: &crate::config::sources::ValueSource| source.value(config.folder());
+    let values = |source: &fumehood::settings::ValueSource| source.value(config.folder());
     let grant = section.powers().grant(&config.absolute_folder(), &values).map_err(|faults| {
         let line = |PowerFault { key, entry, message }: &PowerFault| {
             let path = ["tools", name.as_str(), *key].into_iter().chain(entry.as_deref()).collect::<Vec<_>>();

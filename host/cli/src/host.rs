@@ -15,7 +15,6 @@ use futures_util::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
-use crate::config::sources::{TextSource, ValueSource};
 use crate::config::{Config, resolve};
 pub(crate) use crate::configured::file_name;
 use crate::configured::lock_file_beside;
@@ -24,6 +23,7 @@ use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
 use crate::user_folders::{default_cache, default_store, state_folder, store_of};
 use crate::{flags, published, render};
+use fumehood::settings::{TextSource, ValueSource};
 
 /// Time without a result after which a spinner is shown.
 const SPINNER_DELAY: Duration = Duration::from_millis(300);

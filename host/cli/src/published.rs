@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use fumehood::settings::TextSource;
 use fumehood::{RegistrySource, StoredComponent};
 use fumehood_registry::client::Progress;
 use fumehood_registry::fetch::FetchError;
@@ -14,7 +15,6 @@ use fumehood_registry::store::Store;
 use crate::args::Arguments;
 use crate::config::Config;
 use crate::config::registry::{RegistrySection, parse_reference};
-use crate::config::sources::TextSource;
 use crate::exit::UsageError;
 use crate::registry::{RegistrySettings, registry_client, transfer_bar};
 use crate::trust::ConfigSource;

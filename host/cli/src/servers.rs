@@ -10,13 +10,13 @@ use fumehood::mcp::{
     Credentials, Endpoint, Headers, Launch, LaunchWrapper, OAuthOptions, Remote, RemoteOptions, Token, ToolNotice,
 };
 use fumehood::redact::Redactor;
+use fumehood::settings::ValueSource;
 use fumehood::{Lock, McpTools, Namespace};
 use tokio::task::JoinSet;
 
 use crate::args::END_WITH_PARENT;
 use crate::config::Config;
 use crate::config::mcp::McpServerSection;
-use crate::config::sources::ValueSource;
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
 use crate::source::{error_chain, read_secret};

@@ -5,10 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::settings::ValueSource;
+use fumehood::settings::{TextSource, ValueSource};
 
 use crate::config::Config;
-use crate::config::sources::TextSource;
 use crate::exit::UsageError;
 
 /// Maximum size of a text for a model, in bytes.

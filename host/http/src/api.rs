@@ -74,7 +74,7 @@ impl Api {
         let size = bounds::measure(&request.body).map_err(|error| out_of_bounds(&error))?;
         request.reserve(message_memory_bytes(size)).await?;
         let guard = context.acquire_slot().await?;
-        let held = Held { _guard: guard, _memory: request.take_memory() };
+        let permits = RequestPermits { _guard: guard, _memory: request.take_memory() };
         let tools = self.shared.tools.of(&request.tenant);
         let caller = Caller { tenant: Arc::clone(&request.tenant), tools };
         let trace = trace_context(&request.head.headers);
@@ -89,7 +89,7 @@ impl Api {
         if let Some(trace) = trace.and_then(|trace| HeaderValue::from_str(trace.traceparent()).ok()) {
             response.headers_mut().insert(TRACEPARENT, trace);
         }
-        Ok(response.map(|body| GuardedBody::new(body, held).boxed_unsync()))
+        Ok(response.map(|body| GuardedBody::new(body, permits).boxed_unsync()))
     }
 }
 
@@ -132,7 +132,7 @@ fn out_of_bounds(error: &BoundsError) -> Rejection {
 }
 
 /// The place and the memory of a request.
-struct Held {
+struct RequestPermits {
     _guard: ResponseGuard,
     _memory: MemoryPermit,
 }

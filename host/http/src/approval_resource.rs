@@ -11,7 +11,7 @@ use crate::calls::claim;
 use crate::idempotency::{self, Answer};
 use crate::problem::problem;
 use crate::response::{self, Response};
-use crate::session_resource::{failed, parse, restore};
+use crate::session_resource::{error_response, parse, restore};
 use crate::sessions::approvals::Approval;
 use crate::sessions::{ApprovalAnswer, WaitingCall};
 use crate::state::{Caller, Shared};
@@ -60,7 +60,7 @@ async fn waiting(shared: &Shared, caller: &Caller) -> Result<Vec<Approval>, Box<
     for session in shared.sessions.list(&caller.tenant.name) {
         // One that answers a message does not wait.
         let Ok(mut agent) = session.agent.try_lock() else { continue };
-        let calls = agent.waiting_calls().await.map_err(|error| Box::new(failed(&error)))?;
+        let calls = agent.waiting_calls().await.map_err(|error| Box::new(error_response(&error)))?;
         let of_call = |call: &WaitingCall| Approval::new(call.id.clone(), &session.id, &call.question, call.asked_at);
         approvals.extend(calls.iter().map(of_call));
     }
@@ -132,7 +132,7 @@ async fn give(shared: &Shared, caller: &Caller, id: &str, answer: ApprovalAnswer
     let Some(session) = session else { return Ok(false) };
     // One that answers a message does not wait.
     let Ok(mut agent) = session.agent.try_lock() else { return Ok(false) };
-    agent.answer_call(id.to_owned(), answer).await.map_err(|error| Box::new(failed(&error)))
+    agent.answer_call(id.to_owned(), answer).await.map_err(|error| Box::new(error_response(&error)))
 }
 
 fn no_approval() -> Response {

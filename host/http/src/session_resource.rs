@@ -73,7 +73,7 @@ pub(crate) async fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap
     };
     let session = match open(shared, caller, agents.as_ref(), id.clone()) {
         Ok(session) => Arc::new(session),
-        Err(error) => return failed(&error),
+        Err(error) => return error_response(&error),
     };
     shared.sessions.add(number, Arc::clone(&session));
     let mut answer = Answer::json(StatusCode::CREATED, &session.summary());
@@ -107,10 +107,10 @@ pub(crate) async fn restore(shared: &Shared, caller: &Caller) -> Result<(), Box<
     if restored.contains(tenant) {
         return Ok(());
     }
-    let failed = |error: SessionError| Box::new(failed(&error));
-    let saved = agents.saved(Arc::clone(tenant), MAX_SESSIONS).await.map_err(failed)?;
+    let to_response = |error: SessionError| Box::new(error_response(&error));
+    let saved = agents.saved(Arc::clone(tenant), MAX_SESSIONS).await.map_err(to_response)?;
     for info in saved.into_iter().rev() {
-        let session = open(shared, caller, agents.as_ref(), info.id).map_err(failed)?;
+        let session = open(shared, caller, agents.as_ref(), info.id).map_err(to_response)?;
         shared.sessions.add_saved(Arc::new(session.restored(info.created_at, info.conversation)));
     }
     restored.insert(Arc::clone(tenant));
@@ -163,7 +163,7 @@ pub(crate) async fn remove(shared: &Shared, caller: &Caller, id: &str) -> Respon
     // After the message that was cancelled.
     match session.agent.lock().await.remove().await {
         Ok(()) => response::empty(StatusCode::NO_CONTENT),
-        Err(error) => failed(&error),
+        Err(error) => error_response(&error),
     }
 }
 
@@ -253,7 +253,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Response
 }
 
 /// Returns the response to a fault of an agent.
-pub(crate) fn failed(SessionError(why): &SessionError) -> Response {
+pub(crate) fn error_response(SessionError(why): &SessionError) -> Response {
     problem(StatusCode::INTERNAL_SERVER_ERROR, printable(why))
 }
 

@@ -98,7 +98,7 @@ impl ParentSession {
         let spent = agent.session().budget_usage();
         let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let (Some(allowance), Some(reserved)) = (&self.session.allowance, reserved) {
-            allowance.release(reserved, used(spent));
+            allowance.release(reserved, to_amounts(spent));
         }
         self.session.account.add(spent.usage, u32::try_from(spent.calls_in_all).unwrap_or(u32::MAX));
     }
@@ -129,7 +129,7 @@ fn limit(budget: &Budget, reserved: Amounts) -> Budget {
 }
 
 /// Returns the amounts that a session has used.
-fn used(spent: &BudgetUsage) -> Amounts {
+fn to_amounts(spent: &BudgetUsage) -> Amounts {
     let (tokens_in, tokens_out) = (spent.usage.input, spent.usage.output);
     Amounts { calls: spent.calls_in_all, fuel: spent.fuel, tokens_in, tokens_out }
 }

@@ -288,7 +288,7 @@ impl<'a> InnerCalls<'a> {
         loop {
             self.start_waiting().await?;
             if let Some(id) = self.lost.pop_front() {
-                self.give(FinishedCall { id, result: Err(interrupted()) }, 0);
+                self.give(FinishedCall { id, result: Err(interruption_error()) }, 0);
                 return Ok(());
             }
             match self.next_finished(clock).await {
@@ -319,7 +319,7 @@ impl<'a> InnerCalls<'a> {
 }
 
 /// Returns the result of a call that had begun when the program stopped.
-fn interrupted() -> CallError {
+fn interruption_error() -> CallError {
     let message =
         "interrupted: the program stopped while the call was under way; whether it had an effect is not known";
     CallError::new(ErrorKind::Cancelled, message).with_hint("look at the state of things before making it again")

@@ -52,7 +52,7 @@ impl Dispatch<'_> {
             return Err(not_shown(&printable()));
         }
         self.journal.set_tool(name, found.tool.digest());
-        let given = changed.as_ref().map_or(Given::Text(&self.call.arguments), Given::Value);
+        let given = changed.as_ref().map_or(RawArguments::Text(&self.call.arguments), RawArguments::Value);
         let call = validate_arguments(&found, &policy, given)?;
         let actor = self.batch.scope.actor.as_deref();
         check_authorization(&found, actor, &call)?;
@@ -191,7 +191,11 @@ impl Dispatch<'_> {
 }
 
 /// Checks arguments against the schema and the tool's own type. Applies the tool's remedy if they do not fit.
-fn validate_arguments(found: &RegisteredTool, policy: &Policy, given: Given<'_>) -> Result<ValidatedCall, Abort> {
+fn validate_arguments(
+    found: &RegisteredTool,
+    policy: &Policy,
+    given: RawArguments<'_>,
+) -> Result<ValidatedCall, Abort> {
     let (fault, error) = match validate(found, given) {
         Ok(call) => return Ok(call),
         Err(Invalid::Withheld(refusal)) => return Err(Abort::refusal(Status::RejectedDenied, *refusal)),
@@ -203,7 +207,7 @@ fn validate_arguments(found: &RegisteredTool, policy: &Policy, given: Given<'_>)
         Remedy::Tell | Remedy::Retry(_) => refused(error),
         Remedy::Fix(fix) => {
             let fixed = catch_panic_sync(|| fix(&given.to_text(), &error)).ok().flatten();
-            match fixed.map(|fixed| validate(found, Given::Value(&fixed))) {
+            match fixed.map(|fixed| validate(found, RawArguments::Value(&fixed))) {
                 Some(Ok(call)) => Ok(call),
                 Some(Err(_)) | None => refused(error),
             }
@@ -215,12 +219,12 @@ fn validate_arguments(found: &RegisteredTool, policy: &Policy, given: Given<'_>)
 
 /// Arguments that are to be checked.
 #[derive(Clone, Copy)]
-enum Given<'a> {
+enum RawArguments<'a> {
     Text(&'a str),
     Value(&'a Value),
 }
 
-impl<'a> Given<'a> {
+impl<'a> RawArguments<'a> {
     fn to_arguments(self) -> Arguments {
         match self {
             Self::Text(text) => Arguments::Text(text.to_owned()),
@@ -251,7 +255,7 @@ enum Invalid {
 }
 
 /// Checks arguments against the schema and the tool's own type.
-fn validate(found: &RegisteredTool, given: Given<'_>) -> Result<ValidatedCall, Invalid> {
+fn validate(found: &RegisteredTool, given: RawArguments<'_>) -> Result<ValidatedCall, Invalid> {
     let schema = found.tool.input_schema();
     let mismatch = |fault, given: Option<&Value>, problem: &str| {
         Invalid::Arguments(fault, Box::new(schema_mismatch(schema, given, problem)))

@@ -24,7 +24,7 @@ use super::view::{Events, View};
 use crate::args::run::AgentArguments;
 use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
-use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::price::PriceSection;
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};

@@ -16,7 +16,7 @@ use fumehood_registry::signature::{PublicKey, SignatureError};
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::tool::fold_name;
 use crate::configuration_file::ConfigurationChange;
 use crate::configured;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::revoke;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{Exit, UsageError};
 use crate::render::Origin;

@@ -3,11 +3,11 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use fumehood::settings::TextSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Count, Time};
-use super::sources::TextSource;
 
 /// The protocol by which the model requests tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,6 +3,9 @@
 use fumehood::limits::parse_bytes;
 pub(crate) use fumehood::settings::{Bytes, Count, Time};
 
+/// Maximum memory of a call, in bytes: the size of a 32-bit address space.
+pub(crate) const MAX_MEMORY_BYTES: usize = 4 << 30;
+
 /// Reads an amount of bytes with its unit, as times are read: a bare number could mean bytes or mebibytes. Zero is
 /// zero.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {

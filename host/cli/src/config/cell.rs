@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fumehood::cell::{NodePublicKey, is_node_name};
+use fumehood::settings::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::sources::ValueSource;
 
 /// Gateways and workers on NATS: `fumehood serve --cell` sends calls to those who run `fumehood worker`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

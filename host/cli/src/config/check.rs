@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fumehood::model::ModelSpec;
+use fumehood::settings::{LimitsSection, TextSource, ValueSource};
 use fumehood::{Limits, Namespace};
 
-use super::amount::Count;
+use super::amount::{Count, MAX_MEMORY_BYTES};
 use super::fault::KeyFault;
 use super::file::Config;
-use super::limits::{LimitsSection, MAX_MEMORY_BYTES};
 use super::mcp::DashboardSetting;
 use super::powers::PowerFault;
-use super::sources::TextSource;
-use super::sources::ValueSource;
 use super::tool::{ToolSection, fold_name};
 use super::{hooks, oauth, registry, server, tenant};
 

@@ -5,11 +5,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use fumehood::permission::files::Folder;
-use fumehood::settings::{WriteFolder, WriteFolderTable};
+use fumehood::settings::{TextSource, WriteFolder, WriteFolderTable};
 
 use super::fault::KeyFault;
 use super::file::{Config, resolve};
-use super::sources::TextSource;
 
 /// The beginning of every WebAssembly file.
 const MAGIC: [u8; 4] = *b"\0asm";

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use fumehood::settings::TextSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Time};
-use super::sources::TextSource;
 
 /// Rules about a model's calls before they are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

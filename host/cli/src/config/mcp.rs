@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use fumehood::settings::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,6 @@ use super::agent::CodeSetting;
 use super::amount::{Bytes, Count, Time};
 use super::flows::FlowLabelName;
 use super::oauth::OAuthSection;
-use super::sources::ValueSource;
 use super::tool::ApprovalRule;
 
 /// Default address of the dashboard.

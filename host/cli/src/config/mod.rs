@@ -16,7 +16,6 @@ pub(crate) mod flows;
 pub(crate) mod guardrail;
 pub(crate) mod hooks;
 mod keys;
-pub(crate) mod limits;
 #[cfg(test)]
 mod malformed;
 pub(crate) mod mcp;
@@ -30,7 +29,6 @@ mod read;
 pub(crate) mod registry;
 mod server;
 pub(crate) mod skill;
-pub(crate) mod sources;
 pub(crate) mod telemetry;
 pub(crate) mod tenant;
 pub(crate) mod tool;

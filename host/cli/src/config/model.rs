@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 
 use fumehood::model::ReasoningEffort;
+use fumehood::settings::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::amount::{Bytes, Time};
 use super::price::PriceSection;
-use super::sources::ValueSource;
 
 /// The model, and how to reach it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use fumehood::Digest;
 pub(crate) use fumehood::settings::SignatureRule;
+use fumehood::settings::TextSource;
 use fumehood_registry::policy::Pattern;
 use fumehood_registry::reference::{Reference, ReferenceError};
 use fumehood_registry::signature::PublicKey;
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use super::amount::{Bytes, Time};
 use super::fault::KeyFault;
 use super::file::Config;
-use super::sources::TextSource;
 use super::tool::{ApprovalRule, ToolSection};
 
 /// Components of registries: which of them may be used, and the way to them.

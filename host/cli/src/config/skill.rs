@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fumehood::settings::TextSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::amount::Time;
-use super::sources::TextSource;
 
 /// A task with the tools that it takes. While it is in use, other tools can neither be seen nor called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fumehood::settings::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::sources::ValueSource;
 
 /// Traces and metrics. The standard `OTEL_*` variables stand above these keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::amount::{Bytes, Time};
 use super::flows::FlowLabelName;
-use super::limits::LimitsSection;
-use fumehood::settings::{HttpLimitsSection, SecretSection, WriteFolder};
+use fumehood::settings::{HttpLimitsSection, LimitsSection, SecretSection, WriteFolder};
 
 /// Approval that a component needs before its tools can be called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -9,13 +9,12 @@ use crate::config::cell::CellSection;
 use crate::config::mcp::DashboardSetting;
 use crate::config::oauth::OAuthSection;
 use crate::config::registry::{RegistrySection, SignatureRule};
-use crate::config::sources::TextSource;
-use crate::config::sources::{SecretSection, ValueSource};
 use crate::config::telemetry::TelemetrySection;
 use crate::config::tenant::TenantSection;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::render::format_grant;
 use crate::servers;
+use fumehood::settings::{SecretSection, TextSource, ValueSource};
 
 /// Maximum length of a line, in characters. Longer texts continue on the next line behind a mark, so that no text
 /// begins a line.

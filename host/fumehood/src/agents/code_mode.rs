@@ -81,7 +81,7 @@ impl code::Interpreter for JavaScript {
         Box::pin(async move {
             let interpreter = match self.host.interpreter().await {
                 Ok(interpreter) => interpreter,
-                Err(error) => return not_loaded(&error),
+                Err(error) => return load_failure(&error),
             };
             let code::Program { code, tools, seed, start_time_ms, mut limits, cancelled, account } = program;
             limits.memory = limits.memory.min(self.host.sandbox().memory_ceiling());
@@ -96,7 +96,7 @@ impl code::Interpreter for JavaScript {
     }
 }
 
-fn not_loaded(error: &LoadError) -> code::ProgramExecution {
+fn load_failure(error: &LoadError) -> code::ProgramExecution {
     let error = CallError::new(ErrorKind::Host, format!("the interpreter of programs cannot be loaded: {error}"));
     let outcome = Err(code::ProgramError::Failed(error.with_hint("call tools directly")));
     code::ProgramExecution { outcome, console: Vec::new(), metadata: Metadata::default() }

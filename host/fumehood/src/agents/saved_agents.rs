@@ -149,9 +149,9 @@ impl SavedAgent {
                 let reply = agent.run(message, events, cancelled).await;
                 // What the reply says is on disk before anybody reads it.
                 let closed = agent.agent.close().await;
-                closed.map_or_else(|error| Some(failed(error.to_string())), |()| reply)
+                closed.map_or_else(|error| Some(error_reply(error.to_string())), |()| reply)
             }
-            Err(SessionError(why)) => Some(failed(why)),
+            Err(SessionError(why)) => Some(error_reply(why)),
         };
         self.may_wait = reply.as_ref().is_none_or(|reply| !reply.approvals.is_empty());
         reply
@@ -227,7 +227,7 @@ impl SessionAgent for SavedAgent {
     }
 }
 
-fn failed(why: String) -> SessionReply {
+fn error_reply(why: String) -> SessionReply {
     SessionReply { status: "failed".to_owned(), detail: Some(why), ..SessionReply::default() }
 }
 

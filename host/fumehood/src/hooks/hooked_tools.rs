@@ -67,10 +67,10 @@ impl HookedTools {
                 self.hooks.hold_back(&tool, &mut context);
                 match self.tools.call(call.clone(), context.clone()).await {
                     Ok(result) => self.hooks.after(&call, &context, result).await,
-                    Err(stop) => failed(id, tool, CallError::new(ErrorKind::ToolFailed, stop.reason)),
+                    Err(stop) => failed_call(id, tool, CallError::new(ErrorKind::ToolFailed, stop.reason)),
                 }
             }
-            Err(error) => failed(id, tool, error),
+            Err(error) => failed_call(id, tool, error),
         };
         if let Some(entry) = entry {
             entry.ended(&result).await;
@@ -115,7 +115,7 @@ impl HookedTools {
         match validated {
             Ok(call) => self.run(call, context, entry).await,
             Err(error) => {
-                let result = failed(context.id, name, error);
+                let result = failed_call(context.id, name, error);
                 if let Some(entry) = entry {
                     entry.ended(&result).await;
                 }
@@ -126,7 +126,7 @@ impl HookedTools {
 }
 
 /// Creates the result of a call that did not run.
-fn failed(id: String, tool: String, error: CallError) -> CallResult {
+fn failed_call(id: String, tool: String, error: CallError) -> CallResult {
     CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }
 

@@ -102,9 +102,9 @@ async fn run(
         },
     };
     let code = interpreter.0.pre.instantiate_async(&mut *store).await;
-    let code = code.map_err(|error| stopped(&error, Phase::Instantiate, &limits, store))?;
+    let code = code.map_err(|error| to_program_error(&error, Phase::Instantiate, &limits, store))?;
     let returned = code.fumehood_code_interpreter().call_run(&mut *store, &program).await;
-    match returned.map_err(|error| stopped(&error, Phase::Call, &limits, store))? {
+    match returned.map_err(|error| to_program_error(&error, Phase::Call, &limits, store))? {
         Ok(None) => Ok(None),
         Ok(Some(value)) if value.len() > limits.output => {
             Err(outcome::output_too_large(Some(value.len()), &limits).into())
@@ -128,7 +128,12 @@ fn to_exception(exception: &guest::Exception) -> Exception {
 }
 
 /// Converts the error that ended the guest.
-fn stopped(error: &wasmtime::Error, phase: Phase, limits: &Limits, store: &Store<ProgramState>) -> ProgramError {
+fn to_program_error(
+    error: &wasmtime::Error,
+    phase: Phase,
+    limits: &Limits,
+    store: &Store<ProgramState>,
+) -> ProgramError {
     match error.downcast_ref::<Stop>() {
         Some(Stop::Deadline) => return deadline_error(limits).into(),
         Some(Stop::Cancelled) => {

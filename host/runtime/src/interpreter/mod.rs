@@ -95,13 +95,17 @@ impl Interpreter {
         let shared = &self.0.shared;
         let (limits, cancelled) = (program.limits, program.cancelled.clone());
         if let Err(error) = limits.check(shared.memory_ceiling) {
-            return failed(CallError::new(ErrorKind::InvalidLimits, error.to_string()), Duration::ZERO, &limits);
+            return failed_execution(
+                CallError::new(ErrorKind::InvalidLimits, error.to_string()),
+                Duration::ZERO,
+                &limits,
+            );
         }
         let since = Instant::now();
         let queued = match unless_cancelled(cancelled.as_ref(), shared.program_admission.enter()).await {
             Some(Ok(queued)) => queued,
-            Some(Err(error)) => return failed(refusal(error), since.elapsed(), &limits),
-            None => return failed(CallError::cancelled(), since.elapsed(), &limits),
+            Some(Err(error)) => return failed_execution(refusal(error), since.elapsed(), &limits),
+            None => return failed_execution(CallError::cancelled(), since.elapsed(), &limits),
         };
         let place = ProgramPlace(Arc::clone(shared));
         let (mailbox, deadline) = (Mailbox::default(), ProgramDeadline::after(Instant::now(), limits.deadline));
@@ -114,7 +118,7 @@ impl Interpreter {
             guest = match shared.runtime.run(first, Box::pin(until_request)).await {
                 Ok(Progress::Ended(execution)) => return *execution,
                 Ok(Progress::Asked(guest)) => guest,
-                Err(lost) => return failed(lost_call(lost), queued, &limits),
+                Err(lost) => return failed_execution(lost_call(lost), queued, &limits),
             };
             let Some(request) = mailbox.take_request() else { continue };
             let serving = self.serve(request, calls, &deadline);
@@ -199,7 +203,7 @@ fn refusal(error: AdmissionError) -> CallError {
 }
 
 /// Creates the end of a program that did not run.
-fn failed(error: CallError, queued: Duration, limits: &Limits) -> ProgramExecution {
+fn failed_execution(error: CallError, queued: Duration, limits: &Limits) -> ProgramExecution {
     let metadata = Metadata { queued, deadline: limits.deadline, ..Metadata::default() };
     ProgramExecution { outcome: Err(ProgramError::Failed(error)), console: Vec::new(), metadata }
 }

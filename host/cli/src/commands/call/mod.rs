@@ -18,7 +18,7 @@ use self::arguments::TypedArguments;
 use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::config::limits::MAX_MEMORY_BYTES;
+use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::{self, TerminalHookApprover};

@@ -90,7 +90,7 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     let remote = new_remote(&call.server, &call.options, limits)?;
     let called = tokio::select! {
         called = call_checked(&remote, call, entry.as_mut()) => called,
-        _ = tokio::signal::ctrl_c() => Ok(failed(call, CallError::cancelled())),
+        _ = tokio::signal::ctrl_c() => Ok(failed_call(call, CallError::cancelled())),
     };
     remote.close().await;
     let result = called?;
@@ -116,13 +116,13 @@ async fn call_checked(remote: &Remote, call: &CallRemote, entry: Option<&mut Cal
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
         let message = format!("there is no tool `{}`", printable(&call.tool));
         let error = CallError::new(ErrorKind::UnknownTool, message);
-        return Ok(failed(call, error.with_hint(format!("the tools are: {}", known.join(", ")))));
+        return Ok(failed_call(call, error.with_hint(format!("the tools are: {}", known.join(", ")))));
     };
     let validated = match tool.validate(call.arguments.as_str().into()) {
         Ok(validated) => validated,
         Err(error) => {
             let hint = "correct the arguments and call again; the server was not asked";
-            return Ok(failed(call, CallError::from(error).with_hint(hint)));
+            return Ok(failed_call(call, CallError::from(error).with_hint(hint)));
         }
     };
     if let Some(entry) = entry {
@@ -133,7 +133,7 @@ async fn call_checked(remote: &Remote, call: &CallRemote, entry: Option<&mut Cal
 }
 
 /// Creates the result of a call that did not reach the server.
-fn failed(call: &CallRemote, error: CallError) -> CallResult {
+fn failed_call(call: &CallRemote, error: CallError) -> CallResult {
     let outcome = Err(error);
     let metadata = Metadata { deadline: call.timeout, ..Metadata::default() }.with_outcome(&outcome);
     CallResult { id: render::CALL_ID.to_owned(), tool: call.tool.clone(), outcome, metadata }

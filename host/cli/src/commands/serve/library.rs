@@ -9,10 +9,10 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use fumehood::ToolName;
 use fumehood::mcp::{Entry, Library, Parameter, Prompt, Source};
+use fumehood::settings::TextSource;
 
 use crate::config::Config;
 use crate::config::skill::{KnowledgeSection, PromptSection};
-use crate::config::sources::TextSource;
 use crate::exit::UsageError;
 
 /// Maximum size of a file, in bytes.

@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, FileType, Metadata};
 use io_lifetimes::views::FilelikeView;
 pub(super) use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-use super::resolver::{Resolver, Seen, as_dir};
+use super::resolver::{FoundEntry, Resolver, as_dir};
 
 /// Maximum length of a path. The limit of Linux is the same.
 pub(crate) const MAX_PATH_BYTES: usize = 4095;
@@ -68,8 +68,8 @@ impl Base<'_> {
     /// Its type is read first: opening a pipe or a device can block for ever, or have side effects.
     pub(crate) fn open(self, path: &str, options: OpenOptions) -> Result<OpenedFile, ResolveError> {
         check_length(path)?;
-        let seen = self.resolver.look(self.folder, path, options.follow)?;
-        check_kind(&seen.metadata, options)?;
+        let found = self.resolver.look(self.folder, path, options.follow)?;
+        check_kind(&found.metadata, options)?;
         let file = self.resolver.open(self.folder, path, options)?;
         // It may have been replaced in between. Opening it did not block even then.
         let metadata = Metadata::from_file(&file)?;
@@ -153,13 +153,13 @@ impl NamedEntry<'_> {
     }
 
     /// Looks at the entry, and follows no link.
-    pub(crate) fn look(&self) -> Result<Seen, ResolveError> {
+    pub(crate) fn look(&self) -> Result<FoundEntry, ResolveError> {
         self.resolver.look(&self.parent, self.name, false)
     }
 
-    /// Returns a handle of the entry that was seen, if it is a regular file.
-    pub(crate) fn handle(&self, seen: Seen) -> Option<File> {
-        seen.into_handle(&self.parent, self.name)
+    /// Returns a handle of the entry that was found, if it is a regular file.
+    pub(crate) fn handle(&self, found: FoundEntry) -> Option<File> {
+        found.into_handle(&self.parent, self.name)
     }
 
     /// Creates a file of that name, which does not exist.
@@ -268,14 +268,14 @@ mod tests {
         create_link("file", &root.path().join("link")).unwrap();
         with_both(root.path(), |base| {
             let file = base.parent_of("file").unwrap();
-            let seen = file.look().unwrap();
-            assert!(seen.metadata.is_file());
-            assert!(file.handle(seen).is_some(), "{base:?}");
+            let found = file.look().unwrap();
+            assert!(found.metadata.is_file());
+            assert!(file.handle(found).is_some(), "{base:?}");
             let link = base.parent_of("link/").unwrap();
             assert!(link.has_trailing_slash);
-            let seen = link.look().unwrap();
-            assert!(seen.metadata.file_type().is_symlink());
-            assert!(link.handle(seen).is_none(), "a link has no bytes of its own");
+            let found = link.look().unwrap();
+            assert!(found.metadata.file_type().is_symlink());
+            assert!(link.handle(found).is_none(), "a link has no bytes of its own");
         });
     }
 }

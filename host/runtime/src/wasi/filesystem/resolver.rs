@@ -28,9 +28,9 @@ pub(crate) enum Resolver {
 }
 
 /// Something at the end of a path, which was looked at and not opened.
-pub(crate) struct Seen {
+pub(crate) struct FoundEntry {
     pub(crate) metadata: Metadata,
-    /// Keeps what was seen apart from anything that gets its name later. [`Resolver::Library`] has none.
+    /// Keeps what was found apart from anything that gets its name later. [`Resolver::Library`] has none.
     handle: Option<File>,
 }
 
@@ -47,20 +47,20 @@ impl Resolver {
     }
 
     /// Looks at what a path leads to.
-    pub(super) fn look(self, folder: &File, path: &str, follow: bool) -> Result<Seen, ResolveError> {
+    pub(super) fn look(self, folder: &File, path: &str, follow: bool) -> Result<FoundEntry, ResolveError> {
         match self {
             Self::Kernel => {
                 let options =
                     beneath::OpenOptions { access: Access::Metadata, directory: false, follow, create_new: false };
                 let handle = beneath::open(folder, path, options)?;
-                Ok(Seen { metadata: Metadata::from_file(&handle)?, handle: Some(handle) })
+                Ok(FoundEntry { metadata: Metadata::from_file(&handle)?, handle: Some(handle) })
             }
             Self::Library => {
                 let dir = as_dir(folder);
                 let metadata = if follow { dir.metadata(path) } else { dir.symlink_metadata(path) };
                 let metadata = metadata.map_err(library_error)?;
                 check_device(folder, &metadata)?;
-                Ok(Seen { metadata, handle: None })
+                Ok(FoundEntry { metadata, handle: None })
             }
         }
     }
@@ -110,8 +110,8 @@ impl Resolver {
     }
 }
 
-impl Seen {
-    /// Returns a handle of what was seen under a name of `parent`, if it is a regular file. `None` if it cannot be held
+impl FoundEntry {
+    /// Returns a handle of what was found under a name of `parent`, if it is a regular file. `None` if it cannot be held
     /// on to, so that nothing is known of it once its name is gone.
     pub(super) fn into_handle(self, parent: &File, name: &str) -> Option<File> {
         if !self.metadata.is_file() {
