@@ -4,6 +4,7 @@
 //! different machines are never compared: deadlines travel as the time that is left.
 
 mod gateway_calls;
+mod introductions;
 mod message;
 mod roster;
 mod worker_calls;
@@ -11,11 +12,16 @@ mod worker_calls;
 use std::time::Duration;
 
 pub use gateway_calls::{Begun, Conclusion, GatewayCalls, GatewayEffect, OpenCall, RetryPlan};
+pub use introductions::{Introduction, Introductions};
 pub use message::{
-    Announcement, AttemptId, CallGrant, CallLimits, Offer, RefusalReason, Ticket, ToGateway, ToWorker, WorkerName,
+    Announcement, AttemptId, CallLimits, CallRequest, Grant, Hello, Offer, RefusalReason, Ticket, ToGateway, ToWorker,
+    Welcome, WorkerName,
 };
 pub use roster::{Candidate, NoWorker, Roster};
 pub use worker_calls::{Admission, WorkerCalls, WorkerEffect};
+
+/// The version of the protocol. Gateways and workers whose versions are one apart work together.
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// Time after which a worker says that a call runs, unless it has ended before.
 pub const STARTED_AFTER: Duration = Duration::from_millis(20);
@@ -37,3 +43,5 @@ pub const GATEWAY_HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
 pub const ORPHANED_AFTER: Duration = Duration::from_secs(2);
 /// Time for which a worker accepts a ticket as its newest one. Two older ones are accepted, too.
 pub const EPOCH: Duration = Duration::from_secs(10);
+/// Time after which a gateway and a worker exchange keys anew.
+pub const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);
