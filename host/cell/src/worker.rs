@@ -112,7 +112,7 @@ impl Worker {
         Ok(Self { inner: Arc::new(Inner { link, tools, limits, places, run, drain, began, sessions, state }) })
     }
 
-    /// Runs calls until `stop` completes, or a gateway tells this worker to end. Then takes no more, lets the running ones end for `grace` at most, and cancels the
+    /// Runs calls until `stop` completes. Then takes no more, lets the running ones end for `grace` at most, and cancels the
     /// rest.
     ///
     /// # Errors
@@ -120,12 +120,6 @@ impl Worker {
     pub async fn serve(&self, stop: impl Future, grace: Duration) -> Result<(), CellError> {
         let inner = &self.inner;
         let mut messages = inner.link.subscribe(&format!("worker.{}", inner.link.name())).await?;
-        let stop = async {
-            tokio::select! {
-                _ = stop => {}
-                () = inner.drain.cancelled() => {}
-            }
-        };
         let mut stop = std::pin::pin!(stop.fuse());
         let (mut draining, mut announced) = (None::<Instant>, None::<Instant>);
         let mut was_full = false;
@@ -142,7 +136,7 @@ impl Worker {
                     }
                     next_tick.as_mut().reset(Instant::now() + if is_idle { IDLE_TICK } else { BUSY_TICK });
                 }
-                () = &mut stop, if draining.is_none() => {
+                _ = &mut stop, if draining.is_none() => {
                     inner.state().calls.drain();
                     announced = None;
                     draining = Some(Instant::now());
@@ -170,6 +164,11 @@ impl Worker {
         self.inner.cancel_all().await;
         inner.link.flush().await;
         Ok(())
+    }
+
+    /// Waits until a gateway tells this worker to end. It is for the caller to stop [`Self::serve`] then.
+    pub async fn told_to_drain(&self) {
+        self.inner.drain.cancelled().await;
     }
 
     /// Returns the number of calls that run.

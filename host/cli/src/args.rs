@@ -28,7 +28,7 @@ use crate::render::FailureForm;
 
 pub(crate) use author::{Build, New, Test};
 #[cfg(feature = "cell")]
-pub(crate) use cell::{Cell, CellKey, Worker};
+pub(crate) use cell::{Bench, BenchCell, Cell, CellKey, Worker, WorkerAction};
 pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{LimitArguments, name_limit_option};
@@ -225,6 +225,10 @@ pub(crate) enum Command {
     #[cfg(feature = "cell")]
     #[command(subcommand)]
     Cell(Cell),
+    /// Measure what a cell costs
+    #[cfg(feature = "cell")]
+    #[command(subcommand)]
+    Bench(Bench),
     /// Watch the running calls of a `fumehood serve` in the terminal; q ends it
     Top(Top),
     /// Use the tools of MCP servers, or configure clients to use yours

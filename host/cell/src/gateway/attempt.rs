@@ -45,7 +45,8 @@ impl Outgoing<'_> {
         let (tell, told) = oneshot::channel();
         let remaining = self.limits.deadline;
         let open = OpenCall { worker: worker.clone(), run, offer: self.offer.clone(), remaining };
-        let waiting = Waiting { tell, worker: worker.clone(), run, observer: self.context.observer.clone() };
+        let observer = self.context.observer.clone();
+        let waiting = Waiting { tell, worker: worker.clone(), run, deadline: remaining, observer };
         inner.open(attempt, open, waiting);
         let mut guard = Guard { inner, attempt, is_over: false };
         if !self.send(inner, &session, (attempt, candidate.ticket), issued) {

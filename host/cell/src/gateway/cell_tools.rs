@@ -96,6 +96,8 @@ pub(super) struct Waiting {
     pub(super) tell: oneshot::Sender<Conclusion<Bytes>>,
     pub(super) worker: WorkerName,
     pub(super) run: u64,
+    /// The time that the call had when it was sent.
+    pub(super) deadline: Duration,
     pub(super) observer: Option<Arc<dyn Observer>>,
 }
 

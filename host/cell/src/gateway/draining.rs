@@ -1,11 +1,19 @@
 //! Telling a worker to end.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::CallContext;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallResult;
+use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use tokio::time::Instant;
 
-use super::cell_tools::CellTools;
+use super::cell_tools::{CellTools, GatewayOptions};
 use crate::error::CellError;
+use crate::link::NodeOptions;
 use crate::protocol::{ABSENT_AFTER, ANNOUNCE_EVERY, ToWorker, WorkerName};
 
 /// The state of a worker that was told to end.
@@ -18,7 +26,47 @@ pub enum Draining {
     Gone,
 }
 
+/// The tools of a gateway that only talks to workers.
+#[derive(Debug, Default)]
+struct NoTools(Revision);
+
+impl ToolProvider for NoTools {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Component
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        Vec::new()
+    }
+
+    fn find(&self, _: &str) -> Option<Arc<Tool>> {
+        None
+    }
+
+    fn call(&self, _: ValidatedCall, _: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        Box::pin(async { Err(Stop::new("this gateway has no tools")) })
+    }
+
+    fn changes(&self) -> Changes {
+        self.0.subscribe()
+    }
+}
+
 impl CellTools {
+    /// Joins a cell as a gateway without tools.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn join_without_tools(node: NodeOptions) -> Result<Self, CellError> {
+        let options = GatewayOptions {
+            local: BTreeSet::new(),
+            retry_repeatable: false,
+            limits: Arc::new(|_| Limits::default()),
+            on_late: Arc::new(|_| {}),
+        };
+        Self::join(node, Arc::new(NoTools::default()), options).await
+    }
+
     /// Tells a worker to take no more calls and to end with the last of those that run, and waits until it is gone.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
 //! Messages of workers, as a gateway receives them.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use fumehood_core::call::Observer;
 use fumehood_core::call::event::Progress;
+use fumehood_core::call::result::RequestReport;
+use fumehood_core::call::{Observer, Usage};
 use fumehood_core::text::sanitize::printable;
 
 use super::cell_tools::Inner;
@@ -33,11 +36,12 @@ impl Inner {
             let effects = state.calls.on_message(self.now(), worker, &message, result);
             let observer = observed(&message)
                 .filter(|attempt| state.calls.is_open(*attempt, worker))
-                .and_then(|attempt| state.waiting.get(&attempt)?.observer.clone());
+                .and_then(|attempt| state.waiting.get(&attempt))
+                .and_then(|waiting| Some((waiting.observer.clone()?, waiting.deadline)));
             (effects, observer)
         };
-        if let Some(observer) = observer {
-            observe(observer.as_ref(), message);
+        if let Some((observer, deadline)) = observer {
+            observe(observer.as_ref(), message, deadline);
         }
         self.carry_out(effects);
         Ok(())
@@ -107,16 +111,31 @@ impl Inner {
 /// Returns the attempt whose observer a message is for.
 fn observed(message: &ToGateway) -> Option<AttemptId> {
     match message {
-        ToGateway::Log { attempt, .. } | ToGateway::Progress { attempt, .. } => Some(*attempt),
+        ToGateway::Started { attempt }
+        | ToGateway::Log { attempt, .. }
+        | ToGateway::Progress { attempt, .. }
+        | ToGateway::Request { attempt, .. }
+        | ToGateway::Used { attempt, .. } => Some(*attempt),
         _ => None,
     }
 }
 
-fn observe(observer: &dyn Observer, message: ToGateway) {
+/// Tells an observer what it would hear of a call in this process.
+fn observe(observer: &dyn Observer, message: ToGateway, deadline: Duration) {
     match message {
+        ToGateway::Started { .. } => observer.admitted(deadline),
         ToGateway::Log { level, message, .. } => observer.log(level, &printable(&message)),
         ToGateway::Progress { fraction, message, partial, .. } => {
             observer.progress(Progress { fraction, message: message.map(Into::into), partial });
+        }
+        ToGateway::Request { request, .. } => observer.request(RequestReport {
+            method: printable(&request.method).into_owned(),
+            host: printable(&request.host).into_owned(),
+            reason: request.reason.map(|reason| printable(&reason).into_owned()),
+            ..request
+        }),
+        ToGateway::Used { fuel, peak_memory, .. } => {
+            observer.usage(Usage { fuel, peak_memory: usize::try_from(peak_memory).unwrap_or(usize::MAX) });
         }
         _ => {}
     }

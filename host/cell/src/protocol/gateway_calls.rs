@@ -145,9 +145,11 @@ impl GatewayCalls {
         result: Option<T>,
     ) -> Vec<GatewayEffect<T>> {
         match message {
-            ToGateway::Started { attempt } | ToGateway::Log { attempt, .. } | ToGateway::Progress { attempt, .. } => {
-                self.mark_running(now, worker, *attempt)
-            }
+            ToGateway::Started { attempt }
+            | ToGateway::Log { attempt, .. }
+            | ToGateway::Progress { attempt, .. }
+            | ToGateway::Request { attempt, .. }
+            | ToGateway::Used { attempt, .. } => self.mark_running(now, worker, *attempt),
             ToGateway::Running { attempts } => {
                 attempts.iter().flat_map(|attempt| self.mark_running(now, worker, *attempt)).collect()
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::RequestReport;
 use fumehood_core::digest::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -290,6 +291,22 @@ pub enum ToGateway {
         /// Parts of the result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         partial: Vec<Content>,
+    },
+    /// A request of a guest has ended, or was refused.
+    Request {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The report.
+        request: RequestReport,
+    },
+    /// The cost of a call so far.
+    Used {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Fuel that the guest used.
+        fuel: u64,
+        /// Peak size of its memories and tables, in bytes.
+        peak_memory: u64,
     },
     /// A message of a later version.
     #[serde(other)]

@@ -26,9 +26,9 @@ pub const PROTOCOL_VERSION: u16 = 2;
 /// Time after which a worker says that a call runs, unless it has ended before.
 pub const STARTED_AFTER: Duration = Duration::from_millis(20);
 /// Time between two messages in which a worker names the calls that it runs.
-pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(100);
+pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(80);
 /// Time without a sign of a call after which its worker counts as lost.
-pub const LOST_AFTER: Duration = Duration::from_millis(450);
+pub const LOST_AFTER: Duration = Duration::from_millis(400);
 /// Time between two announcements of a worker.
 pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(200);
 /// Time without an announcement after which a worker gets no more calls.

@@ -2,18 +2,22 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::{Level, Progress};
-use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{Arguments, CallContext, CancellationToken, Observer};
+use fumehood_core::call::result::{CallError, CallResult, Metadata, RequestReport};
+use fumehood_core::call::{Arguments, CallContext, CancellationToken, Observer, Usage};
 use fumehood_core::tool::{InvalidCall, MAX_INLINE_STEPS, Tool, ValidatedCall};
 use futures_util::FutureExt as _;
 
 use super::Inner;
 use crate::identity::Session;
 use crate::protocol::{AttemptId, CallRequest, Grant, ToGateway};
+
+/// Time between two reports of what a call has cost so far, in milliseconds.
+const USAGE_EVERY_MS: u64 = 250;
 
 /// A call that runs.
 pub(super) struct RunningCall {
@@ -72,6 +76,8 @@ impl RunningCall {
                 inner: Arc::clone(&self.inner),
                 session: Arc::clone(&self.session),
                 attempt: request.attempt,
+                // A short call says what it cost in its result.
+                usage_sent_ms: AtomicU64::new(u64::try_from(self.inner.now().as_millis()).unwrap_or(u64::MAX)),
             })),
             cancelled: Some(self.token.clone()),
             ..CallContext::default()
@@ -93,24 +99,44 @@ async fn validate(tool: &Arc<Tool>, arguments: Arguments) -> Result<ValidatedCal
     validated.map_err(lost)?.map_err(InvalidCall::into)
 }
 
-/// An observer that sends log lines and progress of a call to its gateway.
+/// An observer that sends what it hears of a call to its gateway.
 struct Forwarder {
     inner: Arc<Inner>,
     session: Arc<Session>,
     attempt: AttemptId,
+    /// The time of the worker at which the cost was sent last, in milliseconds.
+    usage_sent_ms: AtomicU64,
+}
+
+impl Forwarder {
+    fn tell(&self, message: &ToGateway) {
+        self.inner.tell(&self.session, message, b"");
+    }
 }
 
 impl Observer for Forwarder {
     fn log(&self, level: Level, message: &str) {
-        let message = ToGateway::Log { attempt: self.attempt, level, message: message.to_owned() };
-        self.inner.tell(&self.session, &message, b"");
+        self.tell(&ToGateway::Log { attempt: self.attempt, level, message: message.to_owned() });
     }
 
     fn progress(&self, progress: Progress) {
         let Progress { fraction, message, partial } = progress;
         let message = message.map(|text| text.to_string());
-        let message = ToGateway::Progress { attempt: self.attempt, fraction, message, partial };
-        self.inner.tell(&self.session, &message, b"");
+        self.tell(&ToGateway::Progress { attempt: self.attempt, fraction, message, partial });
+    }
+
+    fn request(&self, request: RequestReport) {
+        self.tell(&ToGateway::Request { attempt: self.attempt, request });
+    }
+
+    fn usage(&self, usage: Usage) {
+        let now_ms = u64::try_from(self.inner.now().as_millis()).unwrap_or(u64::MAX);
+        let sent_ms = self.usage_sent_ms.load(Ordering::Relaxed);
+        if now_ms.saturating_sub(sent_ms) >= USAGE_EVERY_MS {
+            self.usage_sent_ms.store(now_ms, Ordering::Relaxed);
+            let peak_memory = u64::try_from(usage.peak_memory).unwrap_or(u64::MAX);
+            self.tell(&ToGateway::Used { attempt: self.attempt, fuel: usage.fuel, peak_memory });
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fumehood_cell::{CellTools, GatewayOptions, LimitsOf, NodeKey, NodeOptions, Worker};
+use fumehood_cell::{CellTools, Draining, GatewayOptions, LimitsOf, NodeKey, NodeOptions, Worker};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
@@ -76,6 +77,8 @@ impl Drop for Nats {
 /// One tool that returns its arguments.
 struct Echo {
     tool: Arc<Tool>,
+    /// The number of calls that ran.
+    ran: AtomicUsize,
     revision: Revision,
 }
 
@@ -93,7 +96,7 @@ impl Echo {
             .in_namespace(&Namespace::parse("test").unwrap())
             .identified_by(Digest::of(b"echo"))
             .grant_digest(Digest::of(b"no powers"));
-        Arc::new(Self { tool: Arc::new(tool), revision: Revision::default() })
+        Arc::new(Self { tool: Arc::new(tool), ran: AtomicUsize::new(0), revision: Revision::default() })
     }
 }
 
@@ -111,6 +114,7 @@ impl ToolProvider for Echo {
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        self.ran.fetch_add(1, Ordering::Relaxed);
         let outcome = Ok(vec![Content::text(call.to_text().into_owned())]);
         let tool = call.tool().full_name().to_owned();
         Box::pin(async move { Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() }) })
@@ -134,9 +138,18 @@ fn key() -> NodeKey {
 }
 
 /// Joins a worker and a gateway; each trusts the key that is given for the other.
-async fn join(nats: &Nats, (gateway, worker): (NodeKey, NodeKey), trusted: (&NodeKey, &NodeKey)) -> CellTools {
+async fn join(nats: &Nats, keys: (NodeKey, NodeKey), trusted: (&NodeKey, &NodeKey)) -> CellTools {
+    join_with(nats, keys, trusted, Echo::new()).await
+}
+
+async fn join_with(
+    nats: &Nats,
+    (gateway, worker): (NodeKey, NodeKey),
+    trusted: (&NodeKey, &NodeKey),
+    tools: Arc<Echo>,
+) -> CellTools {
     let options = nats.options("w", worker, ("g", trusted.0));
-    let worker = Worker::join(options, Echo::new(), limits(), 64).await.unwrap();
+    let worker = Worker::join(options, tools, limits(), 64).await.unwrap();
     tokio::spawn(async move { worker.serve(std::future::pending::<()>(), Duration::ZERO).await });
     let options = nats.options("g", gateway, ("w", trusted.1));
     CellTools::join(options, Echo::new(), gateway_options()).await.unwrap()
@@ -207,13 +220,12 @@ fn report(what: &str, took: Duration, times: &mut [Duration]) {
 async fn nobody_acts_upon_a_message_of_another_key() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    // The worker knows another key of the gateway: it hears the call, and runs nothing.
+    // The worker knows another key of the gateway: it answers no exchange of keys, and so it gets no call.
     let (worker, known_worker) = shared_key(&folder, "w");
     let tools = join(&nats, (key(), worker), (&key(), &known_worker)).await;
-    assert!(tools.wait_for_workers(PATIENCE).await);
+    assert!(!tools.wait_for_workers(Duration::from_millis(800)).await);
     let result = tools.dispatch(Call::new("test__echo", "{}")).await;
-    let error = result.error().unwrap();
-    assert_eq!(error.kind, ErrorKind::Interrupted, "{error}");
+    assert_eq!(result.error().unwrap().kind, ErrorKind::Unavailable);
     // The gateway knows another key of the worker: there is no worker.
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
@@ -221,4 +233,58 @@ async fn nobody_acts_upon_a_message_of_another_key() {
     assert!(!tools.wait_for_workers(Duration::from_millis(800)).await);
     let result = tools.dispatch(Call::new("test__echo", "{}")).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_recorded_and_is_sent_again_changes_nothing() {
+    let Some(nats) = Nats::start() else { return };
+    let recorder = async_nats::connect(&nats.url).await.unwrap();
+    let mut bus = recorder.subscribe("test.>").await.unwrap();
+    recorder.flush().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let echo = Echo::new();
+    let tools = join_with(&nats, (gateway, worker), (&known_gateway, &known_worker), Arc::clone(&echo)).await;
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    for _ in 0..10 {
+        assert!(tools.dispatch(Call::new("test__echo", "{}")).await.is_ok());
+    }
+    let mut recorded = Vec::new();
+    while let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(300), bus.next()).await {
+        recorded.push(message);
+        if recorded.len() > 2 * 10 + 20 {
+            break;
+        }
+    }
+    let to = |subject: &str| recorded.iter().filter(|message| &*message.subject == subject).count();
+    assert!(to("test.worker.w") > 10 && to("test.gateway.g") > 10 && to("test.workers") > 0, "{recorded:?}");
+    for _ in 0..3 {
+        for message in &recorded {
+            recorder.publish(message.subject.clone(), message.payload.clone()).await.unwrap();
+        }
+        recorder.flush().await.unwrap();
+        let answered = tools.dispatch(Call::new("test__echo", "{}")).await;
+        assert!(answered.is_ok(), "{answered:?}");
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((echo.ran.load(Ordering::Relaxed), tools.workers()), (13, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_told_to_end_is_waited_for() {
+    let Some(nats) = Nats::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let worker = Worker::join(nats.options("w", worker, ("g", &known_gateway)), Echo::new(), limits(), 4).await.unwrap();
+    let serving = tokio::spawn({
+        let worker = worker.clone();
+        async move { worker.serve(worker.told_to_drain(), PATIENCE).await }
+    });
+    let cell = CellTools::join_without_tools(nats.options("g", gateway, ("w", &known_worker))).await.unwrap();
+    assert!(cell.drain("nobody", PATIENCE, |_| {}).await.is_err());
+    let mut states = Vec::new();
+    cell.drain("w", PATIENCE, |state| states.push(state)).await.unwrap();
+    assert_eq!(states.last(), Some(&Draining::Gone));
+    assert!(states.contains(&Draining::Running(0)), "{states:?}");
+    serving.await.unwrap().unwrap();
 }
