@@ -282,7 +282,7 @@ impl Inner {
                 self.state().roster.on_ended(&candidate.worker);
                 return result_of(body, &id, &tool, &candidate.worker, limits.output);
             }
-            let error = error_of(&conclusion, &candidate.worker);
+            let error = error_of(&conclusion, &candidate.worker, tool.full_name());
             if !plan.on_conclusion(candidate.worker, &conclusion) {
                 return failed(error);
             }

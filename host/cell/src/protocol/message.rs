@@ -333,3 +333,47 @@ pub struct Announcement {
     /// The components, sorted.
     pub offers: Vec<Offer>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn attempt() -> AttemptId {
+        AttemptId::from_bits(7)
+    }
+
+    #[test]
+    fn messages_of_a_later_version_are_understood_or_ignored() {
+        let later = json!({"kind": "cancel", "attempt": attempt(), "because": "added later"});
+        assert_eq!(serde_json::from_value::<ToWorker>(later).unwrap(), ToWorker::Cancel { attempt: attempt() });
+        let later = json!({"kind": "migrate", "to": "w2"});
+        assert_eq!(serde_json::from_value::<ToWorker>(later.clone()).unwrap(), ToWorker::Unknown);
+        assert!(matches!(serde_json::from_value::<ToGateway>(later).unwrap(), ToGateway::Unknown));
+        let later = json!({"kind": "refused", "attempt": attempt(), "reason": "too_hot"});
+        let ToGateway::Refused { reason, .. } = serde_json::from_value(later).unwrap() else { panic!("another kind") };
+        assert_eq!(reason, RefusalReason::Unknown);
+    }
+
+    #[test]
+    fn messages_without_optional_fields_are_understood() {
+        let earlier = json!({
+            "kind": "call", "attempt": attempt(), "call": "c", "ticket": {"run": 1, "epoch": 0}, "grant": Digest::of(b""),
+            "remaining_us": 5,
+        });
+        let ToWorker::Call(request) = serde_json::from_value(earlier).unwrap() else { panic!("another kind") };
+        assert_eq!((request.actor, request.signed_grant), (None, None));
+        let earlier = json!({"ticket": {"run": 1, "epoch": 0}, "places": 1, "running": 0, "draining": false, "offers": []});
+        let announcement: Announcement = serde_json::from_value(earlier).unwrap();
+        // That of a worker from before versions were announced, with which no keys can be exchanged.
+        assert_eq!((announcement.version, announcement.sequence), (0, 0));
+    }
+
+    #[test]
+    fn calls_with_less_time_left_have_the_same_grant() {
+        let of = |remaining_us| CallLimits { remaining_us, fuel: 1, memory: 1, output: 1, log: 1 }.rounded_up();
+        assert_eq!(of(1_000_000), of(900_000));
+        assert!(of(900_000).remaining_us >= 1_000_000);
+        assert_eq!(of(u64::MAX).remaining_us, u64::MAX);
+    }
+}

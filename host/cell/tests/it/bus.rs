@@ -18,7 +18,7 @@ use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext};
 use fumehood_core::digest::Digest;
 use fumehood_core::schema::gate::{Gate, GateLimits};
-use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use futures_util::StreamExt as _;
@@ -79,16 +79,23 @@ struct Echo {
     tool: Arc<Tool>,
     /// The number of calls that ran.
     ran: AtomicUsize,
+    /// True if calls never end.
+    stalls: bool,
     revision: Revision,
 }
 
 impl Echo {
     fn new() -> Arc<Self> {
+        Self::of(false, false)
+    }
+
+    fn of(is_idempotent: bool, stalls: bool) -> Arc<Self> {
         let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
         let raw = RawDefinition {
             name: "echo".to_owned(),
             description: "Repeats".to_owned(),
             input_schema: schema.to_string(),
+            annotations: Annotations { idempotent: is_idempotent.then_some(true), ..Annotations::default() },
             ..RawDefinition::default()
         };
         let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
@@ -96,7 +103,7 @@ impl Echo {
             .in_namespace(&Namespace::parse("test").unwrap())
             .identified_by(Digest::of(b"echo"))
             .grant_digest(Digest::of(b"no powers"));
-        Arc::new(Self { tool: Arc::new(tool), ran: AtomicUsize::new(0), revision: Revision::default() })
+        Arc::new(Self { tool: Arc::new(tool), ran: AtomicUsize::new(0), stalls, revision: Revision::default() })
     }
 }
 
@@ -117,7 +124,13 @@ impl ToolProvider for Echo {
         self.ran.fetch_add(1, Ordering::Relaxed);
         let outcome = Ok(vec![Content::text(call.to_text().into_owned())]);
         let tool = call.tool().full_name().to_owned();
-        Box::pin(async move { Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() }) })
+        let stalls = self.stalls;
+        Box::pin(async move {
+            if stalls {
+                std::future::pending::<()>().await;
+            }
+            Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
+        })
     }
 
     fn changes(&self) -> Changes {
@@ -287,4 +300,51 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
     assert_eq!(states.last(), Some(&Draining::Gone));
     assert!(states.contains(&Draining::Running(0)), "{states:?}");
     serving.await.unwrap().unwrap();
+}
+
+/// Calls a tool at a worker that is lost meanwhile, where another worker has it as well. Returns the answer, and whether the
+/// other worker ran it.
+async fn call_at_a_worker_that_is_lost(nats: &Nats, is_idempotent: bool, retry_repeatable: bool) -> (CallResult, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let ((first, known_first), (second, known_second)) = (shared_key(&folder, "a"), shared_key(&folder, "b"));
+    let stalling = Echo::of(is_idempotent, true);
+    let lost = Worker::join(nats.options("a", first, ("g", &known_gateway)), Arc::<Echo>::clone(&stalling), limits(), 4).await.unwrap();
+    let lost = tokio::spawn(async move { lost.serve(std::future::pending::<()>(), Duration::ZERO).await });
+    let mut options = nats.options("g", gateway, ("a", &known_first));
+    options.peers.insert("b".to_owned(), known_second.public());
+    let echo = Echo::of(is_idempotent, false);
+    let tools = CellTools::join(options, Arc::<Echo>::clone(&echo), GatewayOptions { retry_repeatable, ..gateway_options() });
+    let tools = tools.await.unwrap();
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    let calling = async { tools.dispatch(Call::new("test__echo", "{}")).await };
+    let losing = async {
+        while stalling.ran.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let options = nats.options("b", second, ("g", &known_gateway));
+        let other = Worker::join(options, Arc::<Echo>::clone(&echo), limits(), 4).await.unwrap();
+        tokio::spawn(async move { other.serve(std::future::pending::<()>(), Duration::ZERO).await });
+        while tools.workers() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        lost.abort();
+    };
+    let (answer, ()) = tokio::join!(calling, losing);
+    (answer, echo.ran.load(Ordering::Relaxed))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_repeated_elsewhere_only_where_tool_and_operator_allow_it() {
+    let Some(nats) = Nats::start() else { return };
+    for (is_idempotent, retry_repeatable) in [(true, true), (true, false), (false, true)] {
+        let (answer, ran) = call_at_a_worker_that_is_lost(&nats, is_idempotent, retry_repeatable).await;
+        if is_idempotent && retry_repeatable {
+            assert!(answer.is_ok() && ran == 1, "{answer:?}");
+        } else {
+            let error = answer.error().unwrap();
+            assert_eq!((error.kind, ran), (ErrorKind::Interrupted, 0), "{error}");
+            assert!(error.to_string().contains("had begun"), "{error}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::harness::{Answer, Cell, call, read, send, wait_until};
 
@@ -48,7 +49,7 @@ fn a_worker_reads_its_configuration_again() {
     cell.signal("w1", Signal::HUP);
     wait_until("the tool is gone", || add(&gateway).kind() == "unavailable");
     let answer = add(&gateway);
-    assert!(answer.detail().contains("this version"), "{answer:?}");
+    assert!(answer.detail().contains("has this version"), "{answer:?}");
     assert_eq!(call(&gateway, "files__write", r#"{"path": "/trace/a", "text": "1"}"#).kind(), "ok");
     // What cannot be read leaves in place what is served.
     std::fs::write(cell.path("w1.toml"), "[tools").unwrap();
@@ -118,7 +119,33 @@ fn a_gateway_whose_disk_is_full_runs_no_call() {
         }
     }
     assert!(refused >= 19, "{refused} calls were refused");
-    println!("a full disk: {:?}", call(&gateway, "files__write", r#"{"path": "/trace/x", "text": "ran"}"#));
+    let told_ok = 20 - refused;
     cell.limit_files("g1", None);
-    println!("after it: {:?}", add(&gateway));
+    wait_until("the gateway records again", || add(&gateway).kind() == "ok");
+    assert_eq!(cell.recorded("files__write", "ok"), told_ok, "the log does not agree");
+}
+
+#[test]
+fn a_cell_is_measured_beside_bare_requests() {
+    let Some(mut cell) = Cell::start() else { return };
+    cell.worker("w1", 8);
+    drop(cell.gateway(""));
+    cell.kill("g1");
+    let plot = cell.path("cell.svg").display().to_string();
+    let measure = ["--json", "bench", "cell", "calculator__add", ADD, "--callers", "1,4", "--time", "300ms", "--plot", &plot];
+    let measured = cell.run_as_gateway(&measure);
+    assert!(measured.status.success(), "{measured:?}");
+    let report: Value = serde_json::from_slice(&measured.stdout).unwrap();
+    println!("{report:#}");
+    for round in report["rounds"].as_array().unwrap() {
+        for measured in ["cell", "bare"] {
+            let figures = &round[measured];
+            assert!(figures["calls"].as_u64().unwrap() > 0 && figures["failed"] == 0, "{round:#}");
+            assert!(figures["p50_us"].as_u64() <= figures["p99_us"].as_u64(), "{round:#}");
+        }
+    }
+    assert_eq!((report["workers"].as_u64(), report["rounds"].as_array().unwrap().len()), (Some(1), 2));
+    assert!(std::fs::read_to_string(plot).unwrap().starts_with("<svg"));
+    let failing = cell.run_as_gateway(&["bench", "cell", "calculator__nothing"]);
+    assert!(!failing.status.success(), "{failing:?}");
 }
