@@ -20,7 +20,9 @@ pub enum CellError {
     #[error("the connection to NATS was closed")]
     Closed,
     /// No such worker announces itself.
-    #[error("no worker `{0}` of the cell announces itself to this gateway; look at its name, and whether it knows this gateway")]
+    #[error(
+        "no worker `{0}` of the cell announces itself to this gateway; look at its name, and whether it knows this gateway"
+    )]
     NoSuchWorker(String),
     /// A worker that was told to end is still there.
     #[error("the worker `{worker}` still runs {running} calls; it ends with the last of them")]

@@ -119,8 +119,7 @@ impl Exchange {
     /// # Errors
     /// If the system has no random bytes.
     pub fn generate() -> Result<Self, SessionError> {
-        let private =
-            EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(|_| SessionError::Random)?;
+        let private = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new()).map_err(|_| SessionError::Random)?;
         let public = private.compute_public_key().map_err(|_| SessionError::Random)?;
         let public = public.as_ref().try_into().map_err(|_| SessionError::Random)?;
         Ok(Self { private, public: ExchangeKey(public) })

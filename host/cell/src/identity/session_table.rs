@@ -60,8 +60,7 @@ impl SessionTable {
     }
 
     fn usable(&self, peer: &str, is_meant: impl Fn(&Session) -> bool) -> Option<&Arc<Session>> {
-        let is_usable =
-            |session: &&Arc<Session>| is_meant(session) && session.is_confirmed() && !session.is_retired();
+        let is_usable = |session: &&Arc<Session>| is_meant(session) && session.is_confirmed() && !session.is_retired();
         self.of_peer.get(peer)?.iter().rev().find(is_usable)
     }
 
@@ -89,8 +88,8 @@ impl SessionTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::session::{Exchange, Party, Side};
     use crate::identity::NodeKey;
+    use crate::identity::session::{Exchange, Party, Side};
 
     fn session(run: u64) -> Arc<Session> {
         let (own, other) = (Exchange::generate().unwrap(), Exchange::generate().unwrap());

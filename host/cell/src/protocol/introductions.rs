@@ -50,12 +50,7 @@ struct Asked {
 
 impl Introductions {
     /// Decides on an announcement.
-    pub fn on_announcement(
-        &mut self,
-        now: Duration,
-        worker: &WorkerName,
-        announcement: &Announcement,
-    ) -> Introduction {
+    pub fn on_announcement(&mut self, now: Duration, worker: &WorkerName, announcement: &Announcement) -> Introduction {
         if announcement.version.abs_diff(PROTOCOL_VERSION) > 1 {
             return Introduction::Incompatible;
         }

@@ -363,7 +363,8 @@ mod tests {
         });
         let ToWorker::Call(request) = serde_json::from_value(earlier).unwrap() else { panic!("another kind") };
         assert_eq!((request.actor, request.signed_grant), (None, None));
-        let earlier = json!({"ticket": {"run": 1, "epoch": 0}, "places": 1, "running": 0, "draining": false, "offers": []});
+        let earlier =
+            json!({"ticket": {"run": 1, "epoch": 0}, "places": 1, "running": 0, "draining": false, "offers": []});
         let announcement: Announcement = serde_json::from_value(earlier).unwrap();
         // That of a worker from before versions were announced, with which no keys can be exchanged.
         assert_eq!((announcement.version, announcement.sequence), (0, 0));

@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn chooses_the_less_loaded_of_two() {
         let roster = roster(&[("a", 3, 4), ("b", 1, 4)]);
-        let chosen = (0..64).map(|random| choose(&roster, "a", mix(random)).unwrap()).filter(|name| name == "b").count();
+        let chosen =
+            (0..64).map(|random| choose(&roster, "a", mix(random)).unwrap()).filter(|name| name == "b").count();
         // Both are picked in half of the cases, twice the same one in a quarter each.
         assert!((36..=58).contains(&chosen), "{chosen}");
         for random in 0..64 {

@@ -144,4 +144,3 @@ fn failure(id: &str, tool: &Tool, error: CallError) -> CallResult {
     let (id, tool) = (id.to_owned(), tool.full_name().to_owned());
     CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }
-

@@ -288,7 +288,8 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
-    let worker = Worker::join(nats.options("w", worker, ("g", &known_gateway)), Echo::new(), limits(), 4).await.unwrap();
+    let worker =
+        Worker::join(nats.options("w", worker, ("g", &known_gateway)), Echo::new(), limits(), 4).await.unwrap();
     let serving = tokio::spawn({
         let worker = worker.clone();
         async move { worker.serve(worker.told_to_drain(), PATIENCE).await }
@@ -304,17 +305,25 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
 
 /// Calls a tool at a worker that is lost meanwhile, where another worker has it as well. Returns the answer, and whether the
 /// other worker ran it.
-async fn call_at_a_worker_that_is_lost(nats: &Nats, is_idempotent: bool, retry_repeatable: bool) -> (CallResult, usize) {
+async fn call_at_a_worker_that_is_lost(
+    nats: &Nats,
+    is_idempotent: bool,
+    retry_repeatable: bool,
+) -> (CallResult, usize) {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
     let ((first, known_first), (second, known_second)) = (shared_key(&folder, "a"), shared_key(&folder, "b"));
     let stalling = Echo::of(is_idempotent, true);
-    let lost = Worker::join(nats.options("a", first, ("g", &known_gateway)), Arc::<Echo>::clone(&stalling), limits(), 4).await.unwrap();
+    let lost =
+        Worker::join(nats.options("a", first, ("g", &known_gateway)), Arc::<Echo>::clone(&stalling), limits(), 4)
+            .await
+            .unwrap();
     let lost = tokio::spawn(async move { lost.serve(std::future::pending::<()>(), Duration::ZERO).await });
     let mut options = nats.options("g", gateway, ("a", &known_first));
     options.peers.insert("b".to_owned(), known_second.public());
     let echo = Echo::of(is_idempotent, false);
-    let tools = CellTools::join(options, Arc::<Echo>::clone(&echo), GatewayOptions { retry_repeatable, ..gateway_options() });
+    let tools =
+        CellTools::join(options, Arc::<Echo>::clone(&echo), GatewayOptions { retry_repeatable, ..gateway_options() });
     let tools = tools.await.unwrap();
     assert!(tools.wait_for_workers(PATIENCE).await);
     let calling = async { tools.dispatch(Call::new("test__echo", "{}")).await };

@@ -1,4 +1,4 @@
-//! What the parts of a call cost in this build, for the model in docs/scale.md. Printed, and compared with nothing but each other.
+//! Costs of the parts of a call in this build, for the model in docs/scale.md. They are printed, and compared with each other alone.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -93,7 +93,8 @@ impl Cell {
                 self.at(self.now + u64::try_from(ANNOUNCE_EVERY.as_micros()).unwrap(), Event::Announce(worker));
             }
             Event::Call => {
-                self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                self.random =
+                    self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let open = &self.open;
                 let own = |name: &str| open[name[1..].parse::<usize>().unwrap()];
                 match self.roster.choose(&offer(), self.random, own, |_| false) {

@@ -100,7 +100,9 @@ async fn measure(
     print(arguments, &rounds, (workers, sizes))?;
     let failed: usize = rounds.iter().map(|round| round.cell.failed).sum();
     if failed > 0 {
-        render::warning(&format!("{failed} calls failed; a full cell answers `unavailable`, which is no call in this table"));
+        render::warning(&format!(
+            "{failed} calls failed; a full cell answers `unavailable`, which is no call in this table"
+        ));
     }
     Ok(Exit::Ok)
 }

@@ -78,17 +78,16 @@ impl Cell {
             std::fs::copy(dist.join(&file), folder.path().join(&file)).unwrap();
         }
         std::fs::create_dir(folder.path().join("trace")).unwrap();
-        let mut cell =
-            Self {
-                folder,
-                program,
-                port,
-                deadline: "20s",
-                nats: None,
-                keys: BTreeMap::new(),
-                proxies: BTreeMap::new(),
-                nodes: BTreeMap::new(),
-            };
+        let mut cell = Self {
+            folder,
+            program,
+            port,
+            deadline: "20s",
+            nats: None,
+            keys: BTreeMap::new(),
+            proxies: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+        };
         cell.start_nats();
         for name in ["g1", "w1", "w2", "w3"] {
             let file = cell.path(&format!("{name}.key")).display().to_string();

@@ -1,4 +1,4 @@
-//! What operators do with a cell: drain, reload and upgrade workers; and disks that are full.
+//! Operation of a cell: workers are drained, reloaded and replaced, and a disk is full.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,7 +132,8 @@ fn a_cell_is_measured_beside_bare_requests() {
     drop(cell.gateway(""));
     cell.kill("g1");
     let plot = cell.path("cell.svg").display().to_string();
-    let measure = ["--json", "bench", "cell", "calculator__add", ADD, "--callers", "1,4", "--time", "300ms", "--plot", &plot];
+    let measure =
+        ["--json", "bench", "cell", "calculator__add", ADD, "--callers", "1,4", "--time", "300ms", "--plot", &plot];
     let measured = cell.run_as_gateway(&measure);
     assert!(measured.status.success(), "{measured:?}");
     let report: Value = serde_json::from_slice(&measured.stdout).unwrap();
