@@ -280,6 +280,9 @@ impl Inner {
             return Err(IgnoredError::Hello { gateway, version: hello.version });
         }
         let key = self.link.key_of(&gateway).ok_or_else(|| FrameError::Unknown(gateway.clone()))?;
+        if !self.sessions().begin(hello.key) {
+            return Ok(());
+        }
         let own = Exchange::generate()?;
         let welcome = Welcome {
             version: PROTOCOL_VERSION,

@@ -218,7 +218,7 @@ pub(crate) enum Command {
     /// Run the calls of gateways, which `serve --cell` are, as [cell] of the configuration says
     ///
     /// A worker runs a call only if its own configuration has the same component with the same powers, approved. SIGTERM lets
-    /// the running calls end.
+    /// the running calls end, and SIGHUP reads the configuration again.
     #[cfg(feature = "cell")]
     Worker(Worker),
     /// Make and show the keys of gateways and workers

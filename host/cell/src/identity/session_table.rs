@@ -1,9 +1,9 @@
 //! The sessions of a node, bounded for each peer.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::session::{Session, SessionError, session_id};
+use super::session::{ExchangeKey, Session, SessionError, session_id};
 
 /// Maximum number of sessions of a peer that has shown that it has the keys.
 const MAX_CONFIRMED: usize = 4;
@@ -11,15 +11,35 @@ const MAX_CONFIRMED: usize = 4;
 /// only such.
 const MAX_UNCONFIRMED: usize = 2;
 
+/// Maximum number of exchanges that are remembered, so that one that is sent again costs little.
+const MAX_ANSWERED: usize = 4096;
+
 /// Sessions by their id.
 #[derive(Debug, Default)]
 pub struct SessionTable {
+    answered: HashSet<ExchangeKey>,
+    /// The exchanges of `answered`, the oldest first.
+    answers: VecDeque<ExchangeKey>,
     by_id: HashMap<u64, Arc<Session>>,
     /// The sessions of each peer, the oldest first.
     of_peer: BTreeMap<Arc<str>, VecDeque<Arc<Session>>>,
 }
 
 impl SessionTable {
+    /// Notes that an exchange with this key of the other side is answered. Returns whether it is the first time.
+    pub fn begin(&mut self, key: ExchangeKey) -> bool {
+        let is_new = self.answered.insert(key);
+        if is_new {
+            self.answers.push_back(key);
+        }
+        while self.answers.len() > MAX_ANSWERED {
+            if let Some(oldest) = self.answers.pop_front() {
+                self.answered.remove(&oldest);
+            }
+        }
+        is_new
+    }
+
     /// Adds a session. One with the id of another is left out.
     pub fn insert(&mut self, session: Arc<Session>) {
         if self.by_id.contains_key(&session.id()) {
@@ -113,6 +133,17 @@ mod tests {
         assert_eq!(table.by_id.len(), 1 + MAX_UNCONFIRMED);
         used.retire();
         assert!(table.latest("g", 1).is_none());
+    }
+
+    #[test]
+    fn an_exchange_is_answered_once() {
+        let mut table = SessionTable::default();
+        let first = Exchange::generate().unwrap().public();
+        assert!(table.begin(first) && !table.begin(first));
+        for _ in 0..MAX_ANSWERED {
+            assert!(table.begin(Exchange::generate().unwrap().public()));
+        }
+        assert_eq!((table.answered.len(), table.answers.len()), (MAX_ANSWERED, MAX_ANSWERED));
     }
 
     #[test]

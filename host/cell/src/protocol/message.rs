@@ -264,7 +264,7 @@ pub enum ToGateway {
         /// The component that ran, and its powers.
         offer: Offer,
     },
-    /// These calls run, and no others of the gateway.
+    /// These calls run.
     Running {
         /// The attempts.
         attempts: Vec<AttemptId>,

@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood_cell::{CellTools, Draining, GatewayOptions, LimitsOf, NodeKey, NodeOptions, Worker};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::result::{CallResult, Metadata};
-use fumehood_core::call::{Call, CallContext};
+use fumehood_core::call::result::{CallResult, Metadata, RequestReport};
+use fumehood_core::call::{Call, CallContext, Observer};
 use fumehood_core::digest::Digest;
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition};
@@ -124,6 +125,10 @@ impl ToolProvider for Echo {
         self.ran.fetch_add(1, Ordering::Relaxed);
         let outcome = Ok(vec![Content::text(call.to_text().into_owned())]);
         let tool = call.tool().full_name().to_owned();
+        if let Some(observer) = &context.observer {
+            observer.log(Level::Info, "heard");
+            observer.request(request_report());
+        }
         let stalls = self.stalls;
         Box::pin(async move {
             if stalls {
@@ -136,6 +141,11 @@ impl ToolProvider for Echo {
     fn changes(&self) -> Changes {
         self.revision.subscribe()
     }
+}
+
+fn request_report() -> RequestReport {
+    let (method, host) = ("GET".to_owned(), "example.com".to_owned());
+    RequestReport { method, host, status: Some(200), reason: None, bytes_out: 1, bytes_in: 2 }
 }
 
 fn limits() -> LimitsOf {
@@ -356,4 +366,33 @@ async fn a_call_is_repeated_elsewhere_only_where_tool_and_operator_allow_it() {
             assert!(error.to_string().contains("had begun"), "{error}");
         }
     }
+}
+
+/// An observer that keeps what it hears.
+#[derive(Default)]
+struct Heard(Mutex<(Vec<String>, Vec<RequestReport>)>);
+
+impl Observer for Heard {
+    fn log(&self, _: Level, message: &str) {
+        self.0.lock().unwrap().0.push(message.to_owned());
+    }
+
+    fn request(&self, request: RequestReport) {
+        self.0.lock().unwrap().1.push(request);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_guest_does_at_a_worker_is_heard_at_the_gateway() {
+    let Some(nats) = Nats::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let tools = join(&nats, (gateway, worker), (&known_gateway, &known_worker)).await;
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    let heard = Arc::new(Heard::default());
+    let mut call = Call::new("test__echo", "{}");
+    call.context.observer = Some(Arc::<Heard>::clone(&heard));
+    assert!(tools.dispatch(call).await.is_ok());
+    // All of it has arrived before the call ended.
+    assert_eq!(*heard.0.lock().unwrap(), (vec!["heard".to_owned()], vec![request_report()]));
 }
