@@ -125,7 +125,8 @@ impl ToolProvider for Echo {
         self.ran.fetch_add(1, Ordering::Relaxed);
         let outcome = Ok(vec![Content::text(call.to_text().into_owned())]);
         let tool = call.tool().full_name().to_owned();
-        if let Some(observer) = &context.observer {
+        // An actor stands for a call that reports.
+        if let Some(observer) = context.observer.as_ref().filter(|_| context.actor.is_some()) {
             observer.log(Level::Info, "heard");
             observer.request(request_report());
         }
@@ -392,6 +393,7 @@ async fn what_a_guest_does_at_a_worker_is_heard_at_the_gateway() {
     let heard = Arc::new(Heard::default());
     let mut call = Call::new("test__echo", "{}");
     call.context.observer = Some(Arc::<Heard>::clone(&heard));
+    call.context.actor = Some("somebody".into());
     assert!(tools.dispatch(call).await.is_ok());
     // All of it has arrived before the call ended.
     assert_eq!(*heard.0.lock().unwrap(), (vec!["heard".to_owned()], vec![request_report()]));
