@@ -19,6 +19,19 @@ pub enum CellError {
     /// The connection was closed.
     #[error("the connection to NATS was closed")]
     Closed,
+    /// No such worker announces itself.
+    #[error(
+        "no worker `{0}` of the cell announces itself to this gateway; look at its name, and whether it knows this gateway"
+    )]
+    NoSuchWorker(String),
+    /// A worker that was told to end is still there.
+    #[error("the worker `{worker}` still runs {running} calls; it ends with the last of them")]
+    StillRunning {
+        /// The worker.
+        worker: String,
+        /// The number of calls that run.
+        running: u32,
+    },
     /// The system gave no random bytes.
     #[error("the system gave no random bytes to name this run with")]
     Random(#[source] getrandom::Error),

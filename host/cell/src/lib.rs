@@ -7,11 +7,13 @@ mod error;
 mod gateway;
 pub mod identity;
 mod link;
+mod load;
 pub mod protocol;
 mod worker;
 
 pub use error::CellError;
-pub use gateway::{CellTools, GatewayOptions, LateResult};
+pub use gateway::{CellTools, Draining, GatewayOptions, LateResult};
 pub use identity::{NodeKey, NodePublicKey};
 pub use link::{NodeOptions, is_node_name};
+pub use load::{BareRequests, Load, LoadReport};
 pub use worker::{LimitsOf, Worker};

@@ -1,4 +1,4 @@
-//! The connection of a gateway or worker to NATS: signed messages in both directions, without a queue that can grow.
+//! The connection of a gateway or worker to NATS: signed messages and those of sessions, without a queue that can grow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,13 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Subscriber};
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::task::unconstrained;
 
 use crate::error::CellError;
-use crate::identity::{Envelope, Frame, FrameError, NodeKey, NodePublicKey, Role, open, seal};
+use crate::identity::{Envelope, Frame, FrameError, NodeKey, NodePublicKey, Role, Session, open, seal};
 
 /// Maximum number of messages that wait to be sent. Further ones are dropped, as a network does.
 const MAX_OUTBOX: usize = 4096;
@@ -71,7 +72,6 @@ pub fn is_node_name(name: &str) -> bool {
 #[derive(Clone)]
 pub(crate) struct Link {
     client: Client,
-    outbox: mpsc::Sender<(String, Bytes)>,
     options: Arc<NodeOptions>,
 }
 
@@ -90,6 +90,7 @@ impl Link {
             .name(format!("fumehood {}", options.name))
             .ping_interval(PING_EVERY)
             .subscription_capacity(MAX_INBOX)
+            .client_capacity(MAX_OUTBOX)
             .reconnect_delay_callback(|attempts| {
                 let factor = u32::try_from(attempts).unwrap_or(u32::MAX);
                 Duration::from_millis(20).saturating_mul(factor).min(MAX_RECONNECT_DELAY)
@@ -107,16 +108,7 @@ impl Link {
         });
         let failed = |source| CellError::Connect { url: options.nats.clone(), source };
         let client = connect.connect(options.nats.as_str()).await.map_err(failed)?;
-        let (outbox, mut waiting) = mpsc::channel::<(String, Bytes)>(MAX_OUTBOX);
-        let sender = client.clone();
-        tokio::spawn(async move {
-            while let Some((subject, bytes)) = waiting.recv().await {
-                if let Err(error) = sender.publish(subject, bytes).await {
-                    tracing::warn!(target: "fumehood::cell", "a message was not sent: {error}");
-                }
-            }
-        });
-        Ok(Self { client, outbox, options: Arc::new(options) })
+        Ok(Self { client, options: Arc::new(options) })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -144,18 +136,56 @@ impl Link {
         Ok(subscribed)
     }
 
-    /// Signs a message, and puts it into the outbox. Returns whether it will be sent.
+    /// Returns the connection, for messages that are none of the protocol.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the key of this node.
+    pub(crate) fn key(&self) -> &NodeKey {
+        &self.options.key
+    }
+
+    /// Returns the public key of another node.
+    pub(crate) fn key_of(&self, name: &str) -> Option<NodePublicKey> {
+        self.options.peers.get(name).copied()
+    }
+
+    /// Returns the name of the cell: the first part of its subjects.
+    pub(crate) fn cell(&self) -> &str {
+        &self.options.prefix
+    }
+
+    /// Signs a message, and sends it. Returns whether it will be sent.
     pub(crate) fn send<M: Serialize>(&self, role: Role, (subject, to): (&str, &str), message: M, body: &[u8]) -> bool {
         let envelope = Envelope { from: self.options.name.clone(), to: to.to_owned(), message };
-        let sealed = match seal(&self.options.key, role, &envelope, body) {
-            Ok(sealed) => sealed,
+        match seal(&self.options.key, role, &envelope, body) {
+            Ok(sealed) => self.publish(subject, sealed),
             Err(error) => {
                 tracing::error!(target: "fumehood::cell", "a message was not sent: {error}");
-                return false;
+                false
             }
-        };
+        }
+    }
+
+    /// Sends a message in a session. Returns whether it will be sent.
+    pub(crate) fn send_in<M: Serialize>(&self, session: &Session, subject: &str, message: &M, body: &[u8]) -> bool {
+        match session.seal(message, body) {
+            Ok(sealed) => self.publish(subject, sealed),
+            Err(error) => {
+                tracing::error!(target: "fumehood::cell", "a message was not sent: {error}");
+                false
+            }
+        }
+    }
+
+    /// Hands a message to the connection, which writes all that wait at once. One that finds no room is dropped, as a network
+    /// does, and so is one without a connection: late messages would be old news.
+    fn publish(&self, subject: &str, bytes: Vec<u8>) -> bool {
         let subject = format!("{}.{subject}", self.options.prefix);
-        self.outbox.try_send((subject, Bytes::from(sealed))).is_ok()
+        // Unconstrained, because a task that has done much would be told that there is no room.
+        let sent = || unconstrained(self.client.publish(subject, Bytes::from(bytes))).now_or_never();
+        self.is_connected() && matches!(sent(), Some(Ok(())))
     }
 
     /// Verifies a message, and that it is for this node or for all.
@@ -176,10 +206,9 @@ impl Link {
 
     /// Waits until everything that was sent has left.
     pub(crate) async fn flush(&self) {
-        while self.outbox.capacity() < MAX_OUTBOX && self.is_connected() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+        if self.is_connected() {
+            let _closed = self.client.flush().await;
         }
-        let _closed = self.client.flush().await;
     }
 }
 

@@ -1,32 +1,39 @@
 //! A worker: runs the calls that gateways send, in the sandbox of this process.
 
+mod grants;
+mod running_call;
+
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::event::{Level, Progress};
+use fumehood_core::call::CancellationToken;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{Arguments, CallContext, CancellationToken, Observer};
-use fumehood_core::tool::{InvalidCall, MAX_INLINE_STEPS, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Tool, ToolProvider};
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
+use self::grants::Grants;
+use self::running_call::RunningCall;
 use crate::error::CellError;
-use crate::identity::{Frame, Role};
+use crate::identity::{
+    Exchange, Frame, FrameError, Party, Role, Session, SessionError, SessionTable, Side, session_id,
+};
 use crate::link::{Link, NodeOptions};
 use crate::protocol::{
-    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, CallGrant, Offer, ToGateway, ToWorker, WorkerCalls,
-    WorkerEffect,
+    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, CallRequest, Hello, Offer, PROTOCOL_VERSION, RefusalReason,
+    ToGateway, ToWorker, Welcome, WorkerCalls, WorkerEffect,
 };
 
 /// Time between two looks at what is due while calls run.
 const BUSY_TICK: Duration = Duration::from_millis(10);
 /// Time between two looks at what is due while none runs.
-const IDLE_TICK: Duration = Duration::from_millis(50);
+const IDLE_TICK: Duration = Duration::from_millis(25);
+/// Minimum time between an announcement and one that only says that there is a place again.
+const ANNOUNCE_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// Maximum number of messages that are taken before anything else is looked at.
+const MAX_BATCH: usize = 64;
 /// Time for which a worker that takes no more calls still says so, to gateways that have not heard it.
 const DRAIN_LINGER: Duration = Duration::from_millis(300);
 /// Time that cancelled guests have to stop when the worker ends.
@@ -46,13 +53,34 @@ struct Inner {
     tools: Arc<dyn ToolProvider>,
     limits: LimitsOf,
     places: usize,
+    run: u64,
+    /// Cancelled once a gateway has told this worker to end.
+    drain: CancellationToken,
     began: Instant,
+    sessions: Mutex<SessionTable>,
     state: Mutex<State>,
 }
 
 struct State {
     calls: WorkerCalls,
+    grants: Grants,
+    /// The number of the last announcement.
+    announced: u64,
     tokens: HashMap<AttemptId, CancellationToken>,
+}
+
+/// Reasons to ignore a message of a gateway.
+#[derive(Debug, thiserror::Error)]
+enum IgnoredError {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(
+        "an exchange of keys with `{gateway}` for another run or cell, or with protocol version {version}; this worker has \
+         version {PROTOCOL_VERSION}, and versions may be one apart"
+    )]
+    Hello { gateway: String, version: u16 },
 }
 
 impl fmt::Debug for Worker {
@@ -74,8 +102,14 @@ impl Worker {
     ) -> Result<Self, CellError> {
         let run = getrandom::u64().map_err(CellError::Random)?;
         let link = Link::connect(options).await?;
-        let state = Mutex::new(State { calls: WorkerCalls::new(run, places), tokens: HashMap::new() });
-        Ok(Self { inner: Arc::new(Inner { link, tools, limits, places, began: Instant::now(), state }) })
+        let state = Mutex::new(State {
+            calls: WorkerCalls::new(run, places),
+            grants: Grants::default(),
+            announced: 0,
+            tokens: HashMap::new(),
+        });
+        let (drain, began, sessions) = (CancellationToken::new(), Instant::now(), Mutex::default());
+        Ok(Self { inner: Arc::new(Inner { link, tools, limits, places, run, drain, began, sessions, state }) })
     }
 
     /// Runs calls until `stop` completes. Then takes no more, lets the running ones end for `grace` at most, and cancels the
@@ -89,36 +123,52 @@ impl Worker {
         let mut stop = std::pin::pin!(stop.fuse());
         let (mut draining, mut announced) = (None::<Instant>, None::<Instant>);
         let mut was_full = false;
+        let mut next_tick = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         loop {
-            let is_full = inner.state().calls.running() >= inner.places;
-            let has_place_again = std::mem::replace(&mut was_full, is_full) && !is_full;
-            if has_place_again || announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
-                inner.announce();
-                announced = Some(Instant::now());
-            }
-            let is_idle = inner.state().calls.running() == 0;
-            let drained = draining.map(|since| since.elapsed());
-            if drained.is_some_and(|time| (is_idle && time >= DRAIN_LINGER) || time >= grace.max(DRAIN_LINGER)) {
-                break;
-            }
             tokio::select! {
                 biased;
-                () = tokio::time::sleep(if is_idle { IDLE_TICK } else { BUSY_TICK }) => inner.tick(),
+                () = &mut next_tick => {
+                    inner.tick();
+                    let is_idle = inner.state().calls.running() == 0;
+                    let drained = draining.map(|since| since.elapsed());
+                    if drained.is_some_and(|time| (is_idle && time >= DRAIN_LINGER) || time >= grace.max(DRAIN_LINGER)) {
+                        break;
+                    }
+                    next_tick.as_mut().reset(Instant::now() + if is_idle { IDLE_TICK } else { BUSY_TICK });
+                }
                 _ = &mut stop, if draining.is_none() => {
                     inner.state().calls.drain();
                     announced = None;
                     draining = Some(Instant::now());
                 }
-                message = messages.next() => match message {
-                    Some(message) => Inner::receive(inner, &message.payload),
-                    None => return Err(CellError::Closed),
-                },
+                message = messages.next() => {
+                    let Some(message) = message else { return Err(CellError::Closed) };
+                    Inner::receive(inner, &message.payload);
+                    // Those that wait are taken at once: being polled costs more than a message does.
+                    for _ in 0..MAX_BATCH {
+                        let Some(Some(message)) = messages.next().now_or_never() else { break };
+                        Inner::receive(inner, &message.payload);
+                    }
+                }
             }
-            inner.tick();
+            let is_full = inner.state().calls.running() >= inner.places;
+            let has_place_again = was_full && !is_full;
+            let age = announced.map_or(Duration::MAX, |at| at.elapsed());
+            if age >= ANNOUNCE_EVERY || (has_place_again && age >= ANNOUNCE_AGAIN_AFTER) {
+                inner.announce();
+                announced = Some(Instant::now());
+                was_full = is_full;
+            }
+            was_full |= is_full;
         }
         self.inner.cancel_all().await;
         inner.link.flush().await;
         Ok(())
+    }
+
+    /// Waits until a gateway tells this worker to end. It is for the caller to stop [`Self::serve`] then.
+    pub async fn told_to_drain(&self) {
+        self.inner.drain.cancelled().await;
     }
 
     /// Returns the number of calls that run.
@@ -133,6 +183,10 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn sessions(&self) -> MutexGuard<'_, SessionTable> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -141,8 +195,11 @@ impl Inner {
         let offers = offers(self.tools.as_ref());
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let announcement = {
-            let State { calls, .. } = &*self.state();
+            let State { calls, announced, .. } = &mut *self.state();
+            *announced = announced.saturating_add(1);
             Announcement {
+                version: PROTOCOL_VERSION,
+                sequence: *announced,
                 ticket: calls.ticket(),
                 places: count(self.places),
                 running: count(calls.running()),
@@ -157,14 +214,19 @@ impl Inner {
         let effects = self.state().calls.on_tick(self.now());
         for effect in effects {
             match effect {
-                WorkerEffect::Send { gateway, message } => self.tell(&gateway, message, b""),
+                WorkerEffect::Send { gateway, message } => {
+                    let session = self.sessions().latest_of(&gateway).cloned();
+                    if let Some(session) = session {
+                        self.tell(&session, &message, b"");
+                    }
+                }
                 WorkerEffect::Cancel(attempt) => self.cancel(attempt),
             }
         }
     }
 
-    fn tell(&self, gateway: &str, message: ToGateway, body: &[u8]) {
-        self.link.send(Role::Worker, (&format!("gateway.{gateway}"), gateway), message, body);
+    fn tell(&self, session: &Session, message: &ToGateway, body: &[u8]) {
+        self.link.send_in(session, &format!("gateway.{}", session.peer()), message, body);
     }
 
     fn cancel(&self, attempt: AttemptId) {
@@ -173,37 +235,84 @@ impl Inner {
         }
     }
 
-    /// Acts upon a message of a gateway.
+    /// Acts upon a message of a gateway: one of a session, or the first one of an exchange of keys.
     fn receive(inner: &Arc<Self>, bytes: &[u8]) {
-        let Frame { envelope, body } = match inner.link.open::<ToWorker>(bytes, Role::Gateway) {
-            Ok(frame) => frame,
-            Err(error) => {
-                tracing::warn!(target: "fumehood::cell", "ignored {error}");
-                return;
-            }
+        let ignored = if session_id(bytes).is_some() {
+            Self::receive_in_session(inner, bytes)
+        } else {
+            inner.receive_hello(bytes)
         };
-        let gateway: Arc<str> = envelope.from.into();
-        match envelope.message {
-            ToWorker::Call(grant) => Self::begin(inner, gateway, *grant, body),
+        if let Err(error) = ignored {
+            tracing::warn!(target: "fumehood::cell", "ignored {error}");
+        }
+    }
+
+    fn receive_in_session(inner: &Arc<Self>, bytes: &[u8]) -> Result<(), IgnoredError> {
+        let session = inner.sessions().of_frame(bytes)?;
+        let (message, body) = session.open::<ToWorker>(bytes)?;
+        if !session.is_confirmed() {
+            inner.sessions().confirm(&session);
+        }
+        match message {
+            ToWorker::Call(request) => Self::begin(inner, session, *request, body),
             ToWorker::Cancel { attempt } => {
-                let is_running = inner.state().calls.on_cancel(inner.now(), &gateway, attempt);
+                let is_running = inner.state().calls.on_cancel(inner.now(), session.peer_id(), attempt);
                 if is_running {
                     inner.cancel(attempt);
                 }
             }
-            ToWorker::Alive => inner.state().calls.on_alive(inner.now(), &gateway),
+            ToWorker::Alive => inner.state().calls.on_alive(inner.now(), session.peer_id()),
+            ToWorker::Drain => {
+                tracing::info!(target: "fumehood::cell", gateway = &**session.peer(), "told to take no more calls");
+                inner.drain.cancel();
+            }
             ToWorker::Unknown => {}
         }
+        Ok(())
+    }
+
+    /// Completes the exchange of keys that a gateway has begun, and answers it.
+    fn receive_hello(&self, bytes: &[u8]) -> Result<(), IgnoredError> {
+        let Frame { envelope, .. } = self.link.open::<Hello>(bytes, Role::Gateway)?;
+        let (gateway, hello) = (envelope.from, envelope.message);
+        let is_compatible = hello.version.abs_diff(PROTOCOL_VERSION) <= 1;
+        if hello.worker_run != self.run || hello.cell != self.link.cell() || !is_compatible {
+            return Err(IgnoredError::Hello { gateway, version: hello.version });
+        }
+        let key = self.link.key_of(&gateway).ok_or_else(|| FrameError::Unknown(gateway.clone()))?;
+        if !self.sessions().begin(hello.key) {
+            return Ok(());
+        }
+        let own = Exchange::generate()?;
+        let welcome = Welcome {
+            version: PROTOCOL_VERSION,
+            cell: hello.cell,
+            gateway_run: hello.gateway_run,
+            worker_run: self.run,
+            answers: hello.key,
+            key: own.public(),
+        };
+        let name = self.link.name().to_owned();
+        let worker = Party { name, key: self.link.key().public(), run: self.run, exchange: own.public() };
+        let peer = Party { name: gateway.clone(), key, run: hello.gateway_run, exchange: hello.key };
+        let session = Session::derive(own, Side::Worker, self.link.cell(), (&peer, &worker))?;
+        self.sessions().insert(Arc::new(session));
+        self.link.send(Role::Worker, (&format!("gateway.{gateway}"), &gateway), welcome, b"");
+        Ok(())
     }
 
     /// Runs a call, or says why not.
-    fn begin(inner: &Arc<Self>, gateway: Arc<str>, grant: CallGrant, body: &[u8]) {
+    fn begin(inner: &Arc<Self>, session: Arc<Session>, request: CallRequest, body: &[u8]) {
+        let attempt = request.attempt;
+        let refuse = |reason| inner.tell(&session, &ToGateway::Refused { attempt, reason }, b"");
+        let grant = inner.state().grants.of_call(&inner.link, &session, &request);
+        let Some(grant) = grant else { return refuse(RefusalReason::UnknownGrant) };
         let tool = inner.tools.find(&grant.tool).filter(|tool| offer_of(tool).as_ref() == Some(&grant.offer));
-        let attempt = grant.attempt;
         let token = CancellationToken::new();
         let admission = {
             let mut state = inner.state();
-            let admission = state.calls.on_call(inner.now(), &gateway, (attempt, grant.ticket), tool.is_some());
+            let call = (attempt, request.ticket);
+            let admission = state.calls.on_call(inner.now(), session.peer_id(), call, tool.is_some());
             if admission == Admission::Run {
                 state.tokens.insert(attempt, token.clone());
             }
@@ -212,10 +321,10 @@ impl Inner {
         match (admission, tool) {
             (Admission::Run, Some(tool)) => {
                 let arguments = String::from_utf8_lossy(body).into_owned();
-                let call = RunningCall { inner: Arc::clone(inner), gateway, grant, tool, token };
+                let call = RunningCall { inner: Arc::clone(inner), session, request, grant, tool, token };
                 tokio::spawn(call.run(arguments));
             }
-            (Admission::Refuse(reason), _) => inner.tell(&gateway, ToGateway::Refused { attempt, reason }, b""),
+            (Admission::Refuse(reason), _) => refuse(reason),
             (Admission::Run | Admission::Ignore, _) => {}
         }
     }
@@ -227,104 +336,6 @@ impl Inner {
             tokio::time::sleep(BUSY_TICK).await;
         }
     }
-}
-
-/// A call that runs.
-struct RunningCall {
-    inner: Arc<Inner>,
-    gateway: Arc<str>,
-    grant: CallGrant,
-    tool: Arc<Tool>,
-    token: CancellationToken,
-}
-
-impl RunningCall {
-    async fn run(self, arguments: String) {
-        let id = self.grant.call.clone();
-        let ended = AssertUnwindSafe(self.call(arguments)).catch_unwind().await;
-        let result = ended.unwrap_or_else(|_| {
-            failure(&id, &self.tool, CallError::new(ErrorKind::Host, "the worker failed while the tool ran"))
-        });
-        let mut body = serde_json::to_vec(&result).unwrap_or_default();
-        if body.len() > self.inner.link.max_body_bytes() {
-            let (size, maximum) = (body.len(), self.inner.link.max_body_bytes());
-            let message = format!("the result is {size} bytes on the way from the worker; NATS takes {maximum}");
-            let error = CallError::new(ErrorKind::OutputTooLarge, message)
-                .with_hint("ask for less, or raise `max_payload` of the NATS server");
-            body = serde_json::to_vec(&failure(&id, &self.tool, error)).unwrap_or_default();
-        }
-        let gateway = {
-            let mut state = self.inner.state();
-            state.tokens.remove(&self.grant.attempt);
-            state.calls.on_ended(self.grant.attempt)
-        };
-        if let Some(gateway) = gateway {
-            let message = ToGateway::Ended { attempt: self.grant.attempt, offer: self.grant.offer.clone() };
-            self.inner.tell(&gateway, message, &body);
-        }
-    }
-
-    async fn call(&self, arguments: String) -> CallResult {
-        let grant = &self.grant;
-        let refused = |error| failure(&grant.call, &self.tool, error);
-        // A gateway is trusted with calls, and not with the memory of a guest: its arguments pass the gate here, too.
-        let call = match validate(&self.tool, Arguments::Text(arguments)).await {
-            Ok(call) => call,
-            Err(error) => return refused(error),
-        };
-        let context = CallContext {
-            id: grant.call.clone(),
-            actor: grant.actor.as_deref().map(Arc::from),
-            state: grant.state.as_deref().map(Arc::from),
-            limits: Some(grant.limits.within(&(self.inner.limits)(&self.tool))),
-            observer: Some(Arc::new(Forwarder {
-                inner: Arc::clone(&self.inner),
-                gateway: Arc::clone(&self.gateway),
-                attempt: grant.attempt,
-            })),
-            cancelled: Some(self.token.clone()),
-            ..CallContext::default()
-        };
-        match self.inner.tools.call(call, context).await {
-            Ok(result) => result,
-            Err(stop) => refused(CallError::new(ErrorKind::ToolFailed, stop.reason)),
-        }
-    }
-}
-
-async fn validate(tool: &Arc<Tool>, arguments: Arguments) -> Result<ValidatedCall, CallError> {
-    if tool.validation_steps(&arguments) <= MAX_INLINE_STEPS {
-        return tool.validate(arguments).map_err(InvalidCall::into);
-    }
-    let tool = Arc::clone(tool);
-    let validated = tokio::task::spawn_blocking(move || tool.validate(arguments)).await;
-    let lost = |_| CallError::new(ErrorKind::Host, "the worker stopped in the middle of a check");
-    validated.map_err(lost)?.map_err(InvalidCall::into)
-}
-
-/// An observer that sends log lines and progress of a call to its gateway.
-struct Forwarder {
-    inner: Arc<Inner>,
-    gateway: Arc<str>,
-    attempt: AttemptId,
-}
-
-impl Observer for Forwarder {
-    fn log(&self, level: Level, message: &str) {
-        let message = ToGateway::Log { attempt: self.attempt, level, message: message.to_owned() };
-        self.inner.tell(&self.gateway, message, b"");
-    }
-
-    fn progress(&self, progress: Progress) {
-        let Progress { fraction, message, partial } = progress;
-        let message = message.map(|text| text.to_string());
-        self.inner.tell(&self.gateway, ToGateway::Progress { attempt: self.attempt, fraction, message, partial }, b"");
-    }
-}
-
-fn failure(id: &str, tool: &Tool, error: CallError) -> CallResult {
-    let (id, tool) = (id.to_owned(), tool.full_name().to_owned());
-    CallResult { id, tool, outcome: Err(error), metadata: Metadata::default() }
 }
 
 /// Returns the component of a tool and its powers; `None` if it is not one of a component, or not approved.

@@ -28,7 +28,7 @@ use crate::render::FailureForm;
 
 pub(crate) use author::{Build, New, Test};
 #[cfg(feature = "cell")]
-pub(crate) use cell::{Cell, CellKey, Worker};
+pub(crate) use cell::{Bench, BenchCell, Cell, CellKey, Worker, WorkerAction};
 pub(crate) use index::{BuildIndex, Index, Search};
 pub(crate) use key::{ExportKey, ImportKey, Key, KeyPlaceArguments, NewKey, PassphraseArguments};
 pub(crate) use limits::{LimitArguments, name_limit_option};
@@ -218,13 +218,17 @@ pub(crate) enum Command {
     /// Run the calls of gateways, which `serve --cell` are, as [cell] of the configuration says
     ///
     /// A worker runs a call only if its own configuration has the same component with the same powers, approved. SIGTERM lets
-    /// the running calls end.
+    /// the running calls end, and SIGHUP reads the configuration again.
     #[cfg(feature = "cell")]
     Worker(Worker),
     /// Make and show the keys of gateways and workers
     #[cfg(feature = "cell")]
     #[command(subcommand)]
     Cell(Cell),
+    /// Measure what a cell costs
+    #[cfg(feature = "cell")]
+    #[command(subcommand)]
+    Bench(Bench),
     /// Watch the running calls of a `fumehood serve` in the terminal; q ends it
     Top(Top),
     /// Use the tools of MCP servers, or configure clients to use yours

@@ -89,6 +89,16 @@ pub(crate) fn limits_of(host: &Host) -> LimitsOf {
     })
 }
 
+/// Joins the cell as a gateway without tools, to talk to workers.
+///
+/// # Errors
+/// If the section is incomplete, or the server cannot be reached.
+pub(crate) async fn join_without_tools(config: &Config) -> Result<CellTools> {
+    CellTools::join_without_tools(node_options(config, Role::Gateway)?)
+        .await
+        .context("the cell cannot be joined; look at [cell] and at the NATS server")
+}
+
 /// Joins the cell as a gateway for the tools of a host.
 ///
 /// # Errors

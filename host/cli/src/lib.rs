@@ -97,6 +97,8 @@ pub fn main() -> ExitCode {
             Command::Worker(worker) => commands::worker::run(&arguments, worker).await,
             #[cfg(feature = "cell")]
             Command::Cell(cell) => commands::cell::run(&arguments, cell),
+            #[cfg(feature = "cell")]
+            Command::Bench(bench) => commands::bench::run(&arguments, bench).await,
             Command::Top(top) => commands::top::run(&arguments, top).await,
             Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
             Command::Completions { shell } => commands::completions::run(*shell),

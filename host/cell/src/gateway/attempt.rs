@@ -10,14 +10,20 @@ use fumehood_core::tool::ValidatedCall;
 use tokio::sync::oneshot;
 
 use super::cell_tools::{Inner, Waiting};
-use crate::identity::Role;
-use crate::protocol::{AttemptId, Begun, CallGrant, CallLimits, Candidate, Conclusion, Offer, OpenCall, ToWorker};
+use super::sessions::Issued;
+use crate::identity::Session;
+use crate::protocol::{
+    AttemptId, Begun, CallLimits, CallRequest, Candidate, Conclusion, Grant, Offer, OpenCall, RefusalReason, Ticket,
+    ToWorker,
+};
 
 /// A call on its way to workers.
 pub(super) struct Outgoing<'a> {
     pub(super) call: &'a ValidatedCall,
     pub(super) context: &'a CallContext,
     pub(super) offer: &'a Offer,
+    /// The limits of the call.
+    pub(super) granted: Limits,
     /// The limits, with the time that is left.
     pub(super) limits: Limits,
 }
@@ -25,42 +31,53 @@ pub(super) struct Outgoing<'a> {
 impl Outgoing<'_> {
     /// Sends the call to a worker, and waits for its end.
     pub(super) async fn run(&self, inner: &Arc<Inner>, candidate: &Candidate) -> Conclusion<Bytes> {
-        let Ok(bits) = random_bits() else { return Conclusion::Interrupted(Begun::No) };
+        let (worker, run) = (&candidate.worker, candidate.ticket.run);
+        let not_sent = Conclusion::Interrupted(Begun::No);
+        let (Ok(bits), Some(session)) = (random_bits(), inner.sessions.latest(worker, run)) else { return not_sent };
         let attempt = AttemptId::from_bits(bits);
-        let (tell, told) = oneshot::channel();
-        let open = OpenCall {
-            worker: candidate.worker.clone(),
-            run: candidate.ticket.run,
+        let grant = Grant {
+            session: session.id(),
+            tool: self.call.tool().full_name().to_owned(),
             offer: self.offer.clone(),
-            remaining: self.limits.deadline,
+            limits: CallLimits::of(&self.granted).rounded_up(),
         };
-        let waiting = Waiting { tell, observer: self.context.observer.clone() };
+        let Some(issued) = inner.sessions.grant(&inner.link, &session, grant.clone()) else { return not_sent };
+        let (tell, told) = oneshot::channel();
+        let remaining = self.limits.deadline;
+        let open = OpenCall { worker: worker.clone(), run, offer: self.offer.clone(), remaining };
+        let observer = self.context.observer.clone();
+        let waiting = Waiting { tell, worker: worker.clone(), run, deadline: remaining, observer };
         inner.open(attempt, open, waiting);
         let mut guard = Guard { inner, attempt, is_over: false };
-        if !inner.link.is_connected() || !self.send(inner, candidate, attempt) {
+        if !self.send(inner, &session, (attempt, candidate.ticket), issued) {
             guard.is_over = true;
             inner.withdraw(attempt);
-            return Conclusion::Interrupted(Begun::No);
+            return not_sent;
         }
         let conclusion = self.wait(inner, attempt, told).await;
         guard.is_over = true;
+        match &conclusion {
+            Conclusion::Refused(RefusalReason::UnknownGrant) => inner.sessions.on_forgotten(&grant),
+            Conclusion::Refused(_) | Conclusion::Finished(_) => inner.sessions.on_granted(&grant),
+            _ => {}
+        }
         conclusion
     }
 
-    fn send(&self, inner: &Inner, candidate: &Candidate, attempt: AttemptId) -> bool {
-        let grant = CallGrant {
+    fn send(&self, inner: &Inner, session: &Session, (attempt, ticket): (AttemptId, Ticket), grant: Issued) -> bool {
+        let request = CallRequest {
             attempt,
             call: self.context.id.clone(),
-            ticket: candidate.ticket,
-            tool: self.call.tool().full_name().to_owned(),
-            offer: self.offer.clone(),
-            limits: CallLimits::of(&self.limits),
+            ticket,
+            grant: grant.digest,
+            signed_grant: grant.text.as_deref().map(str::to_owned),
+            remaining_us: CallLimits::of(&self.limits).remaining_us,
             actor: self.context.actor.as_deref().map(str::to_owned),
             state: self.context.state.as_deref().map(str::to_owned),
         };
-        let to = &*candidate.worker;
-        let message = ToWorker::Call(Box::new(grant));
-        inner.link.send(Role::Gateway, (&format!("worker.{to}"), to), message, self.call.to_text().as_bytes())
+        let message = ToWorker::Call(Box::new(request));
+        let subject = format!("worker.{}", session.peer());
+        inner.link.send_in(session, &subject, &message, self.call.to_text().as_bytes())
     }
 
     async fn wait(

@@ -8,29 +8,29 @@ use std::time::Duration;
 use bytes::Bytes;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::event::Progress;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
-use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::attempt::{Outgoing, remaining};
 use super::outcome::{error_of, no_worker, result_of};
+use super::sessions::Sessions;
 use crate::error::CellError;
-use crate::identity::Role;
 use crate::link::{Link, NodeOptions};
 use crate::protocol::{
-    ANNOUNCE_EVERY, Announcement, AttemptId, Candidate, Conclusion, GatewayCalls, GatewayEffect, NoWorker, Offer,
-    OpenCall, RetryPlan, Roster, ToGateway, WorkerName,
+    ANNOUNCE_EVERY, AttemptId, Candidate, Conclusion, GatewayCalls, GatewayEffect, Introductions, NoWorker, Offer,
+    OpenCall, RetryPlan, Roster, ToWorker, WorkerName,
 };
 use crate::worker::{LimitsOf, offer_of};
 
 /// Time between two looks at what is due.
-const TICK: Duration = Duration::from_millis(25);
+const TICK: Duration = Duration::from_millis(20);
+/// Maximum number of messages that are taken before anything else is looked at.
+const MAX_BATCH: usize = 64;
 
 /// Options of a gateway.
 #[derive(Clone)]
@@ -78,20 +78,26 @@ pub(super) struct Inner {
     tools: Arc<dyn ToolProvider>,
     options: GatewayOptions,
     pub(super) link: Link,
+    pub(super) sessions: Sessions,
     began: Instant,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
-    calls: GatewayCalls,
-    roster: Roster,
-    waiting: HashMap<AttemptId, Waiting>,
+pub(super) struct State {
+    pub(super) calls: GatewayCalls,
+    pub(super) introductions: Introductions,
+    pub(super) roster: Roster,
+    pub(super) waiting: HashMap<AttemptId, Waiting>,
 }
 
 /// The caller of an attempt.
 pub(super) struct Waiting {
     pub(super) tell: oneshot::Sender<Conclusion<Bytes>>,
+    pub(super) worker: WorkerName,
+    pub(super) run: u64,
+    /// The time that the call had when it was sent.
+    pub(super) deadline: Duration,
     pub(super) observer: Option<Arc<dyn Observer>>,
 }
 
@@ -111,23 +117,36 @@ impl CellTools {
         tools: Arc<dyn ToolProvider>,
         options: GatewayOptions,
     ) -> Result<Self, CellError> {
+        let run = getrandom::u64().map_err(CellError::Random)?;
         let link = Link::connect(node).await?;
         let mut messages = link.subscribe(&format!("gateway.{}", link.name())).await?;
         let mut announcements = link.subscribe("workers").await?;
-        let inner = Arc::new(Inner { tools, options, link, began: Instant::now(), state: Mutex::default() });
+        let (sessions, began) = (Sessions::new(run), Instant::now());
+        let inner = Arc::new(Inner { tools, options, link, sessions, began, state: Mutex::default() });
         let reader = Arc::clone(&inner);
         let reader = tokio::spawn(async move {
             let mut tick = tokio::time::interval(TICK);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
-                    Some(message) = messages.next() => reader.receive(&message.payload),
+                    Some(message) = messages.next() => {
+                        reader.receive(&message.payload);
+                        // Those that wait are taken at once: being polled costs more than a message does.
+                        for _ in 0..MAX_BATCH {
+                            let Some(Some(message)) = messages.next().now_or_never() else { break };
+                            reader.receive(&message.payload);
+                        }
+                    }
                     Some(announcement) = announcements.next() => reader.receive_announcement(&announcement.payload),
                     _ = tick.tick() => reader.tick(),
                 }
             }
         });
         Ok(Self { inner, _reader: AbortOnDropHandle::new(reader) })
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// Returns the number of workers that announce themselves.
@@ -149,11 +168,11 @@ impl CellTools {
 }
 
 impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> Duration {
+    pub(super) fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
@@ -174,6 +193,21 @@ impl Inner {
         self.carry_out(effects);
     }
 
+    /// Sends a message to a run of a worker that there is a session with.
+    pub(super) fn send_to(&self, worker: &WorkerName, run: u64, message: &ToWorker) {
+        if let Some(session) = self.sessions.latest(worker, run) {
+            self.link.send_in(&session, &format!("worker.{worker}"), message, b"");
+        }
+    }
+
+    /// Sends no more calls to a run of a worker, until it has announced itself and answered.
+    fn forget(&self, worker: &WorkerName, run: u64) {
+        self.sessions.retire(worker, run);
+        let mut state = self.state();
+        state.introductions.forget(worker, run);
+        state.roster.forget(worker, run);
+    }
+
     fn choose(&self, offer: &Offer, plan: &RetryPlan) -> Result<Candidate, NoWorker> {
         let random = getrandom::u64().unwrap_or_default();
         let state = self.state();
@@ -190,51 +224,19 @@ impl Inner {
         self.carry_out(effects);
     }
 
-    fn receive(&self, bytes: &Bytes) {
-        let frame = match self.link.open::<ToGateway>(bytes, Role::Worker) {
-            Ok(frame) => frame,
-            Err(error) => return warn_ignored(&error),
-        };
-        let worker: WorkerName = frame.envelope.from.into();
-        let message = frame.envelope.message;
-        let result = matches!(message, ToGateway::Ended { .. }).then(|| bytes.slice_ref(frame.body));
-        let (effects, observer) = {
-            let mut state = self.state();
-            let effects = state.calls.on_message(self.now(), &worker, &message, result);
-            let observer = observed(&message)
-                .filter(|attempt| state.calls.is_open(*attempt, &worker))
-                .and_then(|attempt| state.waiting.get(&attempt)?.observer.clone());
-            (effects, observer)
-        };
-        if let Some(observer) = observer {
-            observe(observer.as_ref(), message);
-        }
-        self.carry_out(effects);
-    }
-
-    fn receive_announcement(&self, bytes: &[u8]) {
-        let frame = match self.link.open::<Announcement>(bytes, Role::Announcer) {
-            Ok(frame) => frame,
-            Err(error) => return warn_ignored(&error),
-        };
-        let (worker, announcement) = (frame.envelope.from, frame.envelope.message);
-        let effects = {
-            let mut state = self.state();
-            let effects = state.calls.on_run(&worker, announcement.ticket.run);
-            state.roster.on_announcement(self.now(), worker.into(), announcement);
-            effects
-        };
-        self.carry_out(effects);
-    }
-
-    fn carry_out(&self, effects: Vec<GatewayEffect<Bytes>>) {
+    pub(super) fn carry_out(&self, effects: Vec<GatewayEffect<Bytes>>) {
         for effect in effects {
             match effect {
                 GatewayEffect::Send { worker, message } => {
-                    self.link.send(Role::Gateway, (&format!("worker.{worker}"), &worker), message, b"");
+                    if let Some(session) = self.sessions.newest(&worker) {
+                        self.link.send_in(&session, &format!("worker.{worker}"), &message, b"");
+                    }
                 }
                 GatewayEffect::Conclude { attempt, conclusion } => {
                     let waiting = self.state().waiting.remove(&attempt);
+                    if let (Some(waiting), Conclusion::Interrupted(_)) = (&waiting, &conclusion) {
+                        self.forget(&waiting.worker, waiting.run);
+                    }
                     // A caller that is gone is not told.
                     let _gone = waiting.map(|waiting| waiting.tell.send(conclusion));
                 }
@@ -268,18 +270,19 @@ impl Inner {
         let limits = context.limits.unwrap_or_else(|| (self.options.limits)(&tool));
         let mut plan = RetryPlan::new(self.options.retry_repeatable && is_repeatable(&tool));
         let mut last = None;
-        while let Some(limits) = remaining(limits, began.elapsed()) {
+        let granted = limits;
+        while let Some(limits) = remaining(granted, began.elapsed()) {
             let candidate = match self.choose(&offer, &plan) {
                 Ok(candidate) => candidate,
                 Err(reason) => return failed(last.unwrap_or_else(|| no_worker(reason, tool.full_name()))),
             };
-            let outgoing = Outgoing { call: &call, context: &context, offer: &offer, limits };
+            let outgoing = Outgoing { call: &call, context: &context, offer: &offer, granted, limits };
             let conclusion = outgoing.run(self, &candidate).await;
             if let Conclusion::Finished(body) = &conclusion {
                 self.state().roster.on_ended(&candidate.worker);
                 return result_of(body, &id, &tool, &candidate.worker, limits.output);
             }
-            let error = error_of(&conclusion, &candidate.worker);
+            let error = error_of(&conclusion, &candidate.worker, tool.full_name());
             if !plan.on_conclusion(candidate.worker, &conclusion) {
                 return failed(error);
             }
@@ -332,26 +335,4 @@ impl ToolProvider for CellTools {
 fn is_repeatable(tool: &Tool) -> bool {
     let annotations = &tool.definition().annotations;
     annotations.read_only == Some(true) || annotations.idempotent == Some(true)
-}
-
-/// Returns the attempt whose observer a message is for.
-fn observed(message: &ToGateway) -> Option<AttemptId> {
-    match message {
-        ToGateway::Log { attempt, .. } | ToGateway::Progress { attempt, .. } => Some(*attempt),
-        _ => None,
-    }
-}
-
-fn observe(observer: &dyn Observer, message: ToGateway) {
-    match message {
-        ToGateway::Log { level, message, .. } => observer.log(level, &printable(&message)),
-        ToGateway::Progress { fraction, message, partial, .. } => {
-            observer.progress(Progress { fraction, message: message.map(Into::into), partial });
-        }
-        _ => {}
-    }
-}
-
-fn warn_ignored(error: &dyn fmt::Display) {
-    tracing::warn!(target: "fumehood::cell", "ignored {error}");
 }

@@ -2,6 +2,10 @@
 
 mod attempt;
 mod cell_tools;
+mod draining;
+mod inbox;
 mod outcome;
+mod sessions;
 
 pub use cell_tools::{CellTools, GatewayOptions, LateResult};
+pub use draining::Draining;

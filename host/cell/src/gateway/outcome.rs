@@ -6,7 +6,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::Tool;
 
-use crate::protocol::{Begun, Conclusion, NoWorker};
+use crate::protocol::{Begun, Conclusion, NoWorker, RefusalReason};
 
 /// The delay after which a call may be made again when all places are taken.
 const RETRY_WHEN_FULL: Duration = Duration::from_millis(250);
@@ -34,7 +34,7 @@ pub(super) fn no_worker(reason: NoWorker, tool: &str) -> CallError {
 }
 
 /// Returns the error of an attempt that ended without the word of a guest.
-pub(super) fn error_of<T>(conclusion: &Conclusion<T>, worker: &str) -> CallError {
+pub(super) fn error_of<T>(conclusion: &Conclusion<T>, worker: &str, tool: &str) -> CallError {
     match conclusion {
         Conclusion::Interrupted(begun) => {
             let message = format!("the worker `{worker}` was lost: {}", begun_text(*begun));
@@ -52,7 +52,8 @@ pub(super) fn error_of<T>(conclusion: &Conclusion<T>, worker: &str) -> CallError
             );
             CallError::new(ErrorKind::Host, message).with_hint("an operator has to look at that worker")
         }
-        Conclusion::Finished(_) | Conclusion::Refused(_) => no_worker(NoWorker::Full, ""),
+        Conclusion::Refused(RefusalReason::NotOffered) => no_worker(NoWorker::NotOffered, tool),
+        Conclusion::Finished(_) | Conclusion::Refused(_) => no_worker(NoWorker::Full, tool),
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn an_interrupted_call_says_whether_it_had_begun() {
         for (begun, part) in [(Begun::No, "had not begun"), (Begun::Perhaps, "may have"), (Begun::Yes, "had begun")] {
-            let error = error_of(&Conclusion::<()>::Interrupted(begun), "w1");
+            let error = error_of(&Conclusion::<()>::Interrupted(begun), "w1", "a__b");
             assert_eq!(error.kind, ErrorKind::Interrupted);
             assert!(error.to_string().contains(part) && error.to_string().contains("`w1`"), "{error}");
         }

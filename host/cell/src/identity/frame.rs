@@ -29,6 +29,8 @@ pub enum Role {
     Worker,
     /// A worker, to all gateways.
     Announcer,
+    /// A gateway, to a worker: a grant.
+    Grantor,
 }
 
 impl Role {
@@ -37,6 +39,7 @@ impl Role {
             Self::Gateway => b"fumehood cell 1: gateway to worker\0",
             Self::Worker => b"fumehood cell 1: worker to gateway\0",
             Self::Announcer => b"fumehood cell 1: worker to all\0",
+            Self::Grantor => b"fumehood cell 1: grant of a gateway\0",
         }
     }
 }
@@ -167,7 +170,7 @@ mod tests {
     #[test]
     fn a_message_of_one_role_is_none_of_another() {
         let (key, bytes) = sealed();
-        for role in [Role::Worker, Role::Announcer] {
+        for role in [Role::Worker, Role::Announcer, Role::Grantor] {
             assert!(matches!(open::<u32>(&bytes, role, |_| Some(key)), Err(FrameError::Signature(_))));
         }
         assert!(matches!(open::<u32>(&bytes, Role::Gateway, |_| None), Err(FrameError::Unknown(_))));

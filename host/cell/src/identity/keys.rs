@@ -125,6 +125,10 @@ impl NodeKey {
 pub struct NodePublicKey([u8; ED25519_PUBLIC_KEY_LEN]);
 
 impl NodePublicKey {
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     pub(super) fn verifies(&self, text: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, self.0).verify(text, signature).is_ok()
     }

@@ -1,7 +1,12 @@
-//! Keys of gateways and workers, and messages that are signed with them.
+//! Keys of gateways and workers, messages that are signed with them, and sessions that such messages begin.
 
 mod frame;
 mod keys;
+mod replay;
+mod session;
+mod session_table;
 
 pub use frame::{Envelope, Frame, FrameError, Role, open, seal};
 pub use keys::{KeyError, NodeKey, NodePublicKey};
+pub use session::{Exchange, ExchangeKey, Party, SESSION_FORM, Session, SessionError, Side, session_id};
+pub use session_table::SessionTable;

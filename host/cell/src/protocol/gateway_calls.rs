@@ -8,7 +8,7 @@ use super::{CANCEL_GRACE, DEADLINE_GRACE, GATEWAY_HEARTBEAT_EVERY, LOST_AFTER};
 
 /// Number of ended attempts that are remembered, so that late results are known as such.
 const MAX_ENDED: usize = 1 << 16;
-/// Maximum number of workers that are asked for one call.
+/// Maximum number of attempts for one call.
 const MAX_ATTEMPTS: usize = 3;
 
 /// The knowledge of a gateway about whether a guest began to run.
@@ -85,6 +85,8 @@ pub enum GatewayEffect<T> {
 #[derive(Debug, Default)]
 pub struct GatewayCalls {
     open: HashMap<AttemptId, Attempt>,
+    /// The number of open attempts of each worker that has some.
+    open_at: HashMap<WorkerName, usize>,
     ended: HashMap<AttemptId, WorkerName>,
     /// Ended attempts, the oldest first.
     order: VecDeque<AttemptId>,
@@ -105,18 +107,20 @@ impl GatewayCalls {
     /// Adds an attempt that is about to be sent.
     pub fn open(&mut self, now: Duration, attempt: AttemptId, call: OpenCall) {
         let ends_at = now.saturating_add(call.remaining).saturating_add(DEADLINE_GRACE);
+        let count = self.open_at.entry(call.worker.clone()).or_default();
+        *count = count.saturating_add(1);
         self.open.insert(attempt, Attempt { call, heard: now, begun: Begun::Perhaps, ends_at, cancelled_until: None });
     }
 
     /// Removes an attempt that could not be sent. Nobody is told of its end.
     pub fn withdraw(&mut self, attempt: AttemptId) {
-        self.open.remove(&attempt);
+        self.remove(attempt);
     }
 
     /// Returns the number of attempts of a worker that have not ended.
     #[must_use]
     pub fn open_at(&self, worker: &str) -> usize {
-        self.open.values().filter(|attempt| &*attempt.call.worker == worker).count()
+        self.open_at.get(worker).copied().unwrap_or(0)
     }
 
     /// Returns whether this attempt at this worker has not ended.
@@ -141,9 +145,11 @@ impl GatewayCalls {
         result: Option<T>,
     ) -> Vec<GatewayEffect<T>> {
         match message {
-            ToGateway::Started { attempt } | ToGateway::Log { attempt, .. } | ToGateway::Progress { attempt, .. } => {
-                self.mark_running(now, worker, *attempt)
-            }
+            ToGateway::Started { attempt }
+            | ToGateway::Log { attempt, .. }
+            | ToGateway::Progress { attempt, .. }
+            | ToGateway::Request { attempt, .. }
+            | ToGateway::Used { attempt, .. } => self.mark_running(now, worker, *attempt),
             ToGateway::Running { attempts } => {
                 attempts.iter().flat_map(|attempt| self.mark_running(now, worker, *attempt)).collect()
             }
@@ -192,9 +198,8 @@ impl GatewayCalls {
         }
         if now.saturating_sub(self.last_heartbeat) >= GATEWAY_HEARTBEAT_EVERY {
             self.last_heartbeat = now;
-            let busy: BTreeSet<&WorkerName> = self.open.values().map(|open| &open.call.worker).collect();
             let alive = |worker: &WorkerName| GatewayEffect::Send { worker: worker.clone(), message: ToWorker::Alive };
-            effects.extend(busy.into_iter().map(alive));
+            effects.extend(self.open_at.keys().map(alive));
         }
         effects
     }
@@ -212,9 +217,20 @@ impl GatewayCalls {
         }
     }
 
+    fn remove(&mut self, attempt: AttemptId) -> Option<Attempt> {
+        let removed = self.open.remove(&attempt)?;
+        if let Some(count) = self.open_at.get_mut(&removed.call.worker) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.open_at.remove(&removed.call.worker);
+            }
+        }
+        Some(removed)
+    }
+
     /// Ends an attempt. This is the only place that does, and it removes the attempt.
     fn conclude<T>(&mut self, attempt: AttemptId, conclusion: Conclusion<T>) -> Vec<GatewayEffect<T>> {
-        let Some(open) = self.open.remove(&attempt) else { return Vec::new() };
+        let Some(open) = self.remove(attempt) else { return Vec::new() };
         // Only an attempt whose worker has not said how it ended can have a late result.
         if !matches!(conclusion, Conclusion::Finished(_) | Conclusion::Refused(_) | Conclusion::Mismatched) {
             self.ended.insert(attempt, open.call.worker);
@@ -259,6 +275,7 @@ impl<T> Conclusion<T> {
 #[derive(Debug)]
 pub struct RetryPlan {
     is_repeatable: bool,
+    attempts: usize,
     tried: BTreeSet<WorkerName>,
 }
 
@@ -266,7 +283,7 @@ impl RetryPlan {
     /// Creates the plan of a call. `is_repeatable` is as in [`Conclusion::may_retry`].
     #[must_use]
     pub fn new(is_repeatable: bool) -> Self {
-        Self { is_repeatable, tried: BTreeSet::new() }
+        Self { is_repeatable, attempts: 0, tried: BTreeSet::new() }
     }
 
     /// Returns whether the call was sent to this worker.
@@ -280,8 +297,12 @@ impl RetryPlan {
         let may_retry = conclusion.may_retry(self.is_repeatable);
         // Once at most, if a guest may have run.
         self.is_repeatable &= matches!(conclusion, Conclusion::Refused(_) | Conclusion::Interrupted(Begun::No));
-        self.tried.insert(worker);
-        may_retry && self.tried.len() < MAX_ATTEMPTS
+        // A worker that has forgotten the grant is sent it again.
+        if !matches!(conclusion, Conclusion::Refused(RefusalReason::UnknownGrant)) {
+            self.tried.insert(worker);
+        }
+        self.attempts = self.attempts.saturating_add(1);
+        may_retry && self.attempts < MAX_ATTEMPTS
     }
 }
 

@@ -7,8 +7,11 @@ use std::time::Duration;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::RequestReport;
 use fumehood_core::digest::Digest;
 use serde::{Deserialize, Serialize};
+
+use crate::identity::ExchangeKey;
 
 /// The name of a worker in the configuration of its gateways. Cheap to clone.
 pub type WorkerName = Arc<str>;
@@ -75,7 +78,7 @@ pub struct Offer {
 }
 
 /// The limits of one call on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CallLimits {
     /// The time that is left, in microseconds.
     pub remaining_us: u64,
@@ -103,6 +106,12 @@ impl CallLimits {
         }
     }
 
+    /// Returns these limits with a time that is a power of two, so that calls whose remaining times differ have one grant.
+    #[must_use]
+    pub fn rounded_up(self) -> Self {
+        Self { remaining_us: self.remaining_us.checked_next_power_of_two().unwrap_or(u64::MAX), ..self }
+    }
+
     /// Returns the lower of these limits and those of the worker.
     #[must_use]
     pub fn within(&self, own: &Limits) -> Limits {
@@ -118,24 +127,38 @@ impl CallLimits {
     }
 }
 
-/// A call that a gateway wants a worker to run. Its arguments are the body of the message, as text that passed the gate.
+/// The right to run a tool of a component with powers within limits, for the calls of one session of a gateway and a worker.
 ///
-/// The message is signed by the gateway, so that this is a grant: it names the component, its powers and the limits, and
-/// holds for one attempt at one run of one worker.
+/// The gateway signs it, so that the worker can show what it was asked to do. It is checked once, and calls name it by the
+/// digest of its signed text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Grant {
+    /// The id of the session.
+    pub session: u64,
+    /// The full name of the tool.
+    pub tool: String,
+    /// The component, and its powers.
+    pub offer: Offer,
+    /// The limits of each call.
+    pub limits: CallLimits,
+}
+
+/// A call that a gateway wants a worker to run. Its arguments are the body of the message, as text that passed the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallGrant {
+pub struct CallRequest {
     /// The attempt.
     pub attempt: AttemptId,
     /// The id of the call at the gateway.
     pub call: String,
     /// The ticket of the worker.
     pub ticket: Ticket,
-    /// The full name of the tool.
-    pub tool: String,
-    /// The component, and its powers.
-    pub offer: Offer,
-    /// The limits.
-    pub limits: CallLimits,
+    /// The digest of the grant.
+    pub grant: Digest,
+    /// The signed grant in base64, until the worker has answered a call that names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_grant: Option<String>,
+    /// The time that is left, in microseconds.
+    pub remaining_us: u64,
     /// The actor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
@@ -144,13 +167,45 @@ pub struct CallGrant {
     pub state: Option<String>,
 }
 
+/// The first message of a gateway to a run of a worker, signed: keys are to be exchanged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The version of the gateway.
+    pub version: u16,
+    /// The cell: the first part of its subjects.
+    pub cell: String,
+    /// The run of the gateway.
+    pub gateway_run: u64,
+    /// The run of the worker that is meant.
+    pub worker_run: u64,
+    /// The gateway's key of the exchange.
+    pub key: ExchangeKey,
+}
+
+/// The answer of a worker to a [`Hello`], signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The version of the worker.
+    pub version: u16,
+    /// The cell.
+    pub cell: String,
+    /// The run of the gateway that asked.
+    pub gateway_run: u64,
+    /// The run of the worker.
+    pub worker_run: u64,
+    /// The key that the gateway sent.
+    pub answers: ExchangeKey,
+    /// The worker's key of the exchange.
+    pub key: ExchangeKey,
+}
+
 /// A message to a worker. Kinds that the receiver does not know are ignored, so that versions one apart work together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToWorker {
     /// Run a call.
-    Call(Box<CallGrant>),
+    Call(Box<CallRequest>),
     /// Stop a call.
     Cancel {
         /// The attempt.
@@ -158,6 +213,8 @@ pub enum ToWorker {
     },
     /// The gateway is there.
     Alive,
+    /// Take no more calls, and end with the last of those that run.
+    Drain,
     /// A message of a later version.
     #[serde(other)]
     Unknown,
@@ -176,6 +233,8 @@ pub enum RefusalReason {
     Stale,
     /// The worker does not have that tool of that component with these powers.
     NotOffered,
+    /// The worker does not remember the grant, and the call does not carry it.
+    UnknownGrant,
     /// A reason of a later version.
     #[serde(other)]
     Unknown,
@@ -205,7 +264,7 @@ pub enum ToGateway {
         /// The component that ran, and its powers.
         offer: Offer,
     },
-    /// These calls run, and no others of the gateway.
+    /// These calls run.
     Running {
         /// The attempts.
         attempts: Vec<AttemptId>,
@@ -233,6 +292,22 @@ pub enum ToGateway {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         partial: Vec<Content>,
     },
+    /// A request of a guest has ended, or was refused.
+    Request {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The report.
+        request: RequestReport,
+    },
+    /// The cost of a call so far.
+    Used {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Fuel that the guest used.
+        fuel: u64,
+        /// Peak size of its memories and tables, in bytes.
+        peak_memory: u64,
+    },
     /// A message of a later version.
     #[serde(other)]
     Unknown,
@@ -241,6 +316,12 @@ pub enum ToGateway {
 /// The announcement of a worker to all gateways.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
+    /// The version of the worker.
+    #[serde(default)]
+    pub version: u16,
+    /// A number that is higher than in all earlier announcements of the run.
+    #[serde(default)]
+    pub sequence: u64,
     /// The ticket for calls from now on.
     pub ticket: Ticket,
     /// The number of calls that may run at the same time.
@@ -251,4 +332,49 @@ pub struct Announcement {
     pub draining: bool,
     /// The components, sorted.
     pub offers: Vec<Offer>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn attempt() -> AttemptId {
+        AttemptId::from_bits(7)
+    }
+
+    #[test]
+    fn messages_of_a_later_version_are_understood_or_ignored() {
+        let later = json!({"kind": "cancel", "attempt": attempt(), "because": "added later"});
+        assert_eq!(serde_json::from_value::<ToWorker>(later).unwrap(), ToWorker::Cancel { attempt: attempt() });
+        let later = json!({"kind": "migrate", "to": "w2"});
+        assert_eq!(serde_json::from_value::<ToWorker>(later.clone()).unwrap(), ToWorker::Unknown);
+        assert!(matches!(serde_json::from_value::<ToGateway>(later).unwrap(), ToGateway::Unknown));
+        let later = json!({"kind": "refused", "attempt": attempt(), "reason": "too_hot"});
+        let ToGateway::Refused { reason, .. } = serde_json::from_value(later).unwrap() else { panic!("another kind") };
+        assert_eq!(reason, RefusalReason::Unknown);
+    }
+
+    #[test]
+    fn messages_without_optional_fields_are_understood() {
+        let earlier = json!({
+            "kind": "call", "attempt": attempt(), "call": "c", "ticket": {"run": 1, "epoch": 0}, "grant": Digest::of(b""),
+            "remaining_us": 5,
+        });
+        let ToWorker::Call(request) = serde_json::from_value(earlier).unwrap() else { panic!("another kind") };
+        assert_eq!((request.actor, request.signed_grant), (None, None));
+        let earlier =
+            json!({"ticket": {"run": 1, "epoch": 0}, "places": 1, "running": 0, "draining": false, "offers": []});
+        let announcement: Announcement = serde_json::from_value(earlier).unwrap();
+        // That of a worker from before versions were announced, with which no keys can be exchanged.
+        assert_eq!((announcement.version, announcement.sequence), (0, 0));
+    }
+
+    #[test]
+    fn calls_with_less_time_left_have_the_same_grant() {
+        let of = |remaining_us| CallLimits { remaining_us, fuel: 1, memory: 1, output: 1, log: 1 }.rounded_up();
+        assert_eq!(of(1_000_000), of(900_000));
+        assert!(of(900_000).remaining_us >= 1_000_000);
+        assert_eq!(of(u64::MAX).remaining_us, u64::MAX);
+    }
 }

@@ -4,6 +4,7 @@
 //! different machines are never compared: deadlines travel as the time that is left.
 
 mod gateway_calls;
+mod introductions;
 mod message;
 mod roster;
 mod worker_calls;
@@ -11,18 +12,23 @@ mod worker_calls;
 use std::time::Duration;
 
 pub use gateway_calls::{Begun, Conclusion, GatewayCalls, GatewayEffect, OpenCall, RetryPlan};
+pub use introductions::{Introduction, Introductions};
 pub use message::{
-    Announcement, AttemptId, CallGrant, CallLimits, Offer, RefusalReason, Ticket, ToGateway, ToWorker, WorkerName,
+    Announcement, AttemptId, CallLimits, CallRequest, Grant, Hello, Offer, RefusalReason, Ticket, ToGateway, ToWorker,
+    Welcome, WorkerName,
 };
 pub use roster::{Candidate, NoWorker, Roster};
 pub use worker_calls::{Admission, WorkerCalls, WorkerEffect};
 
+/// The version of the protocol. Gateways and workers whose versions are one apart work together.
+pub const PROTOCOL_VERSION: u16 = 2;
+
 /// Time after which a worker says that a call runs, unless it has ended before.
 pub const STARTED_AFTER: Duration = Duration::from_millis(20);
 /// Time between two messages in which a worker names the calls that it runs.
-pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(100);
+pub const HEARTBEAT_EVERY: Duration = Duration::from_millis(80);
 /// Time without a sign of a call after which its worker counts as lost.
-pub const LOST_AFTER: Duration = Duration::from_millis(450);
+pub const LOST_AFTER: Duration = Duration::from_millis(400);
 /// Time between two announcements of a worker.
 pub const ANNOUNCE_EVERY: Duration = Duration::from_millis(200);
 /// Time without an announcement after which a worker gets no more calls.
@@ -37,3 +43,5 @@ pub const GATEWAY_HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
 pub const ORPHANED_AFTER: Duration = Duration::from_secs(2);
 /// Time for which a worker accepts a ticket as its newest one. Two older ones are accepted, too.
 pub const EPOCH: Duration = Duration::from_secs(10);
+/// Time after which a gateway and a worker exchange keys anew.
+pub const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);

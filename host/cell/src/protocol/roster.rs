@@ -1,10 +1,13 @@
 //! The workers that a gateway knows, and the choice of one for a call. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::ABSENT_AFTER;
 use super::message::{Announcement, Offer, Ticket, WorkerName};
+
+/// Number of workers that are looked at before all are.
+const PROBES: usize = 6;
 
 /// A worker that was chosen for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +33,25 @@ pub enum NoWorker {
 /// The workers that announce themselves, each with its last announcement.
 #[derive(Debug, Default)]
 pub struct Roster {
-    workers: BTreeMap<WorkerName, (Duration, Announcement)>,
+    workers: HashMap<WorkerName, (Duration, Announcement)>,
+    /// Their names, for picking some at random.
+    names: Vec<WorkerName>,
 }
 
 impl Roster {
     /// Takes an announcement.
     pub fn on_announcement(&mut self, now: Duration, worker: WorkerName, announcement: Announcement) {
-        self.workers.insert(worker, (now, announcement));
+        if self.workers.insert(worker.clone(), (now, announcement)).is_none() {
+            self.names.push(worker);
+        }
+    }
+
+    /// Forgets a run of a worker until it announces itself again.
+    pub fn forget(&mut self, worker: &str, run: u64) {
+        if self.workers.get(worker).is_some_and(|(_, announcement)| announcement.ticket.run == run) {
+            self.workers.remove(worker);
+            self.names.retain(|name| &**name != worker);
+        }
     }
 
     /// Notes that a call of this gateway has ended at a worker, which its last announcement may not know.
@@ -48,7 +63,17 @@ impl Roster {
 
     /// Forgets workers that have not announced themselves for a while.
     pub fn on_tick(&mut self, now: Duration) {
+        let count = self.workers.len();
         self.workers.retain(|_, (at, _)| now.saturating_sub(*at) < ABSENT_AFTER);
+        if self.workers.len() < count {
+            self.names.retain(|name| self.workers.contains_key(name));
+        }
+    }
+
+    /// Returns the last announcement of a worker.
+    #[must_use]
+    pub fn get(&self, worker: &str) -> Option<&Announcement> {
+        self.workers.get(worker).map(|(_, announcement)| announcement)
     }
 
     /// Returns the number of workers that announce themselves.
@@ -75,33 +100,72 @@ impl Roster {
         own: impl Fn(&str) -> usize,
         is_tried: impl Fn(&str) -> bool,
     ) -> Result<Candidate, NoWorker> {
-        if self.workers.is_empty() {
-            return Err(NoWorker::Absent);
-        }
-        let having = self.workers.iter().filter(|(_, (_, it))| it.offers.binary_search(offer).is_ok());
-        let mut has_it = false;
-        let mut free: Vec<(f64, &WorkerName, Ticket)> = Vec::new();
-        for (name, (_, worker)) in having {
-            has_it = true;
-            let running = own(name).max(usize::try_from(worker.running).unwrap_or(usize::MAX));
-            let places = usize::try_from(worker.places).unwrap_or(usize::MAX);
-            if !worker.draining && running < places && !is_tried(name) {
-                free.push((running as f64 / places as f64, name, worker.ticket));
+        let load = |name: &WorkerName| self.load(name, offer, &own, &is_tried);
+        // Most workers have the tool and a free place, so that few are looked at, however many there are.
+        let (mut found, mut random) = (None::<(f64, Candidate)>, random);
+        for _ in 0..PROBES {
+            let Some(probed) = self.at(random).and_then(load) else {
+                random = mix(random);
+                continue;
+            };
+            random = mix(random);
+            match found {
+                None => found = Some(probed),
+                Some(first) => return Ok(if probed.0 < first.0 { probed.1 } else { first.1 }),
             }
         }
-        if !has_it {
-            return Err(NoWorker::NotOffered);
+        let free: Vec<(f64, Candidate)> = self.names.iter().filter_map(load).collect();
+        let pick = |random: u64| free.get(index(random, free.len())?);
+        match (pick(random), pick(mix(random))) {
+            (Some(one), Some(other)) => Ok(if other.0 < one.0 { other.1.clone() } else { one.1.clone() }),
+            _ => Err(self.reason(offer)),
         }
-        let count = u64::try_from(free.len()).unwrap_or(u64::MAX);
-        let pick = |random: u64| random.checked_rem(count).and_then(|index| free.get(usize::try_from(index).ok()?));
-        let (one, other) = (pick(random & 0xffff_ffff), pick(random >> 32));
-        let better = match (one, other) {
-            (Some(one), Some(other)) => Some(if other.0 < one.0 { other } else { one }),
-            _ => None,
-        };
-        let chosen = better.map(|(_, worker, ticket)| Candidate { worker: (*worker).clone(), ticket: *ticket });
-        chosen.ok_or(NoWorker::Full)
     }
+
+    /// Returns the worker at a random place.
+    fn at(&self, random: u64) -> Option<&WorkerName> {
+        self.names.get(index(random, self.names.len())?)
+    }
+
+    /// Returns the load of a worker, if it can take the call.
+    fn load(
+        &self,
+        name: &WorkerName,
+        offer: &Offer,
+        own: &impl Fn(&str) -> usize,
+        is_tried: &impl Fn(&str) -> bool,
+    ) -> Option<(f64, Candidate)> {
+        let (_, worker) = self.workers.get(name)?;
+        if worker.draining || worker.offers.binary_search(offer).is_err() || is_tried(name) {
+            return None;
+        }
+        let running = own(name).max(usize::try_from(worker.running).unwrap_or(usize::MAX));
+        let places = usize::try_from(worker.places).unwrap_or(usize::MAX);
+        let candidate = || Candidate { worker: name.clone(), ticket: worker.ticket };
+        (running < places).then(|| (running as f64 / places as f64, candidate()))
+    }
+
+    fn reason(&self, offer: &Offer) -> NoWorker {
+        if self.workers.is_empty() {
+            return NoWorker::Absent;
+        }
+        let has_it = self.workers.values().any(|(_, worker)| worker.offers.binary_search(offer).is_ok());
+        if has_it { NoWorker::Full } else { NoWorker::NotOffered }
+    }
+}
+
+/// Returns a place among so many.
+fn index(random: u64, count: usize) -> Option<usize> {
+    let index = random.checked_rem(u64::try_from(count).ok()?)?;
+    usize::try_from(index).ok()
+}
+
+/// Returns the next pseudo-random number after a random one (SplitMix64).
+fn mix(random: u64) -> u64 {
+    let z = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -118,7 +182,9 @@ mod tests {
         for (name, running, places) in workers {
             let ticket = Ticket { run: 1, epoch: 0 };
             let (places, running) = (*places, *running);
-            let announcement = Announcement { ticket, places, running, draining: false, offers: vec![offer("a")] };
+            let (version, sequence, draining) = (0, 1, false);
+            let offers = vec![offer("a")];
+            let announcement = Announcement { version, sequence, ticket, places, running, draining, offers };
             roster.on_announcement(Duration::ZERO, (*name).into(), announcement);
         }
         roster
@@ -131,11 +197,24 @@ mod tests {
     #[test]
     fn chooses_the_less_loaded_of_two() {
         let roster = roster(&[("a", 3, 4), ("b", 1, 4)]);
-        assert_eq!(choose(&roster, "a", 1 << 32), Ok("b".to_owned()));
-        assert_eq!(choose(&roster, "a", 1), Ok("b".to_owned()));
-        assert_eq!(choose(&roster, "a", 0), Ok("a".to_owned()));
-        let own = roster.choose(&offer("a"), 1, |name| if name == "b" { 4 } else { 0 }, |_| false);
-        assert_eq!(own.map(|chosen| chosen.worker.to_string()), Ok("a".to_owned()));
+        let chosen =
+            (0..64).map(|random| choose(&roster, "a", mix(random)).unwrap()).filter(|name| name == "b").count();
+        // Both are picked in half of the cases, twice the same one in a quarter each.
+        assert!((36..=58).contains(&chosen), "{chosen}");
+        for random in 0..64 {
+            let own = roster.choose(&offer("a"), random, |name| if name == "b" { 4 } else { 0 }, |_| false);
+            assert_eq!(own.map(|chosen| chosen.worker.to_string()), Ok("a".to_owned()));
+        }
+    }
+
+    #[test]
+    fn finds_the_only_free_worker_of_many() {
+        let names: Vec<String> = (0..500).map(|index| format!("w{index}")).collect();
+        let workers: Vec<_> = names.iter().map(|name| (name.as_str(), u32::from(name != "w321"), 1)).collect();
+        let mut roster = roster(&workers);
+        assert_eq!(choose(&roster, "a", 5), Ok("w321".to_owned()));
+        roster.forget("w321", 1);
+        assert_eq!(choose(&roster, "a", 5), Err(NoWorker::Full));
     }
 
     #[test]

@@ -183,7 +183,8 @@ impl WorkerCalls {
 
     fn send_heartbeats(&self, effects: &mut Vec<WorkerEffect>) {
         let mut of_gateways: BTreeMap<&Arc<str>, Vec<AttemptId>> = BTreeMap::new();
-        for (attempt, call) in &self.running {
+        // A call that is not told of yet has most likely ended before it would be missed.
+        for (attempt, call) in self.running.iter().filter(|(_, call)| call.is_told) {
             of_gateways.entry(&call.gateway).or_default().push(*attempt);
         }
         effects.extend(of_gateways.into_iter().map(|(gateway, attempts)| WorkerEffect::Send {

@@ -5,19 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fumehood_cell::{CellTools, GatewayOptions, LimitsOf, NodeKey, NodeOptions, Worker};
+use fumehood_cell::{CellTools, Draining, GatewayOptions, LimitsOf, NodeKey, NodeOptions, Worker};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::result::{CallResult, Metadata};
-use fumehood_core::call::{Call, CallContext};
+use fumehood_core::call::result::{CallResult, Metadata, RequestReport};
+use fumehood_core::call::{Call, CallContext, Observer};
 use fumehood_core::digest::Digest;
 use fumehood_core::schema::gate::{Gate, GateLimits};
-use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use futures_util::StreamExt as _;
@@ -76,16 +78,25 @@ impl Drop for Nats {
 /// One tool that returns its arguments.
 struct Echo {
     tool: Arc<Tool>,
+    /// The number of calls that ran.
+    ran: AtomicUsize,
+    /// True if calls never end.
+    stalls: bool,
     revision: Revision,
 }
 
 impl Echo {
     fn new() -> Arc<Self> {
+        Self::of(false, false)
+    }
+
+    fn of(is_idempotent: bool, stalls: bool) -> Arc<Self> {
         let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
         let raw = RawDefinition {
             name: "echo".to_owned(),
             description: "Repeats".to_owned(),
             input_schema: schema.to_string(),
+            annotations: Annotations { idempotent: is_idempotent.then_some(true), ..Annotations::default() },
             ..RawDefinition::default()
         };
         let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
@@ -93,7 +104,7 @@ impl Echo {
             .in_namespace(&Namespace::parse("test").unwrap())
             .identified_by(Digest::of(b"echo"))
             .grant_digest(Digest::of(b"no powers"));
-        Arc::new(Self { tool: Arc::new(tool), revision: Revision::default() })
+        Arc::new(Self { tool: Arc::new(tool), ran: AtomicUsize::new(0), stalls, revision: Revision::default() })
     }
 }
 
@@ -111,14 +122,31 @@ impl ToolProvider for Echo {
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        self.ran.fetch_add(1, Ordering::Relaxed);
         let outcome = Ok(vec![Content::text(call.to_text().into_owned())]);
         let tool = call.tool().full_name().to_owned();
-        Box::pin(async move { Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() }) })
+        // An actor stands for a call that reports.
+        if let Some(observer) = context.observer.as_ref().filter(|_| context.actor.is_some()) {
+            observer.log(Level::Info, "heard");
+            observer.request(request_report());
+        }
+        let stalls = self.stalls;
+        Box::pin(async move {
+            if stalls {
+                std::future::pending::<()>().await;
+            }
+            Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
+        })
     }
 
     fn changes(&self) -> Changes {
         self.revision.subscribe()
     }
+}
+
+fn request_report() -> RequestReport {
+    let (method, host) = ("GET".to_owned(), "example.com".to_owned());
+    RequestReport { method, host, status: Some(200), reason: None, bytes_out: 1, bytes_in: 2 }
 }
 
 fn limits() -> LimitsOf {
@@ -134,9 +162,18 @@ fn key() -> NodeKey {
 }
 
 /// Joins a worker and a gateway; each trusts the key that is given for the other.
-async fn join(nats: &Nats, (gateway, worker): (NodeKey, NodeKey), trusted: (&NodeKey, &NodeKey)) -> CellTools {
+async fn join(nats: &Nats, keys: (NodeKey, NodeKey), trusted: (&NodeKey, &NodeKey)) -> CellTools {
+    join_with(nats, keys, trusted, Echo::new()).await
+}
+
+async fn join_with(
+    nats: &Nats,
+    (gateway, worker): (NodeKey, NodeKey),
+    trusted: (&NodeKey, &NodeKey),
+    tools: Arc<Echo>,
+) -> CellTools {
     let options = nats.options("w", worker, ("g", trusted.0));
-    let worker = Worker::join(options, Echo::new(), limits(), 64).await.unwrap();
+    let worker = Worker::join(options, tools, limits(), 64).await.unwrap();
     tokio::spawn(async move { worker.serve(std::future::pending::<()>(), Duration::ZERO).await });
     let options = nats.options("g", gateway, ("w", trusted.1));
     CellTools::join(options, Echo::new(), gateway_options()).await.unwrap()
@@ -207,13 +244,12 @@ fn report(what: &str, took: Duration, times: &mut [Duration]) {
 async fn nobody_acts_upon_a_message_of_another_key() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    // The worker knows another key of the gateway: it hears the call, and runs nothing.
+    // The worker knows another key of the gateway: it answers no exchange of keys, and so it gets no call.
     let (worker, known_worker) = shared_key(&folder, "w");
     let tools = join(&nats, (key(), worker), (&key(), &known_worker)).await;
-    assert!(tools.wait_for_workers(PATIENCE).await);
+    assert!(!tools.wait_for_workers(Duration::from_millis(800)).await);
     let result = tools.dispatch(Call::new("test__echo", "{}")).await;
-    let error = result.error().unwrap();
-    assert_eq!(error.kind, ErrorKind::Interrupted, "{error}");
+    assert_eq!(result.error().unwrap().kind, ErrorKind::Unavailable);
     // The gateway knows another key of the worker: there is no worker.
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
@@ -221,4 +257,144 @@ async fn nobody_acts_upon_a_message_of_another_key() {
     assert!(!tools.wait_for_workers(Duration::from_millis(800)).await);
     let result = tools.dispatch(Call::new("test__echo", "{}")).await;
     assert_eq!(result.error().unwrap().kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_recorded_and_is_sent_again_changes_nothing() {
+    let Some(nats) = Nats::start() else { return };
+    let recorder = async_nats::connect(&nats.url).await.unwrap();
+    let mut bus = recorder.subscribe("test.>").await.unwrap();
+    recorder.flush().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let echo = Echo::new();
+    let tools = join_with(&nats, (gateway, worker), (&known_gateway, &known_worker), Arc::clone(&echo)).await;
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    for _ in 0..10 {
+        assert!(tools.dispatch(Call::new("test__echo", "{}")).await.is_ok());
+    }
+    let mut recorded = Vec::new();
+    while let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(300), bus.next()).await {
+        recorded.push(message);
+        if recorded.len() > 2 * 10 + 20 {
+            break;
+        }
+    }
+    let to = |subject: &str| recorded.iter().filter(|message| &*message.subject == subject).count();
+    assert!(to("test.worker.w") > 10 && to("test.gateway.g") > 10 && to("test.workers") > 0, "{recorded:?}");
+    for _ in 0..3 {
+        for message in &recorded {
+            recorder.publish(message.subject.clone(), message.payload.clone()).await.unwrap();
+        }
+        recorder.flush().await.unwrap();
+        let answered = tools.dispatch(Call::new("test__echo", "{}")).await;
+        assert!(answered.is_ok(), "{answered:?}");
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((echo.ran.load(Ordering::Relaxed), tools.workers()), (13, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_told_to_end_is_waited_for() {
+    let Some(nats) = Nats::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let worker =
+        Worker::join(nats.options("w", worker, ("g", &known_gateway)), Echo::new(), limits(), 4).await.unwrap();
+    let serving = tokio::spawn({
+        let worker = worker.clone();
+        async move { worker.serve(worker.told_to_drain(), PATIENCE).await }
+    });
+    let cell = CellTools::join_without_tools(nats.options("g", gateway, ("w", &known_worker))).await.unwrap();
+    assert!(cell.drain("nobody", PATIENCE, |_| {}).await.is_err());
+    let mut states = Vec::new();
+    cell.drain("w", PATIENCE, |state| states.push(state)).await.unwrap();
+    assert_eq!(states.last(), Some(&Draining::Gone));
+    assert!(states.contains(&Draining::Running(0)), "{states:?}");
+    serving.await.unwrap().unwrap();
+}
+
+/// Calls a tool at a worker that is lost meanwhile, where another worker has it as well. Returns the answer, and whether the
+/// other worker ran it.
+async fn call_at_a_worker_that_is_lost(
+    nats: &Nats,
+    is_idempotent: bool,
+    retry_repeatable: bool,
+) -> (CallResult, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let (gateway, known_gateway) = shared_key(&folder, "g");
+    let ((first, known_first), (second, known_second)) = (shared_key(&folder, "a"), shared_key(&folder, "b"));
+    let stalling = Echo::of(is_idempotent, true);
+    let lost =
+        Worker::join(nats.options("a", first, ("g", &known_gateway)), Arc::<Echo>::clone(&stalling), limits(), 4)
+            .await
+            .unwrap();
+    let lost = tokio::spawn(async move { lost.serve(std::future::pending::<()>(), Duration::ZERO).await });
+    let mut options = nats.options("g", gateway, ("a", &known_first));
+    options.peers.insert("b".to_owned(), known_second.public());
+    let echo = Echo::of(is_idempotent, false);
+    let tools =
+        CellTools::join(options, Arc::<Echo>::clone(&echo), GatewayOptions { retry_repeatable, ..gateway_options() });
+    let tools = tools.await.unwrap();
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    let calling = async { tools.dispatch(Call::new("test__echo", "{}")).await };
+    let losing = async {
+        while stalling.ran.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let options = nats.options("b", second, ("g", &known_gateway));
+        let other = Worker::join(options, Arc::<Echo>::clone(&echo), limits(), 4).await.unwrap();
+        tokio::spawn(async move { other.serve(std::future::pending::<()>(), Duration::ZERO).await });
+        while tools.workers() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        lost.abort();
+    };
+    let (answer, ()) = tokio::join!(calling, losing);
+    (answer, echo.ran.load(Ordering::Relaxed))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_repeated_elsewhere_only_where_tool_and_operator_allow_it() {
+    let Some(nats) = Nats::start() else { return };
+    for (is_idempotent, retry_repeatable) in [(true, true), (true, false), (false, true)] {
+        let (answer, ran) = call_at_a_worker_that_is_lost(&nats, is_idempotent, retry_repeatable).await;
+        if is_idempotent && retry_repeatable {
+            assert!(answer.is_ok() && ran == 1, "{answer:?}");
+        } else {
+            let error = answer.error().unwrap();
+            assert_eq!((error.kind, ran), (ErrorKind::Interrupted, 0), "{error}");
+            assert!(error.to_string().contains("had begun"), "{error}");
+        }
+    }
+}
+
+/// An observer that keeps what it hears.
+#[derive(Default)]
+struct Heard(Mutex<(Vec<String>, Vec<RequestReport>)>);
+
+impl Observer for Heard {
+    fn log(&self, _: Level, message: &str) {
+        self.0.lock().unwrap().0.push(message.to_owned());
+    }
+
+    fn request(&self, request: RequestReport) {
+        self.0.lock().unwrap().1.push(request);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_guest_does_at_a_worker_is_heard_at_the_gateway() {
+    let Some(nats) = Nats::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
+    let tools = join(&nats, (gateway, worker), (&known_gateway, &known_worker)).await;
+    assert!(tools.wait_for_workers(PATIENCE).await);
+    let heard = Arc::new(Heard::default());
+    let mut call = Call::new("test__echo", "{}");
+    call.context.observer = Some(Arc::<Heard>::clone(&heard));
+    call.context.actor = Some("somebody".into());
+    assert!(tools.dispatch(call).await.is_ok());
+    // All of it has arrived before the call ended.
+    assert_eq!(*heard.0.lock().unwrap(), (vec!["heard".to_owned()], vec![request_report()]));
 }

@@ -10,4 +10,6 @@
 )]
 
 mod bus;
+mod costs;
+mod scale;
 mod simulation;

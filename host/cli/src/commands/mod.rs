@@ -4,6 +4,8 @@ pub(crate) mod add;
 pub(crate) mod approve;
 pub(crate) mod approve_call;
 pub(crate) mod audit;
+#[cfg(feature = "cell")]
+pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod call;
 #[cfg(feature = "cell")]

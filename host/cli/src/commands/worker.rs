@@ -1,24 +1,31 @@
-//! `fumehood worker`: runs the calls of the gateways of a cell.
+//! `fumehood worker`: runs the calls of the gateways of a cell, or tells a worker to end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::cell::Worker;
-use fumehood::{Host, Limits};
+use fumehood::cell::{Draining, Worker};
+use fumehood::{CancellationToken, Grant, Host, Limits};
 
-use crate::args::{Arguments, Worker as WorkerArguments};
+use crate::args::{Arguments, Worker as WorkerArguments, WorkerAction};
 use crate::cell::{self, Role};
+use crate::commands::serve::served_components::{ServeRequest, ServedComponents};
+use crate::commands::serve::server::typed_component;
+use crate::commands::serve::watch::{self, Triggers};
 use crate::config::Config;
 use crate::configured::{self, Version};
 use crate::exit::{Exit, UsageError};
+use crate::persist_rules::PersistRules;
 use crate::service_manager::{self, ServiceState};
 use crate::trust::ConfigSource;
 use crate::{host, render, signals};
 
 /// Default time that running calls have to end.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+/// Default time that a worker which was told to end has for it: its own grace, and more.
+const DEFAULT_DRAIN_TIME: Duration = Duration::from_secs(60);
 /// Places for each processor, unless the configuration has a number.
 const PLACES_PER_PROCESSOR: u32 = 2;
 /// Places of the host beyond those of the worker: one is free again only when its guest is gone, after its result was sent.
@@ -26,19 +33,32 @@ const SPARE_PLACES: u32 = 8;
 
 /// Runs the command.
 pub(crate) async fn run(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> {
-    let config = ConfigSource::from_arguments(arguments).open()?;
+    match &worker.action {
+        Some(WorkerAction::Drain { name, timeout }) => {
+            drain(arguments, name, timeout.unwrap_or(DEFAULT_DRAIN_TIME)).await
+        }
+        None => serve(arguments, worker).await,
+    }
+}
+
+async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> {
+    let source = ConfigSource::from_arguments(arguments);
+    let config = source.open()?;
     let options = cell::node_options(&config, Role::Worker)?;
     let name = options.name.clone();
     let processors = available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
     let default = processors.saturating_mul(PLACES_PER_PROCESSOR);
     let places = cell::section(&config)?.places.unwrap_or(default);
-    let host = load(arguments, &config, worker, places).await?;
+    let (host, components) = load(arguments, (source, &config), &worker.components, places).await?;
     let count = host.tools().iter().filter(|tool| tool.is_approved()).count();
     if count == 0 {
         let message = "this worker has no tool that may be called; name components, or approve those of [tools]";
         return Err(UsageError(message.to_owned()).into());
     }
     let mut signals = signals::listen_for_stop()?;
+    let watching = CancellationToken::new();
+    // Announcements name what the host has at their time, so that gateways know of a change at once.
+    let watch = watch::start(components, Triggers { files: false, hangup: true }, watching.clone())?;
     let size = usize::try_from(places).unwrap_or(usize::MAX);
     let joined = Worker::join(options, Arc::new(host.clone()), cell::limits_of(&host), size)
         .await
@@ -46,31 +66,71 @@ pub(crate) async fn run(arguments: &Arguments, worker: &WorkerArguments) -> Resu
     service_manager::notify(ServiceState::Ready);
     service_manager::keep_alive();
     render::note(&format!("the worker `{name}` runs {count} tools, {places} calls at the same time"));
+    let drained = joined.clone();
     let stop = async {
-        signals.received().await;
+        let reason = tokio::select! {
+            () = signals.received() => "",
+            () = drained.told_to_drain() => ", as a gateway has told it",
+        };
         service_manager::notify(ServiceState::Stopping);
-        render::note("this worker takes no more calls, and ends with the last of those that run");
+        render::note(&format!("this worker takes no more calls, and ends with the last of those that run{reason}"));
     };
     let served = joined.serve(stop, worker.grace.unwrap_or(DEFAULT_GRACE)).await;
+    watching.cancel();
     host.shutdown(Duration::ZERO).await;
+    // The token above is cancelled, so this does not wait for a signal.
+    if let Some(watch) = watch {
+        let _panicked = watch.join();
+    }
     served?;
     Ok(Exit::Ok)
 }
 
-/// Loads the components of the command line, without powers, and those of the configuration with theirs.
-async fn load(arguments: &Arguments, config: &Config, worker: &WorkerArguments, places: u32) -> Result<Host> {
+/// Tells a worker to end, in the name of the gateway of the configuration.
+async fn drain(arguments: &Arguments, worker: &str, time: Duration) -> Result<Exit> {
+    let config = ConfigSource::from_arguments(arguments).open()?;
+    if !cell::section(&config)?.workers.contains_key(worker) {
+        return Err(UsageError(format!("[cell.workers] has no `{worker}`; take the name of a worker there")).into());
+    }
+    let cell = cell::join_without_tools(&config).await?;
+    let mut told = None;
+    cell.drain(worker, time, |state| {
+        if told.replace(state) != Some(state) {
+            match state {
+                Draining::Running(count) => render::note(&format!("`{worker}` takes no more calls; {count} run")),
+                _ => render::note(&format!("`{worker}` is gone")),
+            }
+        }
+    })
+    .await?;
+    Ok(Exit::Ok)
+}
+
+/// Loads these components, without powers, and those of the configuration with theirs.
+pub(crate) async fn load(
+    arguments: &Arguments,
+    (source, config): (ConfigSource, &Config),
+    components: &[PathBuf],
+    places: u32,
+) -> Result<(Host, ServedComponents)> {
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let limits = config.limits.over(Limits::default());
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
-    let builder = host::with_components(host::builder_for(arguments, config)?, &worker.components);
+    let builder = host::with_components(host::builder_for(arguments, config)?, components);
     let concurrency = places.saturating_add(SPARE_PLACES);
     let host = builder.concurrency(concurrency).limits(limits).memory_ceiling(max_memory).build()?;
-    for file in &worker.components {
-        let typed = host::typed_component(config, file, false).await?;
-        host::load(&host, &typed.label, typed.load).await?;
+    let mut typed = Vec::new();
+    for component in components {
+        typed.push(typed_component(config, component, limits, (&Grant::default(), false)).await?);
     }
-    for component in configured {
-        host::load(&host, &component.label, component.load).await?;
-    }
-    Ok(host)
+    let request = ServeRequest {
+        source: source.without_asking(),
+        config: config.clone(),
+        typed,
+        configured,
+        allow_slow_compile: false,
+        persist: PersistRules::default(),
+    };
+    let components = ServedComponents::load(host.clone(), request).await?;
+    Ok((host, components))
 }

@@ -1,4 +1,4 @@
-//! Calls while workers are killed, stopped and started, and the server is restarted: every call ends once, and truly.
+//! Calls while workers are killed, stopped, started and cut off, and the server is restarted: every call ends once, and truly.
 //!
 //! `FUMEHOOD_CELL_CALLS` is the number of calls. Each guest writes its own trace, which is compared with what callers were told.
 
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::harness::{Answer, Cell, call, wait_until};
+use super::proxy::Network;
 
 const DEFAULT_CALLS: usize = 1_000;
 const CALLERS: usize = 12;
@@ -30,7 +31,7 @@ fn make(address: &str, index: usize) -> Answer {
 /// Does something bad to the cell, `round` after `round`. Returns its name.
 fn harm(cell: &mut Cell, round: usize) -> &'static str {
     let worker = ["w1", "w2", "w3"][round % 3];
-    match round % 5 {
+    match round % 8 {
         0 | 3 => {
             cell.kill(worker);
             std::thread::sleep(Duration::from_millis(150));
@@ -49,13 +50,27 @@ fn harm(cell: &mut Cell, round: usize) -> &'static str {
             cell.worker(worker, PLACES);
             "drained and started"
         }
-        _ => {
+        4 => {
             cell.stop_nats();
             std::thread::sleep(Duration::from_millis(200));
             cell.start_nats();
             "NATS killed"
         }
+        5 => cut(cell, worker, Network::Cut, "worker cut for 0.8 s"),
+        6 => cut(cell, ["g1", worker][round % 2], Network::HalfOpen, "half open for 0.8 s"),
+        _ => {
+            cut(cell, worker, Network::Slow(Duration::from_millis(60)), "slow");
+            cell.network("g1").reset();
+            "worker slow for 0.8 s, gateway reset"
+        }
     }
+}
+
+fn cut(cell: &Cell, node: &str, network: Network, name: &'static str) -> &'static str {
+    cell.network(node).set(network);
+    std::thread::sleep(Duration::from_millis(800));
+    cell.network(node).set(Network::Well);
+    name
 }
 
 /// Compares what callers were told with the traces of the guests, and prints a table of both.
@@ -86,7 +101,9 @@ fn check_traces(cell: &Cell, answers: &BTreeMap<usize, Answer>) {
 fn what_callers_are_told_is_what_guests_did() {
     let Some(mut cell) = Cell::start() else { return };
     cell.deadline = "2s";
+    cell.proxy("g1");
     for worker in ["w1", "w2", "w3"] {
+        cell.proxy(worker);
         cell.worker(worker, PLACES);
     }
     let address = cell.gateway("");

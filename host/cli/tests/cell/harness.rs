@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
+
+use super::proxy::Proxy;
 
 /// Timeout of every wait, far above what any of them takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +27,8 @@ pub(crate) struct Cell {
     pub(crate) deadline: &'static str,
     nats: Option<Process>,
     keys: BTreeMap<String, String>,
+    /// The networks of nodes that do not connect to the server directly.
+    proxies: BTreeMap<String, Proxy>,
     nodes: BTreeMap<String, Process>,
 }
 
@@ -74,8 +78,16 @@ impl Cell {
             std::fs::copy(dist.join(&file), folder.path().join(&file)).unwrap();
         }
         std::fs::create_dir(folder.path().join("trace")).unwrap();
-        let mut cell =
-            Self { folder, program, port, deadline: "20s", nats: None, keys: BTreeMap::new(), nodes: BTreeMap::new() };
+        let mut cell = Self {
+            folder,
+            program,
+            port,
+            deadline: "20s",
+            nats: None,
+            keys: BTreeMap::new(),
+            proxies: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+        };
         cell.start_nats();
         for name in ["g1", "w1", "w2", "w3"] {
             let file = cell.path(&format!("{name}.key")).display().to_string();
@@ -139,7 +151,7 @@ impl Cell {
              [tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n\
              [tools.countdown]\ncomponent = \"countdown.wasm\"\napproval = \"off\"\n\
              [tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nwrite = [\"./trace:/trace\"]\n",
-            self.port,
+            self.proxies.get(name).map_or(self.port, |proxy| proxy.port),
             nodes('w'),
             nodes('g'),
             self.deadline,
@@ -147,6 +159,34 @@ impl Cell {
         let file = self.path(&format!("{name}.toml"));
         std::fs::write(&file, text).unwrap();
         file
+    }
+
+    /// Lets a node that is started from now on connect to the server through a network of its own.
+    pub(crate) fn proxy(&mut self, name: &str) {
+        self.proxies.insert(name.to_owned(), Proxy::start(self.port));
+    }
+
+    /// Returns the network of a node.
+    pub(crate) fn network(&self, name: &str) -> &Proxy {
+        &self.proxies[name]
+    }
+
+    /// Runs a command with the configuration of the gateway.
+    pub(crate) fn run_as_gateway(&self, arguments: &[&str]) -> std::process::Output {
+        let config = self.path("g1.toml").display().to_string();
+        let arguments = [&["--config", &config, "--isolation", "in-process"], arguments].concat();
+        self.command(&arguments).output().unwrap()
+    }
+
+    /// Lets a node write files of this size at most; `None` restores that they may be of any size.
+    pub(crate) fn limit_files(&self, name: &str, bytes: Option<u64>) {
+        let pid = self.pid(name);
+        let maximum = rustix::process::getrlimit(Resource::Fsize).maximum;
+        prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum }).unwrap();
+    }
+
+    fn pid(&self, name: &str) -> Pid {
+        i32::try_from(self.nodes[name].child.id()).ok().and_then(Pid::from_raw).unwrap()
     }
 
     /// Starts a worker, and waits until it has joined.
@@ -198,8 +238,7 @@ impl Cell {
 
     /// Sends a signal to a node.
     pub(crate) fn signal(&self, name: &str, signal: Signal) {
-        let pid = i32::try_from(self.nodes[name].child.id()).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, signal).unwrap();
+        kill_process(self.pid(name), signal).unwrap();
     }
 
     /// Kills a node without warning.

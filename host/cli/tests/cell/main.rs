@@ -14,3 +14,6 @@
 mod calls;
 mod chaos;
 mod harness;
+mod losses;
+mod operation;
+mod proxy;

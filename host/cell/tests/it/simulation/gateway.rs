@@ -25,13 +25,33 @@ impl World {
         self.gateway.open(now, attempt, open);
         self.attempts.insert(attempt, index);
         self.calls[index].attempt = Some((attempt, candidate.worker.clone()));
-        let down = Down::Call { call: index, attempt, ticket: candidate.ticket, remaining_ms: left };
-        let worker = self.worker_of(&candidate.worker);
-        self.send(Event::ToWorker(worker, down));
+        let message = Message::Call { call: index, attempt, ticket: candidate.ticket, remaining_ms: left };
+        self.send_in_session(&candidate.worker, message);
     }
 
     pub(super) fn worker_of(&self, name: &str) -> usize {
         self.workers.iter().position(|worker| &*worker.name == name).unwrap()
+    }
+
+    fn send_in_session(&mut self, name: &WorkerName, message: Message) {
+        let Some((_, nonce)) = self.sessions.get(name).copied() else { return };
+        let worker = self.worker_of(name);
+        self.send(Event::ToWorker(worker, Down::In { nonce, message: Box::new(message) }));
+    }
+
+    /// Asks the run of an announcement, unless it is known.
+    fn meet(&mut self, worker: usize, announcement: Announcement) {
+        let (now, name) = (self.time(), Arc::clone(&self.workers[worker].name));
+        match self.introductions.on_announcement(now, &name, &announcement) {
+            Introduction::Known => self.roster.on_announcement(now, name, announcement),
+            Introduction::Ask => {
+                let (nonce, run) = (self.random.next(), announcement.ticket.run);
+                self.introductions.on_asked(now, &name, nonce, announcement);
+                self.send(Event::ToWorker(worker, Down::Hello { nonce, run }));
+            }
+            Introduction::Ignore => *self.tally.0.entry("announcements ignored").or_default() += 1,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(super) fn tell(&mut self, call: usize, end: &'static str) {
@@ -44,8 +64,11 @@ impl World {
         let (now, name) = (self.time(), Arc::clone(&self.workers[worker].name));
         let effects = match up {
             Up::Message(message, result) => self.gateway.on_message(now, &name, &message, result),
-            Up::Announcement(announcement) => {
-                let effects = self.gateway.on_run(&name, announcement.ticket.run);
+            Up::Announcement(announcement) => return self.meet(worker, announcement),
+            Up::Welcome { nonce, run } => {
+                let Some(announcement) = self.introductions.on_answer(now, &name, run, nonce) else { return };
+                self.sessions.insert(name.clone(), (run, nonce));
+                let effects = self.gateway.on_run(&name, run);
                 self.roster.on_announcement(now, name, announcement);
                 effects
             }
@@ -57,12 +80,11 @@ impl World {
         for effect in effects {
             match effect {
                 GatewayEffect::Send { worker, message } => {
-                    let down = match message {
-                        ToWorker::Cancel { attempt } => Down::Cancel(attempt),
-                        _ => Down::Alive,
+                    let message = match message {
+                        ToWorker::Cancel { attempt } => Message::Cancel(attempt),
+                        _ => Message::Alive,
                     };
-                    let worker = self.worker_of(&worker);
-                    self.send(Event::ToWorker(worker, down));
+                    self.send_in_session(&worker, message);
                 }
                 GatewayEffect::Late { attempt, .. } => {
                     assert!(self.late.insert(attempt), "a late result is recorded twice");
@@ -79,6 +101,10 @@ impl World {
         assert_eq!(current, attempt, "an end of an attempt that is not the last");
         if matches!(conclusion, Conclusion::Finished(true)) {
             assert!(self.calls[index].finished_ok > 0, "ok, and no guest finished");
+        }
+        if let (Conclusion::Interrupted(_), Some((run, _))) = (conclusion, self.sessions.get(&worker)) {
+            self.introductions.forget(&worker, *run);
+            self.roster.forget(&worker, *run);
         }
         if self.calls[index].plan.on_conclusion(worker, conclusion) {
             *self.tally.0.entry("sent again").or_default() += 1;

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_cell::protocol::{
-    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, Conclusion, GatewayCalls, GatewayEffect, Offer, OpenCall,
-    RetryPlan, Roster, Ticket, ToGateway, ToWorker, WorkerCalls, WorkerEffect, WorkerName,
+    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, Conclusion, GatewayCalls, GatewayEffect, Introduction,
+    Introductions, Offer, OpenCall, PROTOCOL_VERSION, RetryPlan, Roster, Ticket, ToGateway, ToWorker, WorkerCalls,
+    WorkerEffect, WorkerName,
 };
 use fumehood_core::digest::Digest;
 
@@ -66,6 +67,14 @@ enum Event {
 
 #[derive(Clone)]
 enum Down {
+    /// The question to a run, with the number of the exchange of keys.
+    Hello { nonce: u64, run: u64 },
+    /// A message in a session, which has the number of its exchange.
+    In { nonce: u64, message: Box<Message> },
+}
+
+#[derive(Clone)]
+enum Message {
     Call { call: usize, attempt: AttemptId, ticket: Ticket, remaining_ms: u64 },
     Cancel(AttemptId),
     Alive,
@@ -73,6 +82,7 @@ enum Down {
 
 #[derive(Clone)]
 enum Up {
+    Welcome { nonce: u64, run: u64 },
     Message(ToGateway, Option<bool>),
     Announcement(Announcement),
 }
@@ -87,6 +97,10 @@ struct Worker {
     name: WorkerName,
     run: u64,
     calls: WorkerCalls,
+    /// The number of the last announcement of the run.
+    announced: u64,
+    /// The exchanges of keys that the run has answered.
+    sessions: HashSet<u64>,
     guests: HashMap<AttemptId, Guest>,
     is_up: bool,
     is_stopped: bool,
@@ -116,6 +130,9 @@ struct World {
     queue: BinaryHeap<Reverse<(u64, u64, usize)>>,
     events: Vec<Option<Event>>,
     gateway: GatewayCalls,
+    introductions: Introductions,
+    /// The newest session of the gateway with each worker, and its run.
+    sessions: HashMap<WorkerName, (u64, u64)>,
     roster: Roster,
     workers: Vec<Worker>,
     calls: Vec<Call>,
@@ -136,6 +153,8 @@ impl World {
             name: format!("w{index}").into(),
             run,
             calls: WorkerCalls::new(run, PLACES),
+            announced: 0,
+            sessions: HashSet::new(),
             guests: HashMap::new(),
             is_up: true,
             is_stopped: false,
@@ -167,6 +186,8 @@ impl World {
             queue: BinaryHeap::new(),
             events: Vec::new(),
             gateway: GatewayCalls::default(),
+            introductions: Introductions::default(),
+            sessions: HashMap::new(),
             roster: Roster::default(),
             workers,
             calls,
@@ -262,13 +283,15 @@ impl World {
                 self.roster.on_tick(now);
                 let effects = self.gateway.on_tick(now);
                 self.carry_out(effects);
-                self.at(self.now + 25, Event::GatewayTick);
+                self.at(self.now + 20, Event::GatewayTick);
             }
             Event::ToGateway(worker, up) => self.gateway_receives(worker, up),
             Event::Crash(worker) => {
                 let worker = &mut self.workers[worker];
                 (worker.is_up, worker.is_stopped) = (false, false);
                 worker.guests.clear();
+                worker.sessions.clear();
+                worker.announced = 0;
                 worker.held.clear();
             }
             Event::Restart(index) => {

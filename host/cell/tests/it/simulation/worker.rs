@@ -22,8 +22,11 @@ impl World {
                 self.at(self.now + 10, Event::WorkerTick(index));
             }
             Event::Announce(_) => {
-                let worker = &self.workers[index];
+                let worker = &mut self.workers[index];
+                worker.announced += 1;
                 let announcement = Announcement {
+                    version: PROTOCOL_VERSION,
+                    sequence: worker.announced,
                     ticket: worker.calls.ticket(),
                     places: PLACES as u32,
                     running: worker.calls.running() as u32,
@@ -44,15 +47,23 @@ impl World {
     pub(super) fn worker_receives(&mut self, index: usize, down: &Down) {
         let (now, gateway): (_, Arc<str>) = (self.time(), "g".into());
         let worker = &mut self.workers[index];
-        match *down {
-            Down::Alive => worker.calls.on_alive(now, &gateway),
-            Down::Cancel(attempt) => {
+        let message = match down {
+            Down::Hello { nonce, run } if *run == worker.run => {
+                worker.sessions.insert(*nonce);
+                return self.send(Event::ToGateway(index, Up::Welcome { nonce: *nonce, run: *run }));
+            }
+            Down::In { nonce, message } if worker.sessions.contains(nonce) => message,
+            _ => return,
+        };
+        match **message {
+            Message::Alive => worker.calls.on_alive(now, &gateway),
+            Message::Cancel(attempt) => {
                 let hangs = worker.guests.get(&attempt).is_some_and(|guest| guest.hangs);
                 if worker.calls.on_cancel(now, &gateway, attempt) && !hangs {
                     self.end_guest(index, attempt, false);
                 }
             }
-            Down::Call { call, attempt, ticket, remaining_ms } => {
+            Message::Call { call, attempt, ticket, remaining_ms } => {
                 match worker.calls.on_call(now, &gateway, (attempt, ticket), true) {
                     Admission::Ignore => {}
                     Admission::Refuse(reason) => {

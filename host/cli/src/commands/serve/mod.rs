@@ -6,13 +6,13 @@ mod dashboard;
 mod folder_events;
 mod library;
 mod offered_tools;
-mod served_components;
+pub(crate) mod served_components;
 mod served_tools;
-mod server;
+pub(crate) mod server;
 mod sessions;
 mod settings;
 mod tenants;
-mod watch;
+pub(crate) mod watch;
 
 use anyhow::Result;
 

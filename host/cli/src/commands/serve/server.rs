@@ -291,7 +291,7 @@ async fn load_components(
 }
 
 /// Prepares a component of the command line, with the powers of the options.
-async fn typed_component(
+pub(crate) async fn typed_component(
     config: &Config,
     typed: &Path,
     limits: Limits,

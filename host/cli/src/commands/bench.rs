@@ -1,0 +1,211 @@
+//! `fumehood bench`: calls over a cell beside bare requests over its NATS server.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use fumehood::cell::{BareRequests, CellTools, Load, LoadReport};
+use fumehood::{Call, ToolProvider as _};
+use serde::Serialize;
+use tokio::process::{Child, Command};
+
+use crate::args::{Arguments, Bench, BenchCell};
+use crate::cell::{self, Role};
+use crate::commands::worker;
+use crate::config::Config;
+use crate::exit::{Exit, UsageError};
+use crate::plot::{self, Bar, Panel};
+use crate::render;
+use crate::trust::ConfigSource;
+
+/// Default time of a round.
+const DEFAULT_TIME: Duration = Duration::from_secs(3);
+/// Time until the first bare request has to be answered.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// Maximum number of callers.
+const MAX_CALLERS: usize = 4096;
+
+/// A round: so many callers of the cell, and as many of bare requests.
+#[derive(Debug, Serialize)]
+struct Round {
+    callers: usize,
+    cell: Figures,
+    bare: Figures,
+}
+
+/// The figures of a measurement.
+#[derive(Debug, Serialize)]
+struct Figures {
+    calls: usize,
+    failed: usize,
+    calls_per_second: f64,
+    p50_us: u128,
+    p99_us: u128,
+}
+
+impl Figures {
+    fn of(report: &LoadReport) -> Self {
+        Self {
+            calls: report.calls,
+            failed: report.failed,
+            calls_per_second: report.rate(),
+            p50_us: report.quantile(500).as_micros(),
+            p99_us: report.quantile(990).as_micros(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(arguments: &Arguments, bench: &Bench) -> Result<Exit> {
+    let source = ConfigSource::from_arguments(arguments);
+    let config = source.open()?;
+    match bench {
+        Bench::CellAnswers { name } => {
+            let requests = BareRequests::connect(cell::node_options(&config, Role::Gateway)?, name).await?;
+            requests.answer().await?;
+            Ok(Exit::Ok)
+        }
+        Bench::Cell(options) => measure(arguments, (source, &config), options).await,
+    }
+}
+
+async fn measure(
+    arguments: &Arguments,
+    (source, config): (ConfigSource, &Config),
+    options: &BenchCell,
+) -> Result<Exit> {
+    if options.callers.iter().any(|callers| *callers == 0 || *callers > MAX_CALLERS) {
+        return Err(UsageError(format!("there are 1 to {MAX_CALLERS} callers in a round")).into());
+    }
+    let (host, _components) = worker::load(arguments, (source, config), &[], 1).await?;
+    let tools = cell::join(config, &host, false, None).await?;
+    let text = options.arguments.as_deref().unwrap_or("{}");
+    let first = tools.dispatch(Call::new(&options.tool, text)).await;
+    if let Some(error) = first.error() {
+        return Err(UsageError(format!("a call of `{}` fails, so nothing is measured: {error}", options.tool)).into());
+    }
+    let sizes = (text.len(), serde_json::to_vec(&first)?.len());
+    let workers = tools.workers();
+    let (bare, _answering) = begin_answers(config, workers, sizes).await?;
+    let mut rounds = Vec::new();
+    for callers in options.callers.iter().copied() {
+        let load = Load { callers, time: options.time.unwrap_or(DEFAULT_TIME) };
+        rounds.push(round(load, &tools, (&options.tool, text), (&bare, sizes)).await);
+    }
+    drop(tools);
+    host.shutdown(Duration::ZERO).await;
+    if let Some(file) = &options.plot {
+        plot::write(file, "Calls over a cell beside bare requests", &panels(&rounds))?;
+    }
+    print(arguments, &rounds, (workers, sizes))?;
+    let failed: usize = rounds.iter().map(|round| round.cell.failed).sum();
+    if failed > 0 {
+        render::warning(&format!(
+            "{failed} calls failed; a full cell answers `unavailable`, which is no call in this table"
+        ));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Measures both, one after the other.
+async fn round(
+    load: Load,
+    tools: &CellTools,
+    (tool, text): (&str, &str),
+    (bare, (request, reply)): (&BareRequests, (usize, usize)),
+) -> Round {
+    let of_cell = load.run(async || tools.dispatch(Call::new(tool, text)).await.is_ok()).await;
+    let of_bare = load.run(async || bare.request(request, reply).await).await;
+    Round { callers: load.callers, cell: Figures::of(&of_cell), bare: Figures::of(&of_bare) }
+}
+
+/// Starts as many processes that answer bare requests as there are workers, and waits until they do. They end with the last
+/// value that is returned.
+async fn begin_answers(
+    config: &Config,
+    count: usize,
+    (request, reply): (usize, usize),
+) -> Result<(BareRequests, Vec<Child>)> {
+    let name = format!("b{:016x}", std::process::id());
+    let program = std::env::current_exe().context("this program cannot be found")?;
+    let mut children = Vec::new();
+    for _ in 0..count.max(1) {
+        let mut command = Command::new(&program);
+        command.arg("--config").arg(&config.origin).args(["bench", "cell-answers", &name]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+        children.push(command.spawn().context("the processes that answer bare requests cannot be started")?);
+    }
+    let bare = BareRequests::connect(cell::node_options(config, Role::Gateway)?, &name).await?;
+    let until = tokio::time::Instant::now() + ANSWER_TIME;
+    // Until all of them answer, so that the first round has as many as the last.
+    let mut answered = 0;
+    while answered < count.saturating_mul(50) {
+        if bare.request(request, reply).await {
+            answered += 1;
+        } else if tokio::time::Instant::now() > until {
+            return Err(anyhow::anyhow!("bare requests are not answered; may this user publish below `PREFIX.bench`?"));
+        } else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    Ok((bare, children))
+}
+
+fn print(arguments: &Arguments, rounds: &[Round], (workers, (request, reply)): (usize, (usize, usize))) -> Result<()> {
+    if arguments.json {
+        return render::json(&serde_json::json!({
+            "workers": workers, "request_bytes": request, "reply_bytes": reply, "rounds": rounds,
+        }));
+    }
+    let headings = ["callers", "calls/s", "p50", "p99", "bare/s", "bare p50", "bare p99", "of bare", "p50 of bare"];
+    let mut table = render::table::new(&headings, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    for Round { callers, cell, bare } in rounds {
+        table.add_row([
+            callers.to_string(),
+            format!("{:.0}", cell.calls_per_second),
+            format!("{} µs", cell.p50_us),
+            format!("{} µs", cell.p99_us),
+            format!("{:.0}", bare.calls_per_second),
+            format!("{} µs", bare.p50_us),
+            format!("{} µs", bare.p99_us),
+            format!("{:.0} %", ratio(cell.calls_per_second, bare.calls_per_second) * 100.0),
+            format!("{:.1}×", ratio(micros(cell.p50_us), micros(bare.p50_us))),
+        ]);
+    }
+    render::line(&table.to_string())?;
+    render::note(&format!("{workers} workers; requests of {request} bytes, replies of {reply} bytes, both ways"));
+    Ok(())
+}
+
+fn ratio(value: f64, of: f64) -> f64 {
+    if of > 0.0 { value / of } else { 0.0 }
+}
+
+fn micros(value: u128) -> f64 {
+    u32::try_from(value).map_or(f64::INFINITY, f64::from)
+}
+
+fn panels(rounds: &[Round]) -> Vec<Panel> {
+    let panel = |title: &str, axis: &str, value: &dyn Fn(&Figures) -> f64| Panel {
+        title: title.to_owned(),
+        axis: axis.to_owned(),
+        digits: 0,
+        bars: rounds
+            .iter()
+            .flat_map(|round| {
+                let bar = |name: &str, figures: &Figures, is_good| Bar {
+                    name: format!("{name}, {} callers", round.callers),
+                    value: value(figures),
+                    is_good,
+                };
+                // The colours only tell the two apart.
+                [bar("cell", &round.cell, true), bar("bare NATS", &round.bare, false)]
+            })
+            .collect(),
+    };
+    vec![
+        panel("Throughput", "calls in a second", &|it| it.calls_per_second),
+        panel("Latency, p50", "microseconds", &|it| micros(it.p50_us)),
+        panel("Latency, p99", "microseconds", &|it| micros(it.p99_us)),
+    ]
+}
