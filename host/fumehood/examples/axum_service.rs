@@ -102,7 +102,7 @@ async fn call(
 }
 
 /// Serves until `stop` completes; requests that run are answered first.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Box<dyn Error>> {
