@@ -27,7 +27,8 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
     if !is_one_session {
         return Err(ambiguous_id(&show.call, &calls).into());
     }
-    for (index, call) in calls.iter().enumerate() {
+    // The newest is the first.
+    for (index, call) in calls.iter().rev().enumerate() {
         if index > 0 {
             line("")?;
         }
