@@ -42,7 +42,7 @@ const MAX_WAITING: usize = 1024;
 const MODEST: &str = "token-of-the-modest-one";
 const GREEDY: &str = "token-of-the-greedy-one";
 
-/// What the other tenant takes too much of.
+/// A thing that the other tenant takes too much of.
 struct Scenario {
     name: &'static str,
     tool: &'static str,

@@ -66,44 +66,7 @@ pub fn main() -> ExitCode {
     };
     let ended = runtime.block_on(async {
         signals::survive_file_size_limit();
-        match &arguments.command {
-            Command::Demo => commands::demo::run(&arguments).await,
-            Command::Selftest(selftest) => commands::selftest::run(&arguments, selftest).await,
-            Command::Inspect(inspect) => commands::inspect::run(&arguments, inspect).await,
-            Command::EmbedDocs(embed) => commands::embed_docs::run(&arguments, embed),
-            Command::New(new) => commands::new::run(&arguments, new),
-            Command::Build(build) => commands::build::run(&arguments, build),
-            Command::Test(test) => commands::test::run(&arguments, test).await,
-            Command::Key(key) => commands::key::run(&arguments, key),
-            Command::Token(token) => commands::token::run(&arguments, token),
-            Command::Publish(publish) => commands::publish::run(&arguments, publish).await,
-            Command::Index(index) => commands::index::run(&arguments, index).await,
-            Command::Search(search) => commands::search::run(&arguments, search).await,
-            Command::Call(call) => commands::call::run(&arguments, call).await,
-            Command::Run(run) => commands::run::run(&arguments, run).await,
-            Command::Chat(chat) => commands::chat::run(&arguments, chat).await,
-            Command::Log(log) => commands::log::run(&arguments, log).await,
-            Command::Sessions(sessions) => commands::sessions::run(&arguments, sessions).await,
-            Command::ApproveCall(approve) => commands::approve_call::run(&arguments, approve).await,
-            Command::Add(add) => commands::add::run(&arguments, add).await,
-            Command::Update(update) => commands::update::run(&arguments, update).await,
-            Command::Store(store) => commands::store::run(&arguments, store),
-            Command::Audit => commands::audit::run(&arguments).await,
-            Command::Approve(approve) => commands::approve::run(&arguments, approve).await,
-            Command::Trust(trust) => commands::trust::run(&arguments, trust),
-            Command::Config(configuration) => commands::config::run(&arguments, configuration),
-            Command::Serve(serve) => commands::serve::run(&arguments, serve).await,
-            #[cfg(feature = "cell")]
-            Command::Worker(worker) => commands::worker::run(&arguments, worker).await,
-            #[cfg(feature = "cell")]
-            Command::Cell(cell) => commands::cell::run(&arguments, cell),
-            #[cfg(feature = "cell")]
-            Command::Bench(bench) => commands::bench::run(&arguments, bench).await,
-            Command::Top(top) => commands::top::run(&arguments, top).await,
-            Command::Mcp(mcp) => commands::mcp::run(&arguments, mcp).await,
-            Command::Completions { shell } => commands::completions::run(*shell),
-            Command::Man { folder } => commands::man::run(folder.as_deref()),
-        }
+        run_command(&arguments).await
     });
     telemetry::end();
     // A thread may still be reading from a terminal; the process does not wait for it.
@@ -114,6 +77,48 @@ pub fn main() -> ExitCode {
             let exit = exit::from_error(&error);
             render::failure(&error, arguments.failure_form(), exit)
         }
+    }
+}
+
+/// Runs the command of these arguments.
+async fn run_command(arguments: &args::Arguments) -> anyhow::Result<Exit> {
+    match &arguments.command {
+        Command::Demo => commands::demo::run(arguments).await,
+        Command::Selftest(selftest) => commands::selftest::run(arguments, selftest).await,
+        Command::Inspect(inspect) => commands::inspect::run(arguments, inspect).await,
+        Command::EmbedDocs(embed) => commands::embed_docs::run(arguments, embed),
+        Command::New(new) => commands::new::run(arguments, new),
+        Command::Build(build) => commands::build::run(arguments, build),
+        Command::Test(test) => commands::test::run(arguments, test).await,
+        Command::Key(key) => commands::key::run(arguments, key),
+        Command::Token(token) => commands::token::run(arguments, token),
+        Command::Publish(publish) => commands::publish::run(arguments, publish).await,
+        Command::Index(index) => commands::index::run(arguments, index).await,
+        Command::Search(search) => commands::search::run(arguments, search).await,
+        Command::Call(call) => commands::call::run(arguments, call).await,
+        Command::Run(run) => commands::run::run(arguments, run).await,
+        Command::Chat(chat) => commands::chat::run(arguments, chat).await,
+        Command::Log(log) => commands::log::run(arguments, log).await,
+        Command::Sessions(sessions) => commands::sessions::run(arguments, sessions).await,
+        Command::ApproveCall(approve) => commands::approve_call::run(arguments, approve).await,
+        Command::Add(add) => commands::add::run(arguments, add).await,
+        Command::Update(update) => commands::update::run(arguments, update).await,
+        Command::Store(store) => commands::store::run(arguments, store),
+        Command::Audit => commands::audit::run(arguments).await,
+        Command::Approve(approve) => commands::approve::run(arguments, approve).await,
+        Command::Trust(trust) => commands::trust::run(arguments, trust),
+        Command::Config(configuration) => commands::config::run(arguments, configuration),
+        Command::Serve(serve) => commands::serve::run(arguments, serve).await,
+        #[cfg(feature = "cell")]
+        Command::Worker(worker) => commands::worker::run(arguments, worker).await,
+        #[cfg(feature = "cell")]
+        Command::Cell(cell) => commands::cell::run(arguments, cell),
+        #[cfg(feature = "cell")]
+        Command::Bench(bench) => commands::bench::run(arguments, bench).await,
+        Command::Top(top) => commands::top::run(arguments, top).await,
+        Command::Mcp(mcp) => commands::mcp::run(arguments, mcp).await,
+        Command::Completions { shell } => commands::completions::run(*shell),
+        Command::Man { folder } => commands::man::run(folder.as_deref()),
     }
 }
 
