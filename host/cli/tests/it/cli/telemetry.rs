@@ -137,7 +137,7 @@ fn host_calls_and_requests_of_worker_processes_are_measured() {
     let metrics = server.get("/metrics");
     for line in [
         r#"fumehood_host_call_duration_seconds_count{function="key-value.set"} 1"#,
-        "fumehood_http_request_duration_seconds_count 1",
+        "fumehood_http_request_duration_seconds_count{} 1",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
