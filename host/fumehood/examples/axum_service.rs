@@ -64,15 +64,16 @@ fn router(host: Arc<Host>) -> Router {
         .with_state(App { host, calls })
 }
 
-fn tenant_of(headers: &HeaderMap) -> Result<&'static str, Response> {
+/// The response to a request that calls nothing.
+type Refusal = (StatusCode, &'static str);
+
+fn tenant_of(headers: &HeaderMap) -> Result<&'static str, Refusal> {
     let named = headers.get("tenant").and_then(|name| name.to_str().ok());
     let tenant = TENANTS.into_iter().find(|tenant| Some(*tenant) == named);
-    tenant.ok_or_else(|| {
-        (StatusCode::UNAUTHORIZED, "expected the header `tenant: ann` or `tenant: ben`\n").into_response()
-    })
+    tenant.ok_or((StatusCode::UNAUTHORIZED, "expected the header `tenant: ann` or `tenant: ben`\n"))
 }
 
-async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Response> {
+async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
     let tenant = tenant_of(&headers)?;
     let tools = app.host.tools();
     let own = tools.iter().filter_map(|tool| {
@@ -90,12 +91,12 @@ async fn call(
     Path(tool): Path<String>,
     headers: HeaderMap,
     arguments: String,
-) -> Result<Response, Response> {
+) -> Result<Response, Refusal> {
     let tenant = tenant_of(&headers)?;
     let call = Call::new(format!("{tenant}__{tool}"), arguments).actor(tenant);
     let Ok(result) = app.calls.clone().oneshot(call).await else {
         let busy = (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], "too many calls at once\n");
-        return Err(busy.into_response());
+        return Ok(busy.into_response());
     };
     let status = result.error().map_or(Ok(StatusCode::OK), |error| StatusCode::from_u16(error.kind.http_status()));
     Ok((status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), Json(result)).into_response())
