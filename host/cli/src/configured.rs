@@ -209,8 +209,10 @@ pub(crate) fn from_section(
     let (load, file, label) = match (&stored, &section.component) {
         (Some(stored), _) => (Load::stored(stored), stored.path.clone(), stored.reference.to_string()),
         (None, Some(file)) => {
-            let file = config.path(file);
-            (Load::path(&file), file.clone(), file_name(&file))
+            // Messages have the name that the operator wrote, also where the file was fetched.
+            let own = config.path(file);
+            let file = fetched_file(config, lock, &name, section).unwrap_or_else(|| own.clone());
+            (Load::path(&file), file, file_name(&own))
         }
         // A section without either was rejected when the file was read.
         (None, None) => return Err(UsageError(format!("[tools.{name}] has no `component`")).into()),
@@ -248,6 +250,14 @@ pub(crate) fn from_section(
     let approved = lock.get(&name).map(Approval::pin);
     let terms = LoadSettings { section: Some(section.clone()), limits, docs, approved };
     Ok(ConfiguredComponent { name, file, label, load, limits, is_pinned, terms })
+}
+
+/// Returns the file in which a component was or will be fetched over the cell, for a section whose own file is not there.
+fn fetched_file(config: &Config, lock: &Lock, name: &Namespace, section: &ToolSection) -> Option<PathBuf> {
+    #[cfg(feature = "cell")]
+    return crate::pushed_components::fetched_file(config, lock, name, section).map(|(file, _)| file);
+    #[cfg(not(feature = "cell"))]
+    None
 }
 
 fn from_folder(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> ConfiguredComponent {

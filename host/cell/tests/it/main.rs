@@ -11,5 +11,7 @@
 
 mod bus;
 mod costs;
+mod key_value;
+mod nats;
 mod scale;
 mod simulation;

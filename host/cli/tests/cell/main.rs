@@ -14,6 +14,7 @@
 mod calls;
 mod chaos;
 mod harness;
+mod key_values;
 mod losses;
 mod operation;
 mod proxy;

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use anyhow::Result;
 use fumehood::{Host, ToolProvider};
 
-use crate::args::ServeOptions;
+use crate::args::{Arguments, ServeOptions};
 use crate::config::Config;
 use crate::recording::Recording;
+#[cfg(feature = "cell")]
+use crate::trust::ConfigSource;
 
 /// Joins the cell, if that was asked for. Returns the tools of the host, with their calls at its workers.
 #[cfg(feature = "cell")]
 pub(super) async fn join(
+    arguments: &Arguments,
     serve: &ServeOptions,
     config: &Config,
     host: &Host,
@@ -20,13 +23,15 @@ pub(super) async fn join(
     if !serve.cell {
         return Ok(None);
     }
+    crate::pushed_components::push(config, ConfigSource::from_arguments(arguments).without_asking()).await?;
     let log = recording.map(|recording| recording.calls().clone());
-    Ok(Some(Arc::new(crate::cell::join(config, host, serve.powers.needs_store(), log).await?)))
+    Ok(Some(Arc::new(crate::cell::join(config, host, log).await?)))
 }
 
 /// Returns nothing: this program was built without cells.
 #[cfg(not(feature = "cell"))]
 pub(super) async fn join(
+    _: &Arguments,
     _: &ServeOptions,
     _: &Config,
     _: &Host,
