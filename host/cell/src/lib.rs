@@ -15,7 +15,7 @@ mod worker;
 pub use error::CellError;
 pub use gateway::{CellTools, Draining, GatewayOptions, LateResult};
 pub use identity::{NodeKey, NodePublicKey};
-pub use jetstream::{BucketError, ComponentStore, ComponentStoreError, NatsStore};
+pub use jetstream::{BucketError, ComponentStore, ComponentStoreError, NatsCounters, NatsStore};
 pub use link::{NodeOptions, ServerOptions, is_node_name};
 pub use load::{BareRequests, Load, LoadReport};
 pub use worker::{KeptValues, LimitsOf, Worker, WorkerOptions};

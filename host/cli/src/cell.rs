@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use fumehood::boxed::BoxFuture;
 use fumehood::cell::{
-    CellTools, GatewayOptions, KeptValues, LateResult, LimitsOf, NatsStore, NodeKey, NodeOptions, NodePublicKey,
-    ServerOptions, WorkerOptions,
+    CellTools, GatewayOptions, KeptValues, LateResult, LimitsOf, NatsCounters, NatsStore, NodeKey, NodeOptions,
+    NodePublicKey, ServerOptions, WorkerOptions,
 };
+use fumehood::listener::{Budget, BudgetCounters, BudgetLeases, Lease};
 use fumehood::{CallLog, Host, Tool};
 
 use crate::config::Config;
@@ -113,6 +115,41 @@ async fn check_shared_store(config: &Config) -> Result<()> {
         .open()
         .await
         .context("the keys and values of tools cannot be kept in NATS; look at [cell] and its `key_value`")
+}
+
+/// Returns the budgets of tenants that all gateways share, if the configuration says so.
+///
+/// # Errors
+/// If their counters cannot be used.
+pub(crate) async fn shared_budgets(config: &Config) -> Result<Option<BudgetLeases>> {
+    let section = section(config)?;
+    if section.budgets != Some(SharedStore::Nats) {
+        return Ok(None);
+    }
+    let counters = NatsCounters::new(server_options(config, section)?);
+    counters.open().await.context("budgets of tenants cannot be counted in NATS; look at [cell] and its `budgets`")?;
+    Ok(Some(BudgetLeases::new(Arc::new(CellBudgets(counters)))))
+}
+
+/// The counters of a cell, as the listener knows them.
+#[derive(Debug)]
+struct CellBudgets(NatsCounters);
+
+impl BudgetCounters for CellBudgets {
+    fn lease(&self, budget: Budget, at_least: u64) -> BoxFuture<'_, Result<Lease, String>> {
+        Box::pin(async move {
+            let key = (&*budget.tenant, budget.kind.name());
+            let taken = self.0.take(key, budget.window, budget.max, at_least).await;
+            taken.map(|(window, amount)| Lease { window, amount }).map_err(|error| error.to_string())
+        })
+    }
+
+    fn give_back(&self, budget: Budget, amount: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // What cannot be given back counts as used.
+            let _lost = self.0.give_back((&*budget.tenant, budget.kind.name()), budget.window, amount).await;
+        })
+    }
 }
 
 /// Returns which tools of a host keep values, and where.

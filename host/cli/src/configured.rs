@@ -9,6 +9,8 @@ use fumehood::{Digest, Limits, Load, Lock, Namespace, StoredComponent, WitDocs};
 use fumehood_registry::reference::{OciReference, Reference};
 
 use crate::config::Config;
+#[cfg(feature = "cell")]
+use crate::config::cell::Accept;
 use crate::config::powers::PowerFault;
 use crate::config::registry::Place;
 use crate::config::tool::{ApprovalRule, ToolSection};
@@ -211,7 +213,8 @@ pub(crate) fn from_section(
         (None, Some(file)) => {
             // Messages have the name that the operator wrote, also where the file was fetched.
             let own = config.path(file);
-            let file = fetched_file(config, lock, &name, section).unwrap_or_else(|| own.clone());
+            let fetched = fetched_file(config, lock, &name, section);
+            let file = fetched.map_or_else(|| own.clone(), |(file, _)| file);
             (Load::path(&file), file, file_name(&own))
         }
         // A section without either was rejected when the file was read.
@@ -252,11 +255,27 @@ pub(crate) fn from_section(
     Ok(ConfiguredComponent { name, file, label, load, limits, is_pinned, terms })
 }
 
-/// Returns the file in which a component was or will be fetched over the cell, for a section whose own file is not there.
-fn fetched_file(config: &Config, lock: &Lock, name: &Namespace, section: &ToolSection) -> Option<PathBuf> {
-    #[cfg(feature = "cell")]
-    return crate::pushed_components::fetched_file(config, lock, name, section).map(|(file, _)| file);
-    #[cfg(not(feature = "cell"))]
+/// Returns the file in which a component is kept that was or will be fetched over the cell, with its digest, for a section that
+/// names a file which is not there. `None` if the configuration accepts no such components, or the lock approves none of this name.
+#[cfg(feature = "cell")]
+pub(crate) fn fetched_file(
+    config: &Config,
+    lock: &Lock,
+    name: &Namespace,
+    section: &ToolSection,
+) -> Option<(PathBuf, Digest)> {
+    let accepts = config.cell.as_ref().is_some_and(|cell| cell.accept == Some(Accept::Locked));
+    let file = section.component.as_ref()?;
+    if !accepts || section.approval != ApprovalRule::Required || config.path(file).exists() {
+        return None;
+    }
+    let digest = lock.get(name)?.manifest().component?;
+    Some((crate::user_folders::fetched_components()?.join(format!("{}.wasm", digest.hex())), digest))
+}
+
+/// Returns nothing: this program was built without cells.
+#[cfg(not(feature = "cell"))]
+fn fetched_file(_: &Config, _: &Lock, _: &Namespace, _: &ToolSection) -> Option<(PathBuf, Digest)> {
     None
 }
 

@@ -13,65 +13,55 @@ use tokio::sync::Notify;
 
 use crate::config::Config;
 use crate::config::cell::Accept;
-use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::trust::ConfigSource;
-use crate::{cell, render, user_folders};
+use crate::{cell, render};
 
 /// Interval at which a gateway looks at what is pushed.
 const PUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval at which a worker looks for what it lacks.
 const FETCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A component that a worker has no file of, and whose digest its lock approves.
-pub(crate) struct Awaited {
+/// A component that a worker fetches: its section names a file that is not there, and its lock approves a digest.
+pub(crate) struct FetchedComponent {
     name: Namespace,
     digest: Digest,
     file: PathBuf,
 }
 
-/// Returns the file in which a fetched component is kept, for a section that names a file which is not there. `None` if the
-/// configuration accepts no such components, or its lock approves none of this name.
-pub(crate) fn fetched_file(
-    config: &Config,
-    lock: &Lock,
-    name: &Namespace,
-    section: &ToolSection,
-) -> Option<(PathBuf, Digest)> {
-    let accepts = config.cell.as_ref().is_some_and(|cell| cell.accept == Some(Accept::Locked));
-    let file = section.component.as_ref()?;
-    if !accepts || section.approval != ApprovalRule::Required || config.path(file).exists() {
-        return None;
-    }
-    let digest = lock.get(name)?.manifest().component?;
-    Some((user_folders::fetched_components()?.join(format!("{}.wasm", digest.hex())), digest))
-}
-
 /// Returns whether a component is still to be fetched.
 pub(crate) fn is_awaited(config: &Config, lock: &Lock, component: &ConfiguredComponent) -> bool {
     let section = component.terms.section.as_ref();
-    let fetched = section.and_then(|section| fetched_file(config, lock, &component.name, section));
+    let fetched = section.and_then(|section| configured::fetched_file(config, lock, &component.name, section));
     fetched.is_some_and(|(file, _)| !file.exists())
 }
 
-/// Returns the components that a worker lacks. A file that is there and has another digest is removed, so that it is fetched
-/// again.
-fn awaited(config: &Config, lock: &Lock) -> Vec<Awaited> {
+/// Returns the components that a worker fetches, whether or not it has them already.
+fn fetchable(config: &Config, lock: &Lock) -> Vec<FetchedComponent> {
     let sections = config.tools.iter().filter_map(|(name, section)| {
         let name = Namespace::parse(name).ok()?;
-        let (file, digest) = fetched_file(config, lock, &name, section)?;
-        Some(Awaited { name, digest, file })
+        let (file, digest) = configured::fetched_file(config, lock, &name, section)?;
+        Some(FetchedComponent { name, digest, file })
     });
-    let is_absent = |awaited: &Awaited| match std::fs::read(&awaited.file) {
-        Ok(bytes) if Digest::of(&bytes) == awaited.digest => false,
-        Ok(_) => {
-            let file = awaited.file.display();
-            render::warning(&format!("{file} is not the component that was fetched; it is removed and fetched again"));
-            std::fs::remove_file(&awaited.file).is_ok()
+    sections.collect()
+}
+
+/// Returns the components that a worker lacks.
+fn awaited(config: &Config, lock: &Lock) -> Vec<FetchedComponent> {
+    fetchable(config, lock).into_iter().filter(|component| !component.file.exists()).collect()
+}
+
+/// Removes files that have another digest than they had when they were fetched, so that they are fetched again.
+fn remove_damaged(config: &Config, lock: &Lock) {
+    for FetchedComponent { digest, file, .. } in fetchable(config, lock) {
+        if std::fs::read(&file).is_ok_and(|bytes| Digest::of(&bytes) != digest) {
+            let shown = file.display();
+            render::warning(&format!("{shown} is not the component that was fetched; it is removed and fetched again"));
+            if let Err(error) = std::fs::remove_file(&file) {
+                render::warning(&format!("cannot remove {shown}: {error}"));
+            }
         }
-        Err(_) => true,
-    };
-    sections.filter(is_absent).collect()
+    }
 }
 
 /// Fetches what is there already, and goes on with the rest for as long as the process lives. Returns what is notified whenever
@@ -87,7 +77,9 @@ pub(crate) async fn fetch(config: &Config, source: ConfigSource) -> Result<Optio
     let store = ComponentStore::new(cell::server_options(config, section)?);
     store.open().await.context("components cannot be fetched over the cell; look at [cell] and its `accept`")?;
     let mut fetcher = Fetcher { store, warned: HashMap::new() };
-    fetcher.fetch_all(&awaited(config, &configured::open_lock(config)?)).await;
+    let lock = configured::open_lock(config)?;
+    remove_damaged(config, &lock);
+    fetcher.fetch_all(&awaited(config, &lock)).await;
     let arrived = Arc::new(Notify::new());
     let tell = Arc::clone(&arrived);
     tokio::spawn(async move {
@@ -113,9 +105,9 @@ struct Fetcher {
 
 impl Fetcher {
     /// Fetches these components. Returns how many of them arrived.
-    async fn fetch_all(&mut self, awaited: &[Awaited]) -> usize {
+    async fn fetch_all(&mut self, awaited: &[FetchedComponent]) -> usize {
         let mut arrived = 0_usize;
-        for Awaited { name, digest, file } in awaited {
+        for FetchedComponent { name, digest, file } in awaited {
             let fetched = match self.store.fetch(*digest).await {
                 Ok(bytes) => save(file, &bytes),
                 Err(error) => Err(error.into()),

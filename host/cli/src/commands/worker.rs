@@ -117,10 +117,10 @@ pub(crate) async fn load(
 ) -> Result<(Host, ServedComponents)> {
     let lock = configured::open_lock(config)?;
     let mut configured = configured::all(config, &lock, Version::Pinned).await?;
-    // What is still to be fetched is loaded when it arrives.
-    configured.retain(|component| !pushed_components::is_awaited(config, &lock, component));
     let limits = config.limits.over(Limits::default());
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
+    // What is still to be fetched is loaded when it arrives.
+    configured.retain(|component| !pushed_components::is_awaited(config, &lock, component));
     let builder = host::with_components(host::builder_for(arguments, config)?, components);
     let concurrency = places.saturating_add(SPARE_PLACES);
     let host = builder.concurrency(concurrency).limits(limits).memory_ceiling(max_memory).build()?;

@@ -52,6 +52,10 @@ pub(crate) struct CellSection {
     /// gateway has a store of its own, and runs these tools itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value: Option<SharedStore>,
+    /// The counters of tenants' budgets, the same for all gateways: "nats" is JetStream of the server. Usually budgets hold for
+    /// each gateway by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) budgets: Option<SharedStore>,
     /// A gateway pushes the components that its lock names, for workers to fetch.
     #[serde(default)]
     pub(crate) push: bool,

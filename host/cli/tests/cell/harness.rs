@@ -29,6 +29,8 @@ pub(crate) struct Cell {
     pub(crate) keys_of_all: String,
     /// Sections of the configuration of nodes that are started from now on.
     pub(crate) sections: String,
+    /// The rule of the components' approval.
+    pub(crate) approval: &'static str,
     /// True if the server has JetStream.
     has_jetstream: bool,
     nats: Option<Process>,
@@ -100,6 +102,7 @@ impl Cell {
             deadline: "20s",
             keys_of_all: String::new(),
             sections: String::new(),
+            approval: "off",
             has_jetstream,
             nats: None,
             keys: BTreeMap::new(),
@@ -169,13 +172,14 @@ impl Cell {
             let of_role = self.keys.iter().filter(|(name, _)| name.starts_with(letter));
             of_role.map(|(name, key)| format!("{name} = \"{key}\"\n")).collect::<String>()
         };
+        let approval = self.approval;
         let text = format!(
             "[cell]\nnats = \"nats://127.0.0.1:{}\"\nname = \"{name}\"\nkey = \"{name}.key\"\nplaces = {places}\n{more}{}\
              [cell.workers]\n{}[cell.gateways]\n{}\
              [limits]\ndeadline = \"{}\"\n\
-             [tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n\
-             [tools.countdown]\ncomponent = \"countdown.wasm\"\napproval = \"off\"\n\
-             [tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nwrite = [\"./trace:/trace\"]\n{}",
+             [tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"{approval}\"\n\
+             [tools.countdown]\ncomponent = \"countdown.wasm\"\napproval = \"{approval}\"\n\
+             [tools.files]\ncomponent = \"files.wasm\"\napproval = \"{approval}\"\nwrite = [\"./trace:/trace\"]\n{}",
             self.proxies.get(name).map_or(self.port, |proxy| proxy.port),
             self.keys_of_all,
             nodes('w'),
@@ -222,6 +226,24 @@ impl Cell {
         self.start_worker(name);
     }
 
+    /// Writes the configuration of a node.
+    pub(crate) fn write_config_of(&self, name: &str) {
+        self.write_config(name, 1, "");
+    }
+
+    /// Starts a worker in a folder of its own, with the lock of the gateway after this change and without components.
+    pub(crate) fn worker_apart(&mut self, name: &str, change: impl FnOnce(String) -> String) {
+        let folder = self.path(&format!("of-{name}"));
+        std::fs::create_dir_all(folder.join("trace")).unwrap();
+        let config = std::fs::read_to_string(self.write_config(name, 2, "")).unwrap();
+        std::fs::rename(self.path(&format!("{name}.toml")), folder.join(format!("{name}.toml"))).unwrap();
+        let config = config.replace(&format!("{name}.key"), &self.path(&format!("{name}.key")).display().to_string());
+        std::fs::write(folder.join(format!("{name}.toml")), config).unwrap();
+        let lock = std::fs::read_to_string(self.path("g1.lock")).unwrap();
+        std::fs::write(folder.join(format!("{name}.lock")), change(lock)).unwrap();
+        self.start_worker_of(name, &folder.join(format!("{name}.toml")));
+    }
+
     /// Starts a worker with this configuration.
     pub(crate) fn worker_of(&mut self, config: &str, name: &str) {
         std::fs::write(self.path(&format!("{name}.toml")), config).unwrap();
@@ -229,7 +251,11 @@ impl Cell {
     }
 
     fn start_worker(&mut self, name: &str) {
-        let config = self.path(&format!("{name}.toml")).display().to_string();
+        self.start_worker_of(name, &self.path(&format!("{name}.toml")));
+    }
+
+    fn start_worker_of(&mut self, name: &str, config: &Path) {
+        let config = config.display().to_string();
         let command = self.command(&["--config", &config, "--isolation", "in-process", "worker"]);
         let worker = self.spawn(name, command);
         worker.wait_for("runs ");
@@ -333,10 +359,15 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Sends a call to a gateway, without waiting for its answer.
 pub(crate) fn send(address: &str, tool: &str, arguments: &str) -> TcpStream {
+    send_as(address, tool, arguments, None)
+}
+
+fn send_as(address: &str, tool: &str, arguments: &str, token: Option<&str>) -> TcpStream {
+    let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let request = format!(
-        "POST /v1/tools/{tool}/calls HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\nContent-Length: {}\r\n\
+        "POST /v1/tools/{tool}/calls HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\n{authorization}Content-Length: {}\r\n\
          Content-Type: application/json\r\nAccept: application/json, text/event-stream;q=0.5\r\n\r\n{arguments}",
         arguments.len()
     );
@@ -359,4 +390,10 @@ pub(crate) fn read(mut stream: TcpStream, began: Instant) -> Answer {
 pub(crate) fn call(address: &str, tool: &str, arguments: &str) -> Answer {
     let began = Instant::now();
     read(send(address, tool, arguments), began)
+}
+
+/// Makes a call with a token.
+pub(crate) fn call_as(address: &str, tool: &str, arguments: &str, token: Option<&str>) -> Answer {
+    let began = Instant::now();
+    read(send_as(address, tool, arguments, token), began)
 }

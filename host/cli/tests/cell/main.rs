@@ -11,6 +11,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod budgets;
 mod calls;
 mod chaos;
 mod harness;
@@ -18,3 +19,4 @@ mod key_values;
 mod losses;
 mod operation;
 mod proxy;
+mod pushed;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::listener::BudgetLeases;
 use fumehood::{Host, ToolProvider};
 
 use crate::args::{Arguments, ServeOptions};
@@ -26,6 +27,21 @@ pub(super) async fn join(
     crate::pushed_components::push(config, ConfigSource::from_arguments(arguments).without_asking()).await?;
     let log = recording.map(|recording| recording.calls().clone());
     Ok(Some(Arc::new(crate::cell::join(config, host, log).await?)))
+}
+
+/// Returns the budgets of tenants that the gateways of the cell share, if that was asked for.
+#[cfg(feature = "cell")]
+pub(super) async fn shared_budgets(serve: &ServeOptions, config: &Config) -> Result<Option<BudgetLeases>> {
+    if !serve.cell {
+        return Ok(None);
+    }
+    crate::cell::shared_budgets(config).await
+}
+
+/// Returns nothing: this program was built without cells.
+#[cfg(not(feature = "cell"))]
+pub(super) async fn shared_budgets(_: &ServeOptions, _: &Config) -> Result<Option<BudgetLeases>> {
+    Ok(None)
 }
 
 /// Returns nothing: this program was built without cells.

@@ -140,7 +140,10 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
         false => None,
     };
-    let usage = SavedUsage::open(&config, listening.is_some())?;
+    let mut usage = SavedUsage::open(&config, listening.is_some())?;
+    if let Some(leases) = cell::shared_budgets(serve, &config).await? {
+        usage.share(&leases, tenants.as_ref());
+    }
     let cell = cell::join(arguments, serve, &config, &host, recording.as_ref()).await?;
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
     let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
