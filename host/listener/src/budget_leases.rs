@@ -122,7 +122,7 @@ impl fmt::Debug for BudgetLeases {
     }
 }
 
-/// What is left of the slices of a window.
+/// The rest of the slices of a window.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     window: u64,

@@ -42,7 +42,7 @@ pub struct GatewayOptions {
     pub retry_repeatable: bool,
     /// Returns the limits of a tool's calls.
     pub limits: LimitsOf,
-    /// What its tools keep, and where.
+    /// The values that its tools keep.
     pub kept_values: KeptValues,
     /// Receives results that arrive after their call ended.
     pub on_late: Arc<dyn Fn(LateResult) + Send + Sync>,

@@ -38,7 +38,7 @@ pub enum ComponentStoreError {
     /// It was pushed in part.
     #[error("the component {0} was pushed in part; a gateway that pushes it completes it")]
     Partial(Digest),
-    /// What was pushed is something else.
+    /// The bytes that were pushed are others.
     #[error(
         "what was pushed as the component {expected} has the digest {found}; it is not used, and is fetched again later"
     )]

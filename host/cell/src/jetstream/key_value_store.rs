@@ -154,7 +154,7 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// What is known of an operation when its time is over.
+/// The knowledge of an operation when its time is over.
 #[derive(Debug, Default)]
 struct Attempt {
     may_have_happened: AtomicBool,

@@ -1,4 +1,4 @@
-//! What a cell keeps in JetStream of its NATS server: the keys and values of tools,
+//! Buckets of a cell in JetStream of its NATS server: the keys and values of tools,
 //! the components that
 //! gateways push, and the counters of budgets.
 

@@ -12,7 +12,7 @@ use crate::protocol::Offer;
 /// A function that returns the limits of a tool's calls in this process.
 pub type LimitsOf = Arc<dyn Fn(&Tool) -> Limits + Send + Sync>;
 
-/// What tools keep, and where. A tool that keeps values runs only where all its calls find the same ones.
+/// The values that tools keep, and their store. A tool that keeps values runs only where all its calls find the same ones.
 #[derive(Clone)]
 pub struct KeptValues {
     /// Returns whether a tool of this process keeps values.
@@ -52,7 +52,7 @@ impl KeptValues {
 pub struct WorkerOptions {
     /// Returns the limits of a tool's calls.
     pub limits: LimitsOf,
-    /// What its tools keep, and where.
+    /// The values that its tools keep.
     pub kept_values: KeptValues,
     /// The number of calls that run at the same time.
     pub places: usize,
