@@ -100,8 +100,7 @@ pub(crate) async fn answer_approval(
         Ok(answer) => answer,
         Err(response) => return *response,
     };
-    let request = format!("POST /v1/approvals/{id}\n{answer:?}\n{reason}");
-    let claimed = match claim(shared, caller, headers, &request) {
+    let claimed = match claim(shared, caller, headers, || format!("POST /v1/approvals/{id}\n{answer:?}\n{reason}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };

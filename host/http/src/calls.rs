@@ -66,13 +66,14 @@ pub(crate) async fn create(
         let detail = "the result is application/json or text/event-stream; accept one of them";
         return problem(StatusCode::NOT_ACCEPTABLE, detail);
     };
-    let Ok(arguments) = String::from_utf8(body.to_vec()) else {
+    // Nobody else has the body by now, so that it is not copied.
+    let Ok(arguments) = String::from_utf8(body.into()) else {
         return problem(StatusCode::BAD_REQUEST, "the arguments are not UTF-8; send JSON in UTF-8");
     };
     if caller.tools.find(&name).is_none() {
         return unknown(&caller, &name).into_response();
     }
-    let claimed = match claim(&shared, &caller, headers, &format!("{name}\n{arguments}")) {
+    let claimed = match claim(&shared, &caller, headers, || format!("{name}\n{arguments}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -138,7 +139,7 @@ fn may_run_again(result: &CallResult) -> bool {
     is_refused && result.metadata.fuel_used == 0 && result.metadata.duration.is_zero()
 }
 
-/// Claims the key of a request, if it has one.
+/// Claims the key of a request, if it has one. `request` writes what has to be the same when it is sent again.
 ///
 /// # Errors
 /// The response to a request that is not to be run.
@@ -146,7 +147,7 @@ pub(crate) fn claim(
     shared: &Shared,
     caller: &Caller,
     headers: &HeaderMap,
-    request: &str,
+    request: impl FnOnce() -> String,
 ) -> Result<Option<Claimed>, Box<Response>> {
     let refuse = |status, detail| Err(Box::new(problem(status, detail)));
     let key = match idempotency::key_of(headers) {
@@ -154,7 +155,7 @@ pub(crate) fn claim(
         Ok(None) => return Ok(None),
         Err(detail) => return refuse(StatusCode::BAD_REQUEST, detail),
     };
-    let request = Digest::of(request.as_bytes());
+    let request = Digest::of(request().as_bytes());
     match shared.answers.claim(&caller.tenant.name, key, request) {
         Claim::Run(claimed) => Ok(Some(claimed)),
         Claim::Answered(answer) => {

@@ -62,7 +62,7 @@ pub(crate) async fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap
     if let Err(response) = restore(shared, caller).await {
         return *response;
     }
-    let claimed = match claim(shared, caller, headers, "POST /v1/sessions") {
+    let claimed = match claim(shared, caller, headers, || "POST /v1/sessions".to_owned()) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -201,7 +201,7 @@ pub(crate) async fn send(
     if text.trim().is_empty() {
         return problem(StatusCode::UNPROCESSABLE_ENTITY, "`text` is blank; write the message there");
     }
-    let claimed = match claim(shared, caller, headers, &format!("POST /v1/sessions/{id}/messages\n{text}")) {
+    let claimed = match claim(shared, caller, headers, || format!("POST /v1/sessions/{id}/messages\n{text}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -230,7 +230,7 @@ pub(crate) async fn resume(shared: &Shared, caller: &Caller, id: &str, headers: 
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let claimed = match claim(shared, caller, headers, &format!("POST /v1/sessions/{id}/resume")) {
+    let claimed = match claim(shared, caller, headers, || format!("POST /v1/sessions/{id}/resume")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
