@@ -24,7 +24,7 @@ mod tools;
 mod trace_context;
 
 pub use api::Api;
-pub use history::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+pub use history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 pub use sessions::{
     ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionApprovals,
     SessionError, SessionEvent, SessionEvents, SessionReply, WaitingCall,

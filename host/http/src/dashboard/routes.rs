@@ -19,6 +19,8 @@ const PREFIX: &str = "/dashboard/";
 const STYLE: &str = include_str!("../../assets/dashboard.css");
 const SCRIPT: &str = include_str!("../../assets/dashboard.js");
 const ICON: &str = include_str!("../../assets/icon.svg");
+/// Header of a browser that says what a response is for.
+const SEC_FETCH_DEST: &str = "sec-fetch-dest";
 /// Name of the field with the token of a form.
 const CSRF_FIELD: &str = "csrf";
 
@@ -39,9 +41,7 @@ pub(crate) async fn respond(shared: &Arc<Shared>, head: &Parts, body: &[u8]) -> 
     let is_post = head.method == Method::POST;
     match (parts.as_slice(), is_post) {
         (["assets", name], false) => return asset(name),
-        (["login"], false) => {
-            return log_in_by_link(shared, &parse_fields(head.uri.query().unwrap_or_default().as_bytes()));
-        }
+        (["login"], false) => return log_in_by_link(shared, head),
         (["login"], true) => return log_in(shared, find(&parse_fields(body), "token")),
         _ => {}
     }
@@ -105,9 +105,16 @@ fn logged_out(shared: &Arc<Shared>, head: &Parts) -> Response {
     }
 }
 
-fn log_in_by_link(shared: &Arc<Shared>, query: &Fields) -> Response {
-    match find(query, "token") {
+/// Answers the link that the server printed. Images, frames and scripts of pages are no logins (W3C Fetch Metadata, section 2.2).
+fn log_in_by_link(shared: &Arc<Shared>, head: &Parts) -> Response {
+    let query = parse_fields(head.uri.query().unwrap_or_default().as_bytes());
+    let is_opened = head.headers.get(SEC_FETCH_DEST).is_none_or(|destination| destination == "document");
+    match find(&query, "token") {
         "" => pages::login(shared, StatusCode::OK, None),
+        _ if !is_opened => {
+            let text = "The link is for the address bar of a browser. Nothing was done.";
+            pages::login(shared, StatusCode::FORBIDDEN, Some(Notice::bad(text)))
+        }
         token => log_in(shared, token),
     }
 }

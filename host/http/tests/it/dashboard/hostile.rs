@@ -19,7 +19,7 @@ use fumehood_http::dashboard::ports::{
     ApprovalChange, ApprovalState, Approvals, ComponentApproval, ContainmentTest, Decision, PortError, TimelineRecord,
     Timelines, WaitingApproval, WantedTool,
 };
-use fumehood_http::{CallDetail, CallQuery, CallStore, CallStoreError, CallSummary};
+use fumehood_http::{CallDetail, CallList, CallQuery, CallStore, CallStoreError, CallSummary};
 use serde_json::{Value, json};
 
 /// Markup that runs a script wherever it is not escaped: in text, in attributes, in a script and in a textarea.
@@ -149,13 +149,16 @@ fn summary(number: u64) -> CallSummary {
 }
 
 impl CallStore for HostileCalls {
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<Vec<CallSummary>, CallStoreError>> {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
         let all = (1..=120).rev().filter(|number| query.before.is_none_or(|before| *number < before)).map(summary);
         let matching = all.filter(|call| query.status.as_ref().is_none_or(|status| *status == call.status));
-        let found = matching.take(query.limit).collect();
+        let calls: Vec<_> = matching.take(query.limit).collect();
+        let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| last.position);
         Box::pin(std::future::ready(match query.tool.as_deref() {
             Some("unreadable") => Err(CallStoreError(MARKUP.to_owned())),
-            _ => Ok(found),
+            // As if the first part of a long log had none.
+            Some("rare") if query.before.is_none() => Ok(CallList { calls: Vec::new(), next: Some(3) }),
+            _ => Ok(CallList { calls, next }),
         }))
     }
 

@@ -114,6 +114,9 @@ async fn recorded_calls_are_filtered_and_paged() {
     for part in ["Arguments", "Result", "Cost", "verdict", "The whole session"] {
         assert!(one.body.contains(part), "{part}: {}", one.body);
     }
+    let rare = visitor.get("calls?tool=rare").await.body;
+    assert!(rare.contains("there may be older ones") && rare.contains("calls?tool=rare&#38;before=3"), "{rare}");
+    assert_eq!(rows(&visitor.get("calls?tool=rare&before=3").await.body), 2);
     assert_eq!(visitor.get("calls/none").await.status, 404);
     let session = visitor.get("sessions/one").await.body;
     assert!(session.contains("<rect x=\"") && session.contains("class=\"depth4\""), "{session}");
