@@ -21,7 +21,7 @@ mod sessions;
 mod state;
 mod stream;
 mod tools;
-mod trace_context;
+mod trace_headers;
 
 pub use api::Api;
 pub use history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};

@@ -64,7 +64,7 @@ async fn get(visit: &Visit, head: &Parts, parts: &[&str]) -> Response {
         ["approvals"] => pages::approvals::show(visit, None).await,
         ["containment"] => pages::containment::show(visit, find(&query, "run")),
         ["health"] => pages::health::show(visit),
-        ["logout" | "live" | "approvals" | "containment", ..] | ["tools", _, "try"] => method_not_allowed("POST"),
+        ["logout" | "live" | "approvals" | "containment", ..] | ["tools", _, "try"] => method_not_allowed(head),
         _ => pages::not_found(visit, "There is no such page."),
     }
 }
@@ -84,9 +84,7 @@ async fn post(visit: &Visit, csrf: &Token, head: &Parts, parts: &[&str], fields:
         ["approvals", "components", name] => pages::approvals::decide(visit, name, &fields).await,
         ["approvals", "calls", id] => pages::approvals::answer(visit, id, &fields).await,
         ["containment", "run"] => pages::containment::start(visit),
-        ["tools" | "live" | "calls" | "sessions" | "approvals" | "containment" | "health", ..] => {
-            method_not_allowed("GET, HEAD")
-        }
+        ["tools" | "live" | "calls" | "sessions" | "approvals" | "containment" | "health", ..] => method_not_allowed(head),
         _ => pages::not_found(visit, "There is no such page."),
     }
 }
@@ -163,9 +161,20 @@ fn asset(name: &str) -> Response {
     response::with_headers(StatusCode::OK, headers, text)
 }
 
-fn method_not_allowed(allow: &'static str) -> Response {
+/// Returns the methods of a path (RFC 9110, section 10.2.1).
+pub(crate) fn allow(path: &str) -> &'static str {
+    let parts: Vec<&str> = path.strip_prefix(PREFIX).unwrap_or_default().split('/').collect();
+    match parts.as_slice() {
+        ["login"] => "GET, HEAD, POST",
+        ["logout"] | ["tools", _, "try"] | ["live", "stop"] | ["approvals", "components" | "calls", _] => "POST",
+        ["containment", "run"] => "POST",
+        _ => "GET, HEAD",
+    }
+}
+
+fn method_not_allowed(head: &Parts) -> Response {
     let mut response = response::empty(StatusCode::METHOD_NOT_ALLOWED);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow(head.uri.path())));
     response
 }
 

@@ -157,7 +157,15 @@ async fn only_reading_and_sending_are_methods() {
     let opened = Opened::new().await;
     let visitor = opened.visitor().await;
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
-        assert_eq!(visitor.send(method, "/dashboard/tools", &[], "").await.status, 405, "{method}");
+        for (path, allow) in [
+            ("/dashboard/tools", "GET, HEAD"),
+            ("/dashboard/live/stop", "POST"),
+            ("/dashboard/login", "GET, HEAD, POST"),
+            ("/", "GET, HEAD"),
+        ] {
+            let answer = visitor.send(method, path, &[], "").await;
+            assert_eq!((answer.status, answer.header("allow")), (405, allow), "{method} {path}");
+        }
     }
     for form in ["live/stop", "logout", "containment/run", "tools/test__echo/try", "approvals/components/test"] {
         let answer = visitor.get(form).await;
