@@ -118,8 +118,8 @@ await checkQuiet(page, "a decision");
 // Containment.
 await visit("Containment");
 await page.getByRole("button", { name: "Run the self-test" }).click();
-await page.getByText("1 of 2 contained").first().waitFor();
-assert.equal(await page.locator("svg circle").count(), 3);
+await page.locator("a[href='/dashboard/containment?run=2']").waitFor();
+assert.equal(await page.locator("svg circle.dot").count(), 3);
 await checkQuiet(page, "containment");
 
 // Health.

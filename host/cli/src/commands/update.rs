@@ -28,7 +28,7 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
         return Ok(Exit::Ok);
     }
     let review =
-        args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, revoke: false, prune: false };
+        args::Approve { names, yes: update.yes, full: update.full, by: None, check: update.dry_run, revoke: false, prune: false };
     approve::review(arguments, &review, &config, Version::New).await
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::digest::Digest;
 use crate::schema::json;
 use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
+use crate::time::Timestamp;
 use crate::tool::definition::{Annotations, ToolDefinition};
 
 /// Domain separation: the prefix of the hashed text, so that the hash has no other meaning.
@@ -88,6 +89,16 @@ pub struct ToolManifest {
 pub struct Approval {
     pin: Digest,
     manifest: Manifest,
+    note: Option<ApprovalNote>,
+}
+
+/// By whom and when something was approved. It is for people: the hash does not cover it, and no decision depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalNote {
+    /// The name of the approver, if one was given.
+    pub by: Option<PrintableText>,
+    /// The time.
+    pub at: Timestamp,
 }
 
 /// The approved configuration of a server: its command line or URL, one line for each word.
@@ -288,7 +299,7 @@ impl Approval {
     /// Approves `manifest`.
     #[must_use]
     pub fn new(manifest: Manifest) -> Self {
-        Self { pin: manifest.pin(), manifest }
+        Self { pin: manifest.pin(), manifest, note: None }
     }
 
     /// Restores a stored approval from its manifest and the hash stored with it.
@@ -297,7 +308,7 @@ impl Approval {
     /// If the hash does not match.
     pub fn from_parts(pin: Digest, manifest: Manifest) -> Result<Self, PinError> {
         match manifest.pin() {
-            found if found == pin => Ok(Self { pin, manifest }),
+            found if found == pin => Ok(Self { pin, manifest, note: None }),
             found => Err(PinError { written: pin, found }),
         }
     }
@@ -306,6 +317,18 @@ impl Approval {
     #[must_use]
     pub fn pin(&self) -> Digest {
         self.pin
+    }
+
+    /// Sets by whom and when it was approved.
+    #[must_use]
+    pub fn with_note(self, note: Option<ApprovalNote>) -> Self {
+        Self { note, ..self }
+    }
+
+    /// Returns by whom and when it was approved, if that was stored.
+    #[must_use]
+    pub fn note(&self) -> Option<&ApprovalNote> {
+        self.note.as_ref()
     }
 
     /// Returns the approved manifest.

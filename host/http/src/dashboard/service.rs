@@ -78,7 +78,8 @@ impl Dashboard {
         served.running().subscribe(Arc::clone(&statistics) as Arc<dyn CallSink>);
         let tools = served.of(&Arc::new(Tenant::anyone(TENANT)));
         let logins = Logins::new(options.token.clone(), options.session_lifetime);
-        let (runs, stopped) = (Arc::default(), listener.stopped());
+        let runs = Arc::new(Runs::new(options.containment_history.clone()));
+        let stopped = listener.stopped();
         Self { shared: Arc::new(Shared { served, tools, statistics, options, logins, runs, stopped }) }
     }
 
