@@ -48,7 +48,7 @@ const CURSOR_PREFIX: &str = "before:";
     params(
         ("name" = String, Path, description = "The full name of the tool"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key under which the call is run once"),
-        ("traceparent" = Option<String>, Header, description = "W3C trace context, which the response repeats"),
+        ("traceparent" = Option<String>, Header, description = "W3C trace context; the response has that of the request's span"),
     ),
     request_body = serde_json::Value,
     responses(
