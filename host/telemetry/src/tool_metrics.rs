@@ -135,7 +135,7 @@ impl ToolTable {
     pub(crate) fn count(&self, tool: &ToolMetrics, outcome: &'static str, actor: Option<&str>, tenant: Option<&str>) {
         let (actor, tenant) = (self.actors.admit(actor), self.tenants.admit(tenant));
         let series = tool.calls.load();
-        let found = series.binary_search_by(|series| series.key().cmp(&(outcome, &actor, &tenant)));
+        let found = series.binary_search_by(|series| series.key().cmp(&(outcome, &*actor, &*tenant)));
         match found.ok().and_then(|at| series.get(at)) {
             Some(series) => series.counter.inc(),
             None => self.add_series(tool, outcome, actor, tenant).inc(),
@@ -194,7 +194,7 @@ impl ToolTable {
         }
         let _changing = self.lock();
         let mut series = Vec::clone(&tool.calls.load());
-        match series.binary_search_by(|series| series.key().cmp(&(outcome, &actor, &tenant))) {
+        match series.binary_search_by(|series| series.key().cmp(&(outcome, &*actor, &*tenant))) {
             Ok(at) => series.get(at).map(|series| series.counter.clone()).unwrap_or_default(),
             Err(at) => {
                 let labels = call_labels(&tool.label, outcome, &actor, &tenant);

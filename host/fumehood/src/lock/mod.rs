@@ -442,7 +442,8 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("at = 1700000000000\n") && text.contains("ann"), "{text}");
         // A lock of an earlier version has neither.
-        let old: Vec<&str> = text.lines().filter(|line| !line.starts_with("by =") && !line.starts_with("at =")).collect();
+        let old: Vec<&str> =
+            text.lines().filter(|line| !line.starts_with("by =") && !line.starts_with("at =")).collect();
         std::fs::write(&path, old.join("\n").replace("version = 3", "version = 2")).unwrap();
         assert_eq!(Lock::open(&path).unwrap().get(&notes()).unwrap().note(), None);
     }

@@ -69,6 +69,8 @@ pub(crate) struct Run {
     pub(crate) duration: Duration,
     /// The report, or why there is none.
     pub(crate) outcome: Result<Arc<Report>, String>,
+    /// Why the report could not be stored.
+    pub(crate) unstored: Option<String>,
 }
 
 /// The runs of a server: at most one at a time.
@@ -91,7 +93,7 @@ impl Runs {
         let stored = history.as_ref().map(|history| history.load(MAX_RUNS)).unwrap_or_default();
         let mut state = State::default();
         for StoredReport { at, duration, text } in stored.into_iter().rev() {
-            state.add(at, duration, parse(&text));
+            state.add(at, duration, (parse(&text), None));
         }
         Self { state: Mutex::new(state), history }
     }
@@ -117,16 +119,16 @@ impl Runs {
     async fn end(&self, text: Result<String, String>) {
         let (at, running_since) = (now(), self.lock().running_since);
         let duration = running_since.map(|since| since.elapsed()).unwrap_or_default();
-        let mut outcome = text.as_deref().map_err(Clone::clone).and_then(parse);
+        let outcome = text.as_deref().map_err(Clone::clone).and_then(parse);
+        let mut unstored = None;
         if let (Some(history), true, Ok(text)) = (self.history.clone(), outcome.is_ok(), text) {
             let store = move || history.store(StoredReport { at, duration, text }, MAX_RUNS);
             let stored = tokio::task::spawn_blocking(store).await;
-            let stored = stored.unwrap_or_else(|error| Err(PortError(error.to_string())));
-            outcome = stored.map_err(|error| format!("the report could not be stored: {}", error.0)).and(outcome);
+            unstored = stored.unwrap_or_else(|error| Err(PortError(error.to_string()))).err().map(|error| error.0);
         }
         let mut state = self.lock();
         state.running_since = None;
-        state.add(at, duration, outcome);
+        state.add(at, duration, (outcome, unstored));
     }
 
     /// Returns the time that the present run has taken, if there is one, and the runs before, the newest first.
@@ -142,9 +144,14 @@ impl Runs {
 }
 
 impl State {
-    fn add(&mut self, at: Timestamp, duration: Duration, outcome: Result<Arc<Report>, String>) {
+    fn add(
+        &mut self,
+        at: Timestamp,
+        duration: Duration,
+        (outcome, unstored): (Result<Arc<Report>, String>, Option<String>),
+    ) {
         self.next = self.next.saturating_add(1);
-        self.ended.insert(0, Run { number: self.next, at, duration, outcome });
+        self.ended.insert(0, Run { number: self.next, at, duration, outcome, unstored });
         self.ended.truncate(MAX_RUNS);
     }
 }

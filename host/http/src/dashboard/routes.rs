@@ -84,7 +84,9 @@ async fn post(visit: &Visit, csrf: &Token, head: &Parts, parts: &[&str], fields:
         ["approvals", "components", name] => pages::approvals::decide(visit, name, &fields).await,
         ["approvals", "calls", id] => pages::approvals::answer(visit, id, &fields).await,
         ["containment", "run"] => pages::containment::start(visit),
-        ["tools" | "live" | "calls" | "sessions" | "approvals" | "containment" | "health", ..] => method_not_allowed(head),
+        ["tools" | "live" | "calls" | "sessions" | "approvals" | "containment" | "health", ..] => {
+            method_not_allowed(head)
+        }
         _ => pages::not_found(visit, "There is no such page."),
     }
 }

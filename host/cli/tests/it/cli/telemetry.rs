@@ -265,7 +265,8 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
     let (status, text) = server.ask("GET", "/metrics", (token, ""));
     assert_eq!(status, 200);
     for outcome in ["ok", "invalid_arguments"] {
-        let line = format!(r#"fumehood_calls_total{{tool="calculator__add",outcome="{outcome}",actor="",tenant="client"}} 1"#);
+        let line =
+            format!(r#"fumehood_calls_total{{tool="calculator__add",outcome="{outcome}",actor="",tenant="client"}} 1"#);
         assert!(text.contains(&line), "{line}: {text}");
     }
     let top = bench.run(&["top", &format!("http://{}", server.address), "--token-file", "token", "--once"]);

@@ -169,7 +169,10 @@ async fn a_self_test_is_run_and_reported() {
     let visitor = opened.visitor().await;
     let before = visitor.get("containment").await.body;
     assert!(before.contains("Run the self-test") && !before.contains("Time after deadlines, by run"));
-    assert!(before.contains("2023-11-14 22:13:20") && before.contains("1.0 min") | before.contains("60.0 s"), "{before}");
+    assert!(
+        before.contains("2023-11-14 22:13:20") && before.contains("1.0 min") | before.contains("60.0 s"),
+        "{before}"
+    );
     assert_eq!(visitor.submit("containment/run", &[]).await.header("location"), "/dashboard/containment");
     let reported = async {
         loop {
