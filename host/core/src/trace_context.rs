@@ -35,7 +35,7 @@ impl TraceContext {
     /// Sets whether its flag decides if spans below it are collected, which is the default. Whoever sends the context of a
     /// request could otherwise have everything collected, or nothing (section 3.2.2.5.1).
     #[must_use]
-    pub fn deciding_sampling(self, decides_sampling: bool) -> Self {
+    pub fn with_sampling_decision(self, decides_sampling: bool) -> Self {
         Self { decides_sampling, ..self }
     }
 

@@ -79,7 +79,7 @@ impl Api {
         let tools = self.shared.tools.of(&request.tenant);
         let caller = Caller { tenant: Arc::clone(&request.tenant), tools };
         let trace = parse_context(&request.head.headers);
-        let trace = trace.map(|trace| trace.deciding_sampling(request.tenant.decides_sampling));
+        let trace = trace.map(|trace| trace.with_sampling_decision(request.tenant.decides_sampling));
         let span = telemetry::server_span(
             request.head.method.as_str(),
             routes::route(request.head.uri.path()),
@@ -88,7 +88,7 @@ impl Api {
         let responding = routes::respond(&self.shared, &caller, (&request.head, request.body));
         let mut response = responding.instrument(span.clone()).await;
         telemetry::record_status(&span, response.status().as_u16());
-        if let Some(trace) = trace.and_then(|trace| returned_context(&span, trace)) {
+        if let Some(trace) = trace.and_then(|trace| response_context(&span, trace)) {
             response.headers_mut().insert(TRACEPARENT, trace);
         }
         Ok(response.map(|body| GuardedBody::new(body, permits).boxed_unsync()))
@@ -121,7 +121,7 @@ impl HttpService for Api {
 }
 
 /// Returns the `traceparent` of a response: the span of the request, or the client's own context if no spans are collected.
-fn returned_context(span: &Span, received: TraceContext) -> Option<HeaderValue> {
+fn response_context(span: &Span, received: TraceContext) -> Option<HeaderValue> {
     let context = trace_context::context_of(span).unwrap_or(received);
     HeaderValue::from_str(context.traceparent()).ok()
 }

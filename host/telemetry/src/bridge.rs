@@ -84,8 +84,8 @@ mod tests {
         };
         let (never, always) = (bridge(0.0), bridge(1.0));
         assert!(never.samples(&parent("01")) && !always.samples(&parent("00")));
-        assert!(!never.samples(&parent("01").deciding_sampling(false)));
-        assert!(always.samples(&parent("00").deciding_sampling(false)));
+        assert!(!never.samples(&parent("01").with_sampling_decision(false)));
+        assert!(always.samples(&parent("00").with_sampling_decision(false)));
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(crate) struct Run {
     pub(crate) duration: Duration,
     /// The report, or why there is none.
     pub(crate) outcome: Result<Arc<Report>, String>,
-    /// Why the report could not be stored.
+    /// The reason for which the report could not be stored.
     pub(crate) unstored: Option<String>,
 }
 

@@ -117,7 +117,7 @@ impl Session {
     fn request_span(&self, tool: &str, context: &RequestContext<RoleServer>) -> Span {
         let parent = context.meta.get_traceparent();
         let parent = parent.and_then(|parent| TraceContext::parse(parent, context.meta.get_tracestate()));
-        let parent = parent.map(|parent| parent.deciding_sampling(self.decides_sampling));
+        let parent = parent.map(|parent| parent.with_sampling_decision(self.decides_sampling));
         let version = context.protocol_version();
         // The id is the client's own text, if it is no number.
         let id = printable(&context.id.to_string()).into_owned();

@@ -93,7 +93,7 @@ pub struct Approval {
     note: Option<ApprovalNote>,
 }
 
-/// By whom and when something was approved. It is for people: the hash does not cover it, and no decision depends on it.
+/// The approver and the time of an approval. They are for people: the hash does not cover them, and no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalNote {
     /// The name of the approver, if one was given.
