@@ -64,7 +64,7 @@ async fn get(visit: &Visit, head: &Parts, parts: &[&str]) -> Response {
         ["approvals"] => pages::approvals::show(visit, None).await,
         ["containment"] => pages::containment::show(visit, find(&query, "run")),
         ["health"] => pages::health::show(visit),
-        ["logout" | "live" | "approvals" | "containment", ..] | ["tools", _, "try"] => method_not_allowed(head),
+        _ if allow(head.uri.path()) == "POST" => method_not_allowed(head),
         _ => pages::not_found(visit, "There is no such page."),
     }
 }

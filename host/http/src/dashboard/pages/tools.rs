@@ -35,7 +35,7 @@ struct ToolView {
     description: Option<PrintableText>,
     effects: Vec<Effect>,
     powers: Vec<PrintableText>,
-    /// What it imports without the power for it.
+    /// The imports without the power for them, one line for each power.
     ungranted: Vec<PrintableText>,
     digest: Option<String>,
     refusal: Option<PrintableText>,
