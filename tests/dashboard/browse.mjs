@@ -157,6 +157,7 @@ assert.deepEqual(complaints, []);
 
 // Every page in light and dark, wide and narrow: nothing scrolls sideways, and the rules of WCAG 2 at the levels A and AA hold, those
 // on contrast among them. Without a page between, such as the login, the checker would have nothing to look at.
+const faults = [];
 for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 380]) {
         const looks = await openContext({ colorScheme, viewport: { width, height: 800 } });
@@ -168,13 +169,12 @@ for (const colorScheme of ["light", "dark"]) {
                 const { scrollWidth: scroll, clientWidth: client } = document.documentElement;
                 return { scroll, client };
             });
-            assert.ok(scroll <= client, `${what}: it scrolls sideways, ${scroll} in ${client}`);
+            if (scroll > client) faults.push(`${what}: it scrolls sideways, ${scroll} in ${client}`);
             await viewer.evaluate(CHECKER);
             const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"];
             const { violations, passes } = await viewer.evaluate((tags) => window.axe.run(document, { runOnly: tags }), tags);
-            const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
-            assert.deepEqual(found, [], what);
-            assert.ok(passes.some(({ id }) => id === "color-contrast"), `${what}: nothing was checked`);
+            faults.push(...violations.map(({ id, nodes }) => `${what}: ${id}: ${nodes.map((node) => node.html).join(" ")}`));
+            if (!passes.some(({ id }) => id === "color-contrast")) faults.push(`${what}: no contrast was checked`);
         };
         await look("/dashboard/login");
         await looks.addCookies(await context.cookies());
@@ -182,6 +182,7 @@ for (const colorScheme of ["light", "dark"]) {
         await looks.close();
     }
 }
+assert.deepEqual(faults, []);
 assert.deepEqual(complaints, []);
 
 // The end of the session is that of all tabs.
