@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn a_query_goes_on_where_its_search_stopped() {
         let folder = tempfile::tempdir().unwrap();
-        let log = Arc::new(EventLog::open(folder.path().join("events.db"), Options::default()).unwrap());
+        let log = Arc::new(EventLog::open(folder.path().join("events.db"), &Options::default()).unwrap());
         let searched = (BATCH_RECORDS * MAX_BATCHES) as u64;
         drop(log.record(record(0, "denied"), Durability::Queued));
         for number in 1..=searched {
@@ -238,7 +238,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_page_goes_on_after_its_last_call() {
         let folder = tempfile::tempdir().unwrap();
-        let log = Arc::new(EventLog::open(folder.path().join("events.db"), Options::default()).unwrap());
+        let log = Arc::new(EventLog::open(folder.path().join("events.db"), &Options::default()).unwrap());
         for number in 0..3 {
             let _queued = log.record(record(number, "ok"), Durability::Queued).await;
         }
