@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::telemetry;
 use fumehood_core::tool::ToolProvider;
+use fumehood_core::trace_context::{self, TraceContext};
 use fumehood_listener::body::{GuardedBody, ResponseBody};
 use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_listener::{
@@ -16,7 +17,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::idempotency::Answers;
 use crate::negotiation::{Form, is_json, negotiate};
@@ -24,7 +25,7 @@ use crate::routes;
 use crate::sessions::approvals::Approvals;
 use crate::sessions::store::Sessions;
 use crate::state::{ApiOptions, Caller, Shared};
-use crate::trace_context::{TRACEPARENT, trace_context};
+use crate::trace_headers::{TRACEPARENT, parse_context};
 
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
@@ -77,7 +78,8 @@ impl Api {
         let permits = RequestPermits { _guard: guard, _memory: request.take_memory() };
         let tools = self.shared.tools.of(&request.tenant);
         let caller = Caller { tenant: Arc::clone(&request.tenant), tools };
-        let trace = trace_context(&request.head.headers);
+        let trace = parse_context(&request.head.headers);
+        let trace = trace.map(|trace| trace.with_sampling_decision(request.tenant.decides_sampling));
         let span = telemetry::server_span(
             request.head.method.as_str(),
             routes::route(request.head.uri.path()),
@@ -86,7 +88,7 @@ impl Api {
         let responding = routes::respond(&self.shared, &caller, (&request.head, request.body));
         let mut response = responding.instrument(span.clone()).await;
         telemetry::record_status(&span, response.status().as_u16());
-        if let Some(trace) = trace.and_then(|trace| HeaderValue::from_str(trace.traceparent()).ok()) {
+        if let Some(trace) = trace.and_then(|trace| response_context(&span, trace)) {
             response.headers_mut().insert(TRACEPARENT, trace);
         }
         Ok(response.map(|body| GuardedBody::new(body, permits).boxed_unsync()))
@@ -116,6 +118,12 @@ impl HttpService for Api {
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
     }
+}
+
+/// Returns the `traceparent` of a response: the span of the request, or the client's own context if no spans are collected.
+fn response_context(span: &Span, received: TraceContext) -> Option<HeaderValue> {
+    let context = trace_context::context_of(span).unwrap_or(received);
+    HeaderValue::from_str(context.traceparent()).ok()
 }
 
 fn out_of_bounds(error: &BoundsError) -> Rejection {

@@ -21,7 +21,7 @@ use tokio_util::bytes::Bytes;
 use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::history::{CallDetail, CallQuery, CallStatus, CallStoreError, CallSummary};
+use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::idempotency::{self, Answer, Claim, Claimed};
 use crate::negotiation::{Form, negotiate};
 use crate::problem::{Problem, problem};
@@ -48,7 +48,7 @@ const CURSOR_PREFIX: &str = "before:";
     params(
         ("name" = String, Path, description = "The full name of the tool"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key under which the call is run once"),
-        ("traceparent" = Option<String>, Header, description = "W3C trace context, which the response repeats"),
+        ("traceparent" = Option<String>, Header, description = "W3C trace context; the response has that of the request's span"),
     ),
     request_body = serde_json::Value,
     responses(
@@ -225,7 +225,7 @@ pub(crate) struct ListParameters {
 pub(crate) struct CallPage {
     /// The calls, the newest first.
     calls: Vec<CallSummary>,
-    /// The cursor of the next page, if there may be one.
+    /// The cursor of the next page, if there may be one. A page may have fewer calls than its limit, or none, and a next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -240,26 +240,27 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
         Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
     };
-    let limit = query.limit;
-    let calls = match &shared.options.calls {
+    let found = match &shared.options.calls {
         Some(calls) => calls.list(query).await,
         None => Ok(running_calls(shared, caller, &query)),
     };
-    let calls = match calls {
-        Ok(calls) => calls,
-        Err(error) => return unreadable(error),
-    };
-    let last = calls.last().filter(|_| calls.len() == limit);
-    let next = last.map(|last| format!("{CURSOR_PREFIX}{}", last.position));
-    response::json(&CallPage { calls, next })
+    match found {
+        Ok(CallList { calls, next }) => {
+            let next = next.map(|next| format!("{CURSOR_PREFIX}{next}"));
+            response::json(&CallPage { calls, next })
+        }
+        Err(error) => unreadable(error),
+    }
 }
 
 /// Returns the running calls of a tenant that match, the newest first.
-fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> Vec<CallSummary> {
+fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> CallList {
     let own = Some(&*caller.tenant.name);
     let calls = shared.tools.running().list(usize::MAX, |tenant, _| tenant == own);
     let calls = calls.into_iter().rev().map(CallSummary::from);
-    calls.filter(|call| matches(call, query)).take(query.limit).collect()
+    let calls: Vec<_> = calls.filter(|call| matches(call, query)).take(query.limit).collect();
+    let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| last.position);
+    CallList { calls, next }
 }
 
 impl From<RunningCall> for CallSummary {

@@ -47,6 +47,8 @@ pub(crate) struct Session {
     level: AtomicU8,
     /// The actor of its calls.
     actor: Option<Arc<str>>,
+    /// True if the flags of its trace contexts decide whether spans of its calls are collected.
+    decides_sampling: bool,
     /// Its calls so far.
     history: Arc<CallHistory>,
     /// Cancelled once the client is gone, before rmcp has cleaned up after it.
@@ -57,8 +59,13 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(server: Server, actor: Option<Arc<str>>, closed: CancellationToken) -> Self {
-        let level = AtomicU8::new(Level::Info as u8);
-        Self { server, level, actor, history: Arc::default(), _ended: closed.clone().drop_guard(), closed }
+        let (level, ended) = (AtomicU8::new(Level::Info as u8), closed.clone().drop_guard());
+        Self { server, level, actor, decides_sampling: true, history: Arc::default(), closed, _ended: ended }
+    }
+
+    /// Sets whether the flags of its trace contexts decide whether spans of its calls are collected. They do by default.
+    pub(crate) fn decides_sampling(self, decides_sampling: bool) -> Self {
+        Self { decides_sampling, ..self }
     }
 
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
@@ -98,12 +105,24 @@ impl Session {
             let known = catalogue.suggestions();
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
         };
-        let span = request_span(&entry.full_name, &context);
+        let span = self.request_span(&entry.full_name, &context);
         let result = self.call_entry(entry, request, context).instrument(span.clone()).await;
         if let Some(error) = result.error() {
             telemetry::record_error(&span, error.kind.as_str());
         }
         Ok(call_tool_result::into_call_tool_result(result, entry.structured).into())
+    }
+
+    /// Creates the span of a call, as a child of the span that the client names in `_meta`.
+    fn request_span(&self, tool: &str, context: &RequestContext<RoleServer>) -> Span {
+        let parent = context.meta.get_traceparent();
+        let parent = parent.and_then(|parent| TraceContext::parse(parent, context.meta.get_tracestate()));
+        let parent = parent.map(|parent| parent.with_sampling_decision(self.decides_sampling));
+        let version = context.protocol_version();
+        // The id is the client's own text, if it is no number.
+        let id = printable(&context.id.to_string()).into_owned();
+        let id = truncate_str(&id, MAX_CLIENT_NAME_BYTES);
+        telemetry::mcp_server_span(tool, id, version.as_ref().map_or("", |version| version.as_str()), parent.as_ref())
     }
 
     async fn call_entry(
@@ -289,17 +308,6 @@ impl ServerHandler for Session {
 /// Returns whether the request is of a revision without a handshake.
 fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
-}
-
-/// Creates the span of a call, as a child of the span that the client names in `_meta`.
-fn request_span(tool: &str, context: &RequestContext<RoleServer>) -> Span {
-    let parent = context.meta.get_traceparent();
-    let parent = parent.and_then(|parent| TraceContext::parse(parent, context.meta.get_tracestate()));
-    let version = context.protocol_version();
-    // The id is the client's own text, if it is no number.
-    let id = printable(&context.id.to_string()).into_owned();
-    let id = truncate_str(&id, MAX_CLIENT_NAME_BYTES);
-    telemetry::mcp_server_span(tool, id, version.as_ref().map_or("", |version| version.as_str()), parent.as_ref())
 }
 
 /// Returns the name and version that a client claims, as `name/version`.

@@ -34,6 +34,9 @@ const MAX_MEMORY_BYTES: usize = 1 << 30;
 /// Name of the tenant over standard input and output.
 const ONLY_CLIENT: &str = "client";
 
+/// Name of the tenant whose tools have metrics: all of them. It makes no calls.
+const METRICS: &str = "metrics";
+
 /// The protocols that are served, and where.
 pub(crate) enum Faces<'a> {
     /// MCP, over standard input and output or HTTP.
@@ -146,7 +149,10 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
-    metrics.iter().for_each(|metrics| running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>));
+    if let Some(metrics) = &metrics {
+        metrics.follow_tools(&offered.tools.of(&Arc::new(Tenant::anyone(METRICS))));
+        running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
+    }
     if let Some(dashboard) = &dashboard {
         let served = (offered.behind_code.clone(), tenants.clone());
         dashboard::open(dashboard, served, (serve, &config), ((&host, remotes.as_ref()), recording.as_ref()))?;

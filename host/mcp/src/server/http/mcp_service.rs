@@ -118,7 +118,11 @@ impl McpService {
         let sessions = Arc::new(LocalSessionManager::default());
         let actor = tenant.actor.clone().or_else(|| self.options.actor.clone());
         let (server, stop) = (Server::new(self.tools.of(tenant), self.options.clone()), self.stop.clone());
-        let make = move || Ok(Session::new(server.clone(), actor.clone(), stop.child_token()));
+        let decides_sampling = tenant.decides_sampling;
+        let make = move || {
+            let session = Session::new(server.clone(), actor.clone(), stop.child_token());
+            Ok(session.decides_sampling(decides_sampling))
+        };
         let service = SessionService::new(make, Arc::clone(&sessions), config);
         TenantService { tenant: Arc::clone(tenant), service, sessions }
     }
