@@ -30,19 +30,15 @@ const MAX_NAME_BYTES: usize = 64;
 /// Bytes of a message that its header and signature may take beyond its body.
 const MAX_OVERHEAD_BYTES: usize = 8 * 1024;
 
-/// The way to the NATS server, and the identity there.
+/// The way to the NATS server.
 #[derive(Clone)]
-pub struct NodeOptions {
+pub struct ServerOptions {
     /// The URL of the server, such as `tls://nats.example:4222`.
     pub nats: String,
-    /// The first part of every subject.
+    /// The first part of every subject, and of the names of buckets.
     pub prefix: String,
     /// The name of this gateway or worker: letters, digits, `-` and `_`.
     pub name: String,
-    /// The private key of this gateway or worker.
-    pub key: Arc<NodeKey>,
-    /// The names and public keys of those that messages are accepted from.
-    pub peers: BTreeMap<String, NodePublicKey>,
     /// User and password for the server.
     pub password: Option<(String, String)>,
     /// A file of certificates that vouch for the server, in PEM, instead of those of the system.
@@ -51,13 +47,61 @@ pub struct NodeOptions {
     pub tls_identity: Option<(PathBuf, PathBuf)>,
 }
 
-impl fmt::Debug for NodeOptions {
+/// The way to the NATS server, and the identity in the cell.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// The way to the server.
+    pub server: ServerOptions,
+    /// The private key of this gateway or worker.
+    pub key: Arc<NodeKey>,
+    /// The names and public keys of those that messages are accepted from.
+    pub peers: BTreeMap<String, NodePublicKey>,
+}
+
+impl fmt::Debug for ServerOptions {
     /// Leaves out the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nats, prefix, name, key, peers, password: _, tls_roots, tls_identity } = self;
-        let mut shown = f.debug_struct("NodeOptions");
-        shown.field("nats", nats).field("prefix", prefix).field("name", name).field("key", key).field("peers", peers);
+        let Self { nats, prefix, name, password: _, tls_roots, tls_identity } = self;
+        let mut shown = f.debug_struct("ServerOptions");
+        shown.field("nats", nats).field("prefix", prefix).field("name", name);
         shown.field("tls_roots", tls_roots).field("tls_identity", tls_identity).finish_non_exhaustive()
+    }
+}
+
+impl ServerOptions {
+    /// Connects, and logs in.
+    ///
+    /// # Errors
+    /// If the name is invalid, or the server cannot be reached.
+    pub(crate) async fn connect(&self) -> Result<Client, CellError> {
+        for name in [&self.name, &self.prefix] {
+            if !is_node_name(name) {
+                return Err(CellError::Name(name.clone()));
+            }
+        }
+        let connect = ConnectOptions::new()
+            .name(format!("fumehood {}", self.name))
+            // Replies are for this node alone, which permissions of the server can hold.
+            .custom_inbox_prefix(format!("{}.inbox.{}", self.prefix, self.name))
+            .ping_interval(PING_EVERY)
+            .subscription_capacity(MAX_INBOX)
+            .client_capacity(MAX_OUTBOX)
+            .reconnect_delay_callback(|attempts| {
+                let factor = u32::try_from(attempts).unwrap_or(u32::MAX);
+                Duration::from_millis(20).saturating_mul(factor).min(MAX_RECONNECT_DELAY)
+            })
+            .require_tls(self.nats.starts_with("tls:"))
+            .event_callback(|event| async move { tracing::info!(target: "fumehood::cell", "NATS: {event}") });
+        let connect = match &self.password {
+            Some((user, password)) => connect.user_and_password(user.clone(), password.clone()),
+            None => connect,
+        };
+        let connect = self.tls_roots.iter().fold(connect, |connect, file| connect.add_root_certificates(file.clone()));
+        let connect = self.tls_identity.iter().fold(connect, |connect, (certificate, key)| {
+            connect.add_client_certificate(certificate.clone(), key.clone())
+        });
+        let failed = |source| CellError::Connect { url: self.nats.clone(), source };
+        connect.connect(self.nats.as_str()).await.map_err(failed)
     }
 }
 
@@ -81,38 +125,15 @@ impl Link {
     /// # Errors
     /// If the name is invalid, or the server cannot be reached.
     pub(crate) async fn connect(options: NodeOptions) -> Result<Self, CellError> {
-        for name in [&options.name, &options.prefix].into_iter().chain(options.peers.keys()) {
-            if !is_node_name(name) {
-                return Err(CellError::Name(name.clone()));
-            }
+        if let Some(name) = options.peers.keys().find(|name| !is_node_name(name)) {
+            return Err(CellError::Name(name.clone()));
         }
-        let connect = ConnectOptions::new()
-            .name(format!("fumehood {}", options.name))
-            .ping_interval(PING_EVERY)
-            .subscription_capacity(MAX_INBOX)
-            .client_capacity(MAX_OUTBOX)
-            .reconnect_delay_callback(|attempts| {
-                let factor = u32::try_from(attempts).unwrap_or(u32::MAX);
-                Duration::from_millis(20).saturating_mul(factor).min(MAX_RECONNECT_DELAY)
-            })
-            .require_tls(options.nats.starts_with("tls:"))
-            .event_callback(|event| async move { tracing::info!(target: "fumehood::cell", "NATS: {event}") });
-        let connect = match &options.password {
-            Some((user, password)) => connect.user_and_password(user.clone(), password.clone()),
-            None => connect,
-        };
-        let connect =
-            options.tls_roots.iter().fold(connect, |connect, file| connect.add_root_certificates(file.clone()));
-        let connect = options.tls_identity.iter().fold(connect, |connect, (certificate, key)| {
-            connect.add_client_certificate(certificate.clone(), key.clone())
-        });
-        let failed = |source| CellError::Connect { url: options.nats.clone(), source };
-        let client = connect.connect(options.nats.as_str()).await.map_err(failed)?;
+        let client = options.server.connect().await?;
         Ok(Self { client, options: Arc::new(options) })
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.options.name
+        &self.options.server.name
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -129,7 +150,7 @@ impl Link {
     /// # Errors
     /// If the connection is closed.
     pub(crate) async fn subscribe(&self, subject: &str) -> Result<Subscriber, CellError> {
-        let subject = format!("{}.{subject}", self.options.prefix);
+        let subject = format!("{}.{subject}", self.options.server.prefix);
         let subscribed = self.client.subscribe(subject).await.map_err(|_| CellError::Closed)?;
         // So that the server knows of it before anybody is told of this node.
         self.client.flush().await.map_err(|_| CellError::Closed)?;
@@ -153,12 +174,12 @@ impl Link {
 
     /// Returns the name of the cell: the first part of its subjects.
     pub(crate) fn cell(&self) -> &str {
-        &self.options.prefix
+        &self.options.server.prefix
     }
 
     /// Signs a message, and sends it. Returns whether it will be sent.
     pub(crate) fn send<M: Serialize>(&self, role: Role, (subject, to): (&str, &str), message: M, body: &[u8]) -> bool {
-        let envelope = Envelope { from: self.options.name.clone(), to: to.to_owned(), message };
+        let envelope = Envelope { from: self.options.server.name.clone(), to: to.to_owned(), message };
         match seal(&self.options.key, role, &envelope, body) {
             Ok(sealed) => self.publish(subject, sealed),
             Err(error) => {
@@ -182,7 +203,7 @@ impl Link {
     /// Hands a message to the connection, which writes all that wait at once. One that finds no room is dropped, as a network
     /// does, and so is one without a connection: late messages would be old news.
     fn publish(&self, subject: &str, bytes: Vec<u8>) -> bool {
-        let subject = format!("{}.{subject}", self.options.prefix);
+        let subject = format!("{}.{subject}", self.options.server.prefix);
         // Unconstrained, because a task that has done much would be told that there is no room.
         let sent = || unconstrained(self.client.publish(subject, Bytes::from(bytes))).now_or_never();
         self.is_connected() && matches!(sent(), Some(Ok(())))
@@ -198,7 +219,7 @@ impl Link {
         role: Role,
     ) -> Result<Frame<'a, M>, FrameError> {
         let frame = open::<M>(bytes, role, |name| self.options.peers.get(name).copied())?;
-        if role != Role::Announcer && frame.envelope.to != self.options.name {
+        if role != Role::Announcer && frame.envelope.to != self.options.server.name {
             return Err(FrameError::Receiver(frame.envelope.from));
         }
         Ok(frame)

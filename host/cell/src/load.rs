@@ -96,7 +96,7 @@ impl BareRequests {
     /// # Errors
     /// If the server cannot be reached.
     pub async fn connect(options: NodeOptions, name: &str) -> Result<Self, CellError> {
-        let subject = format!("{}.bench.{name}", options.prefix);
+        let subject = format!("{}.bench.{name}", options.server.prefix);
         Ok(Self { link: Link::connect(options).await?, subject })
     }
 

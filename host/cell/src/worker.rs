@@ -1,6 +1,7 @@
 //! A worker: runs the calls that gateways send, in the sandbox of this process.
 
 mod grants;
+mod options;
 mod running_call;
 
 use std::collections::HashMap;
@@ -9,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::call::CancellationToken;
-use fumehood_core::call::limits::Limits;
-use fumehood_core::tool::{Tool, ToolProvider};
+use fumehood_core::tool::ToolProvider;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
 use self::grants::Grants;
+pub use self::options::{KeptValues, LimitsOf, WorkerOptions};
 use self::running_call::RunningCall;
 use crate::error::CellError;
 use crate::identity::{
@@ -39,9 +40,6 @@ const DRAIN_LINGER: Duration = Duration::from_millis(300);
 /// Time that cancelled guests have to stop when the worker ends.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// A function that returns the limits of a tool's calls in this process.
-pub type LimitsOf = Arc<dyn Fn(&Tool) -> Limits + Send + Sync>;
-
 /// A worker of a cell.
 #[derive(Clone)]
 pub struct Worker {
@@ -51,8 +49,7 @@ pub struct Worker {
 struct Inner {
     link: Link,
     tools: Arc<dyn ToolProvider>,
-    limits: LimitsOf,
-    places: usize,
+    options: WorkerOptions,
     run: u64,
     /// Cancelled once a gateway has told this worker to end.
     drain: CancellationToken,
@@ -90,26 +87,25 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// Joins a cell with these tools and so many places for calls. Calls arrive once it [serves](Self::serve).
+    /// Joins a cell with these tools. Calls arrive once it [serves](Self::serve).
     ///
     /// # Errors
     /// If the server cannot be reached.
     pub async fn join(
-        options: NodeOptions,
+        node: NodeOptions,
         tools: Arc<dyn ToolProvider>,
-        limits: LimitsOf,
-        places: usize,
+        options: WorkerOptions,
     ) -> Result<Self, CellError> {
         let run = getrandom::u64().map_err(CellError::Random)?;
-        let link = Link::connect(options).await?;
+        let link = Link::connect(node).await?;
         let state = Mutex::new(State {
-            calls: WorkerCalls::new(run, places),
+            calls: WorkerCalls::new(run, options.places),
             grants: Grants::default(),
             announced: 0,
             tokens: HashMap::new(),
         });
         let (drain, began, sessions) = (CancellationToken::new(), Instant::now(), Mutex::default());
-        Ok(Self { inner: Arc::new(Inner { link, tools, limits, places, run, drain, began, sessions, state }) })
+        Ok(Self { inner: Arc::new(Inner { link, tools, options, run, drain, began, sessions, state }) })
     }
 
     /// Runs calls until `stop` completes. Then takes no more, lets the running ones end for `grace` at most, and cancels the
@@ -151,7 +147,7 @@ impl Worker {
                     }
                 }
             }
-            let is_full = inner.state().calls.running() >= inner.places;
+            let is_full = inner.state().calls.running() >= inner.options.places;
             let has_place_again = was_full && !is_full;
             let age = announced.map_or(Duration::MAX, |at| at.elapsed());
             if age >= ANNOUNCE_EVERY || (has_place_again && age >= ANNOUNCE_AGAIN_AFTER) {
@@ -192,7 +188,7 @@ impl Inner {
     }
 
     fn announce(&self) {
-        let offers = offers(self.tools.as_ref());
+        let offers = self.offers();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let announcement = {
             let State { calls, announced, .. } = &mut *self.state();
@@ -201,7 +197,7 @@ impl Inner {
                 version: PROTOCOL_VERSION,
                 sequence: *announced,
                 ticket: calls.ticket(),
-                places: count(self.places),
+                places: count(self.options.places),
                 running: count(calls.running()),
                 draining: calls.is_draining(),
                 offers,
@@ -307,7 +303,10 @@ impl Inner {
         let refuse = |reason| inner.tell(&session, &ToGateway::Refused { attempt, reason }, b"");
         let grant = inner.state().grants.of_call(&inner.link, &session, &request);
         let Some(grant) = grant else { return refuse(RefusalReason::UnknownGrant) };
-        let tool = inner.tools.find(&grant.tool).filter(|tool| offer_of(tool).as_ref() == Some(&grant.offer));
+        let tool = inner.tools.find(&grant.tool).filter(|tool| {
+            let offer = inner.options.kept_values.offer_of(tool);
+            offer.as_ref() == Some(&grant.offer)
+        });
         let token = CancellationToken::new();
         let admission = {
             let mut state = inner.state();
@@ -329,6 +328,15 @@ impl Inner {
         }
     }
 
+    /// Returns what this worker offers, sorted.
+    fn offers(&self) -> Vec<Offer> {
+        let tools = self.tools.tools();
+        let mut offers: Vec<Offer> = tools.iter().filter_map(|tool| self.options.kept_values.offer_of(tool)).collect();
+        offers.sort_unstable();
+        offers.dedup();
+        offers
+    }
+
     async fn cancel_all(&self) {
         self.state().tokens.values().for_each(CancellationToken::cancel);
         let until = Instant::now() + STOP_GRACE;
@@ -336,18 +344,4 @@ impl Inner {
             tokio::time::sleep(BUSY_TICK).await;
         }
     }
-}
-
-/// Returns the component of a tool and its powers; `None` if it is not one of a component, or not approved.
-pub(crate) fn offer_of(tool: &Tool) -> Option<Offer> {
-    let (component, powers) = (tool.digest()?, tool.powers_digest()?);
-    tool.is_approved().then_some(Offer { component, powers })
-}
-
-/// Returns what a set of tools offers, sorted.
-fn offers(tools: &dyn ToolProvider) -> Vec<Offer> {
-    let mut offers: Vec<Offer> = tools.tools().iter().filter_map(|tool| offer_of(tool)).collect();
-    offers.sort_unstable();
-    offers.dedup();
-    offers
 }

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::cell::{CellTools, GatewayOptions, LateResult, LimitsOf, NodeKey, NodeOptions, NodePublicKey};
+use fumehood::boxed::BoxFuture;
+use fumehood::cell::{
+    CellTools, GatewayOptions, KeptValues, LateResult, LimitsOf, NatsCounters, NatsStore, NodeKey, NodeOptions,
+    NodePublicKey, ServerOptions, WorkerOptions,
+};
+use fumehood::listener::{Budget, BudgetCounters, BudgetLeases, Lease};
 use fumehood::{CallLog, Host, Tool};
 
 use crate::config::Config;
-use crate::config::cell::CellSection;
+use crate::config::cell::{CellSection, SharedStore};
 use crate::exit::UsageError;
 use crate::render;
 
@@ -56,6 +61,15 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
     }
     let peers: BTreeMap<String, NodePublicKey> =
         peers.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect::<Result<_>>()?;
+    let server = server_options(config, section)?;
+    Ok(NodeOptions { server, key: Arc::new(NodeKey::read(&config.path(&section.key))?), peers })
+}
+
+/// Returns the way to the server: the password is read.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn server_options(config: &Config, section: &CellSection) -> Result<ServerOptions> {
     let read = |source: &fumehood::settings::ValueSource| {
         source.value(config.folder()).map_err(|reason| UsageError(format!("[cell] password: {reason}")))
     };
@@ -64,12 +78,10 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
         _ => None,
     };
     let file = |path: &std::path::PathBuf| config.path(path);
-    Ok(NodeOptions {
+    Ok(ServerOptions {
         nats: section.nats.clone(),
         prefix: section.prefix.clone().unwrap_or_else(|| DEFAULT_PREFIX.to_owned()),
         name: section.name.clone(),
-        key: Arc::new(NodeKey::read(&config.path(&section.key))?),
-        peers,
         password,
         tls_roots: section.tls_roots.as_ref().map(file),
         tls_identity: section
@@ -80,8 +92,90 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
     })
 }
 
+/// Returns the store of keys and values that the cell of a configuration shares, if it has one. It connects when it is used.
+///
+/// # Errors
+/// If the password for the server cannot be read.
+pub(crate) fn shared_store(config: &Config) -> Result<Option<NatsStore>> {
+    match &config.cell {
+        Some(section) if section.key_value == Some(SharedStore::Nats) => {
+            Ok(Some(NatsStore::new(server_options(config, section)?)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Checks that the store which the cell shares can be used, and makes it if it is not there yet.
+///
+/// # Errors
+/// If it cannot be used.
+async fn check_shared_store(config: &Config) -> Result<()> {
+    let Some(store) = shared_store(config)? else { return Ok(()) };
+    store
+        .open()
+        .await
+        .context("the keys and values of tools cannot be kept in NATS; look at [cell] and its `key_value`")
+}
+
+/// Returns the budgets of tenants that all gateways share, if the configuration says so.
+///
+/// # Errors
+/// If their counters cannot be used.
+pub(crate) async fn shared_budgets(config: &Config) -> Result<Option<BudgetLeases>> {
+    let section = section(config)?;
+    if section.budgets != Some(SharedStore::Nats) {
+        return Ok(None);
+    }
+    let counters = NatsCounters::new(server_options(config, section)?);
+    counters.open().await.context("budgets of tenants cannot be counted in NATS; look at [cell] and its `budgets`")?;
+    Ok(Some(BudgetLeases::new(Arc::new(CellBudgets(counters)))))
+}
+
+/// The counters of a cell, as the listener knows them.
+#[derive(Debug)]
+struct CellBudgets(NatsCounters);
+
+impl BudgetCounters for CellBudgets {
+    fn lease(&self, budget: Budget, at_least: u64) -> BoxFuture<'_, Result<Lease, String>> {
+        Box::pin(async move {
+            let key = (&*budget.tenant, budget.kind.name());
+            let taken = self.0.take(key, budget.window, budget.max, at_least).await;
+            taken.map(|(window, amount)| Lease { window, amount }).map_err(|error| error.to_string())
+        })
+    }
+
+    fn give_back(&self, budget: Budget, amount: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // What cannot be given back counts as used.
+            let _lost = self.0.give_back((&*budget.tenant, budget.kind.name()), budget.window, amount).await;
+        })
+    }
+}
+
+/// Returns which tools of a host keep values, and where.
+///
+/// # Errors
+/// Like [`shared_store`].
+fn kept_values(config: &Config, host: &Host) -> Result<KeptValues> {
+    let (host, store) = (host.clone(), shared_store(config)?);
+    let keeps = move |tool: &Tool| {
+        let component = tool.namespace().and_then(|name| host.component(name.as_str()));
+        component.is_some_and(|component| component.keeps_values())
+    };
+    Ok(KeptValues { keeps: Arc::new(keeps), shared_store: store.map(|store| store.name()) })
+}
+
+/// Returns the options of a worker with the components of a host.
+///
+/// # Errors
+/// If the store that the cell shares cannot be used.
+pub(crate) async fn worker_options(config: &Config, host: &Host, places: usize) -> Result<WorkerOptions> {
+    check_shared_store(config).await?;
+    Ok(WorkerOptions { limits: limits_of(host), kept_values: kept_values(config, host)?, places })
+}
+
 /// Returns the limits of tools as this host loaded them.
-pub(crate) fn limits_of(host: &Host) -> LimitsOf {
+fn limits_of(host: &Host) -> LimitsOf {
     let host = host.clone();
     Arc::new(move |tool: &Tool| {
         let component = tool.namespace().and_then(|name| host.component(name.as_str()));
@@ -103,20 +197,10 @@ pub(crate) async fn join_without_tools(config: &Config) -> Result<CellTools> {
 ///
 /// # Errors
 /// If the section is incomplete, or the server cannot be reached.
-pub(crate) async fn join(
-    config: &Config,
-    host: &Host,
-    has_typed_store: bool,
-    log: Option<CallLog>,
-) -> Result<CellTools> {
+pub(crate) async fn join(config: &Config, host: &Host, log: Option<CallLog>) -> Result<CellTools> {
     let section = section(config)?;
-    let mut local: BTreeSet<String> = section.local.iter().cloned().collect();
-    // What a tool keeps has one owner: this gateway.
-    local.extend(config.tools.iter().filter(|(_, tool)| tool.key_value.is_some()).map(|(name, _)| name.clone()));
-    if has_typed_store {
-        let namespaces = host.tools().into_iter().filter_map(|tool| tool.namespace().map(ToString::to_string));
-        local.extend(namespaces.filter(|name| !config.tools.contains_key(name)));
-    }
+    check_shared_store(config).await?;
+    let local: BTreeSet<String> = section.local.iter().cloned().collect();
     let runtime = tokio::runtime::Handle::current();
     let on_late = Arc::new(move |late: LateResult| {
         let log = log.clone();
@@ -128,8 +212,13 @@ pub(crate) async fn join(
             }
         });
     });
-    let options =
-        GatewayOptions { local, retry_repeatable: section.retry_repeatable, limits: limits_of(host), on_late };
+    let options = GatewayOptions {
+        local,
+        retry_repeatable: section.retry_repeatable,
+        limits: limits_of(host),
+        kept_values: kept_values(config, host)?,
+        on_late,
+    };
     let cell = CellTools::join(node_options(config, Role::Gateway)?, Arc::new(host.clone()), options)
         .await
         .context("this gateway cannot join its cell; look at [cell] and at the NATS server")?;

@@ -9,6 +9,8 @@ use fumehood::{Digest, Limits, Load, Lock, Namespace, StoredComponent, WitDocs};
 use fumehood_registry::reference::{OciReference, Reference};
 
 use crate::config::Config;
+#[cfg(feature = "cell")]
+use crate::config::cell::Accept;
 use crate::config::powers::PowerFault;
 use crate::config::registry::Place;
 use crate::config::tool::{ApprovalRule, ToolSection};
@@ -209,8 +211,11 @@ pub(crate) fn from_section(
     let (load, file, label) = match (&stored, &section.component) {
         (Some(stored), _) => (Load::stored(stored), stored.path.clone(), stored.reference.to_string()),
         (None, Some(file)) => {
-            let file = config.path(file);
-            (Load::path(&file), file.clone(), file_name(&file))
+            // Messages have the name that the operator wrote, also where the file was fetched.
+            let own = config.path(file);
+            let fetched = fetched_file(config, lock, &name, section);
+            let file = fetched.map_or_else(|| own.clone(), |(file, _)| file);
+            (Load::path(&file), file, file_name(&own))
         }
         // A section without either was rejected when the file was read.
         (None, None) => return Err(UsageError(format!("[tools.{name}] has no `component`")).into()),
@@ -248,6 +253,30 @@ pub(crate) fn from_section(
     let approved = lock.get(&name).map(Approval::pin);
     let terms = LoadSettings { section: Some(section.clone()), limits, docs, approved };
     Ok(ConfiguredComponent { name, file, label, load, limits, is_pinned, terms })
+}
+
+/// Returns the file in which a component is kept that was or will be fetched over the cell, with its digest, for a section that
+/// names a file which is not there. `None` if the configuration accepts no such components, or the lock approves none of this name.
+#[cfg(feature = "cell")]
+pub(crate) fn fetched_file(
+    config: &Config,
+    lock: &Lock,
+    name: &Namespace,
+    section: &ToolSection,
+) -> Option<(PathBuf, Digest)> {
+    let accepts = config.cell.as_ref().is_some_and(|cell| cell.accept == Some(Accept::Locked));
+    let file = section.component.as_ref()?;
+    if !accepts || section.approval != ApprovalRule::Required || config.path(file).exists() {
+        return None;
+    }
+    let digest = lock.get(name)?.manifest().component?;
+    Some((crate::user_folders::fetched_components()?.join(format!("{}.wasm", digest.hex())), digest))
+}
+
+/// Returns nothing: this program was built without cells.
+#[cfg(not(feature = "cell"))]
+fn fetched_file(_: &Config, _: &Lock, _: &Namespace, _: &ToolSection) -> Option<(PathBuf, Digest)> {
+    None
 }
 
 fn from_folder(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> ConfiguredComponent {

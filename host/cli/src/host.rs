@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::key_value::DiskStore;
+use fumehood::key_value::{DiskStore, KeyValueStore};
 use fumehood::permission::files::FileRole;
 use fumehood::{
     CacheReport, CodeCache, Compiler, Component, ComponentError, Host, HostBuilder, Load, LoadError, Namespace,
@@ -158,11 +158,26 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
     if config.tools.values().all(|tool| tool.key_value.is_none()) {
         return Ok(builder);
     }
+    if let Some(store) = shared_store(config)? {
+        return Ok(builder.key_value_store(store));
+    }
     let file = match &config.key_value_store {
         Some(file) => config.path(file),
         None => default_store(config)?,
     };
     with_store(builder, &file)
+}
+
+/// Returns the store that all hosts of the configuration's cell share, if it has one.
+#[cfg(feature = "cell")]
+fn shared_store(config: &Config) -> Result<Option<Arc<dyn KeyValueStore>>> {
+    Ok(crate::cell::shared_store(config)?.map(|store| Arc::new(store) as Arc<dyn KeyValueStore>))
+}
+
+/// Returns nothing: this program was built without cells.
+#[cfg(not(feature = "cell"))]
+fn shared_store(_: &Config) -> Result<Option<Arc<dyn KeyValueStore>>> {
+    Ok(None)
 }
 
 /// Sets the file in which tools keep keys and values.
@@ -181,6 +196,12 @@ pub(crate) fn with_typed_store(
     powers: &PowerArguments,
     components: &[PathBuf],
 ) -> Result<HostBuilder> {
+    if powers.needs_store()
+        && !has_store(config)
+        && let Some(store) = shared_store(config)?
+    {
+        return Ok(builder.key_value_store(store));
+    }
     match (&powers.key_value_store, components) {
         (Some(file), _) => own_store(builder, config, file),
         _ if !powers.needs_store() || has_store(config) => Ok(builder),
@@ -202,7 +223,7 @@ fn has_store(config: &Config) -> bool {
 
 /// Sets the store of `--key-value-store`. A host has one store, so the configuration must not need another.
 fn own_store(builder: HostBuilder, config: &Config, file: &Path) -> Result<HostBuilder> {
-    if has_store(config) {
+    if has_store(config) || shared_store(config)?.is_some() {
         let place = config.origin.display();
         let message = format!(
             "`--key-value-store`: {place} has tools that keep something, and says where; leave the flag out, or the \

@@ -24,6 +24,8 @@ mod persist_rules;
 mod plot;
 mod power_arguments;
 mod published;
+#[cfg(feature = "cell")]
+mod pushed_components;
 mod question;
 mod recording;
 mod registry;

@@ -80,6 +80,12 @@ pub(crate) fn component_store() -> Result<PathBuf, UsageError> {
     Ok(state_folder().ok_or_else(|| UsageError(missing.to_owned()))?.join("store"))
 }
 
+/// Returns the folder of components that were fetched over a cell; `None` without a home folder.
+#[cfg(feature = "cell")]
+pub(crate) fn fetched_components() -> Option<PathBuf> {
+    Some(state_folder()?.join("components"))
+}
+
 /// Returns the folder in which the times of the newest indexes are remembered.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 mod admission;
 pub mod body;
 pub mod bounds;
+mod budget_leases;
 mod call_places;
 mod connections;
 mod fair_queue;
@@ -27,6 +28,7 @@ mod tracked_tools;
 mod usage;
 mod write_deadline;
 
+pub use budget_leases::{Budget, BudgetCounters, BudgetKind, BudgetLeases, Lease};
 pub use connections::Phase;
 pub use limits::{MemoryPermit, message_memory_bytes};
 pub use listener::Listener;

@@ -204,7 +204,7 @@ impl LimitedTools {
     /// # Errors
     /// If the call cannot run: a budget is used up, too many calls wait, or it was cancelled.
     async fn enter(&self, context: &CallContext) -> Result<Option<CallPlace>, CallError> {
-        self.usage.begin(&self.tenant)?;
+        self.usage.admit(&self.tenant).await?;
         let Some(places) = self.places.as_ref().filter(|_| context.program.is_none()) else { return Ok(None) };
         let entering = places.enter(&self.tenant.name);
         let entered = match &context.cancelled {

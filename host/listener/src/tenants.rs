@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::digest::Digest;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::{InMemoryState, NotKeyed};
@@ -11,12 +12,14 @@ use governor::{Quota, RateLimiter};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 
+use crate::budget_leases::BudgetLeases;
 use crate::guard::single_value;
 use crate::limits::RequestLimits;
 use crate::options::HttpError;
 use crate::rejection::Rejection;
 use crate::tenant::{Access, Tenant};
 use crate::token_verifier::VerifiedToken;
+use crate::usage::now;
 
 /// Name of the tenant of a listener without tokens.
 const ANYONE: &str = "anyone";
@@ -41,6 +44,8 @@ struct Inner {
     is_open: bool,
     /// True if tenants may be known by access tokens alone.
     has_verifier: bool,
+    /// Slices of budgets that other gateways have, too, once they are shared.
+    shared: OnceLock<BudgetLeases>,
 }
 
 /// A tenant with the state of its limits on requests.
@@ -74,7 +79,13 @@ impl Tenants {
             false => check(&tenants, has_verifier)?,
         }
         let current = tenants.into_iter().map(|tenant| Arc::new(Client::new(tenant, defaults))).collect();
-        Ok(Self(Arc::new(Inner { current: RwLock::new(current), defaults, is_open, has_verifier })))
+        Ok(Self(Arc::new(Inner {
+            current: RwLock::new(current),
+            defaults,
+            is_open,
+            has_verifier,
+            shared: OnceLock::new(),
+        })))
     }
 
     /// Replaces the tenants. Those that stay as they are keep their sessions; those that changed keep their calls and
@@ -101,6 +112,31 @@ impl Tenants {
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Tenant>> {
         self.clients().iter().map(|client| Arc::clone(&client.tenant)).collect()
+    }
+
+    /// Lets the rate of each tenant hold over all gateways that share its counter, besides that of this one. Does nothing the
+    /// second time.
+    pub fn share_budgets(&self, leases: BudgetLeases) {
+        let _shared_before = self.0.shared.set(leases);
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// If there are too many in a minute, here or of all gateways, or those of the others are not known.
+    pub(crate) async fn count_request(&self, client: &Client) -> Result<(), Rejection> {
+        client.count_request()?;
+        let Some(shared) = self.0.shared.get() else { return Ok(()) };
+        shared.admit_request(&client.tenant, now()).await.map_err(|error| match error.kind {
+            ErrorKind::Quota => {
+                let why = "there were too many requests of this token in a minute; wait before the next one";
+                Rejection::too_many(why, error.retry_after.unwrap_or_default())
+            }
+            _ => Rejection::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the rate of this token is shared with other gateways, and its counter does not answer; try again in a second",
+            ),
+        })
     }
 
     fn clients(&self) -> Arc<[Arc<Client>]> {
@@ -200,7 +236,7 @@ impl Client {
     ///
     /// # Errors
     /// If there are too many in a minute.
-    pub(crate) fn count_request(&self) -> Result<(), Rejection> {
+    fn count_request(&self) -> Result<(), Rejection> {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.check().map_err(|refused| {
             let wait = refused.wait_time_from(DefaultClock::default().now());

@@ -9,6 +9,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::time::Timestamp;
 
+use crate::budget_leases::BudgetLeases;
 use crate::tenant::{Tenant, TenantLimits};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -110,7 +111,10 @@ impl Usage {
 
 /// The usage of all tenants, by name. Cheap to clone; clones share their state.
 #[derive(Clone, Default)]
-pub struct UsageLedger(Arc<Mutex<HashMap<Arc<str>, Usage>>>);
+pub struct UsageLedger {
+    usage: Arc<Mutex<HashMap<Arc<str>, Usage>>>,
+    shared: Option<BudgetLeases>,
+}
 
 impl fmt::Debug for UsageLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,6 +123,12 @@ impl fmt::Debug for UsageLedger {
 }
 
 impl UsageLedger {
+    /// Lets the budgets of tenants hold over all gateways that share their counters, besides those of this one.
+    #[must_use]
+    pub fn shared(self, leases: BudgetLeases) -> Self {
+        Self { shared: Some(leases), ..self }
+    }
+
     /// Adds what was used before this process began. Entries of days before `today` have no effect.
     pub fn restore(&self, entries: impl IntoIterator<Item = UsageEntry>) {
         let today = now().0 / DAY_MS;
@@ -156,11 +166,19 @@ impl UsageLedger {
         self.lock().get(tenant).filter(|usage| usage.day == day).map(|usage| usage.today).unwrap_or_default()
     }
 
-    /// Counts a call of a tenant.
+    /// Counts a call of a tenant, here and in the slices of shared budgets.
     ///
     /// # Errors
     /// If a limit was reached, with the time after which there is something left.
-    pub(crate) fn begin(&self, tenant: &Tenant) -> Result<(), CallError> {
+    pub(crate) async fn admit(&self, tenant: &Tenant) -> Result<(), CallError> {
+        self.begin(tenant)?;
+        match &self.shared {
+            None => Ok(()),
+            Some(shared) => shared.admit_call(tenant, now()).await.inspect_err(|_| self.take_back(tenant)),
+        }
+    }
+
+    fn begin(&self, tenant: &Tenant) -> Result<(), CallError> {
         let mut all = self.lock();
         let usage = all.entry(Arc::clone(&tenant.name)).or_default();
         usage.begin(&tenant.limits, now()).map_err(|(message, wait)| {
@@ -170,6 +188,11 @@ impl UsageLedger {
 
     /// Takes a call back that was not run.
     pub(crate) fn give_back(&self, tenant: &Tenant) {
+        self.take_back(tenant);
+        self.shared.iter().for_each(|shared| shared.give_back_call(tenant));
+    }
+
+    fn take_back(&self, tenant: &Tenant) {
         if let Some(usage) = self.lock().get_mut(&tenant.name) {
             usage.today.calls = usage.today.calls.saturating_sub(1);
             if let Some(unsaved) = usage.unsaved.get_mut(&usage.day) {
@@ -181,11 +204,12 @@ impl UsageLedger {
     /// Counts the fuel of a call that has ended.
     pub(crate) fn charge(&self, tenant: &Tenant, fuel: u64) {
         self.lock().entry(Arc::clone(&tenant.name)).or_default().charge(&tenant.limits, fuel, now());
+        self.shared.iter().for_each(|shared| shared.charge(tenant, fuel, now()));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Usage>> {
         // No code that holds the lock can panic half-way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

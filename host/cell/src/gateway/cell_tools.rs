@@ -25,7 +25,7 @@ use crate::protocol::{
     ANNOUNCE_EVERY, AttemptId, Candidate, Conclusion, GatewayCalls, GatewayEffect, Introductions, NoWorker, Offer,
     OpenCall, RetryPlan, Roster, ToWorker, WorkerName,
 };
-use crate::worker::{LimitsOf, offer_of};
+use crate::worker::{KeptValues, LimitsOf};
 
 /// Time between two looks at what is due.
 const TICK: Duration = Duration::from_millis(20);
@@ -42,16 +42,19 @@ pub struct GatewayOptions {
     pub retry_repeatable: bool,
     /// Returns the limits of a tool's calls.
     pub limits: LimitsOf,
+    /// What its tools keep, and where.
+    pub kept_values: KeptValues,
     /// Receives results that arrive after their call ended.
     pub on_late: Arc<dyn Fn(LateResult) + Send + Sync>,
 }
 
 impl fmt::Debug for GatewayOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { local, retry_repeatable, limits: _, on_late: _ } = self;
+        let Self { local, retry_repeatable, limits: _, kept_values, on_late: _ } = self;
         f.debug_struct("GatewayOptions")
             .field("local", local)
             .field("retry_repeatable", retry_repeatable)
+            .field("kept_values", kept_values)
             .finish_non_exhaustive()
     }
 }
@@ -294,7 +297,7 @@ impl Inner {
     /// Returns what a call of this tool needs of a worker; `None` if it runs in this process.
     fn remote_offer(&self, tool: &Tool) -> Option<Offer> {
         let is_local = tool.namespace().is_none_or(|name| self.options.local.contains(name.as_str()));
-        offer_of(tool).filter(|_| !is_local)
+        self.options.kept_values.offer_of(tool).filter(|_| !is_local)
     }
 }
 

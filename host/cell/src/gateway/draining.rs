@@ -15,6 +15,7 @@ use super::cell_tools::{CellTools, GatewayOptions};
 use crate::error::CellError;
 use crate::link::NodeOptions;
 use crate::protocol::{ABSENT_AFTER, ANNOUNCE_EVERY, ToWorker, WorkerName};
+use crate::worker::KeptValues;
 
 /// The state of a worker that was told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,7 @@ impl CellTools {
             local: BTreeSet::new(),
             retry_repeatable: false,
             limits: Arc::new(|_| Limits::default()),
+            kept_values: KeptValues::none(),
             on_late: Arc::new(|_| {}),
         };
         Self::join(node, Arc::new(NoTools::default()), options).await

@@ -65,7 +65,7 @@ impl RunningCall {
             Ok(call) => call,
             Err(error) => return refused(error),
         };
-        let mut limits = self.grant.limits.within(&(self.inner.limits)(&self.tool));
+        let mut limits = self.grant.limits.within(&(self.inner.options.limits)(&self.tool));
         limits.deadline = limits.deadline.min(Duration::from_micros(request.remaining_us));
         let context = CallContext {
             id: request.call.clone(),

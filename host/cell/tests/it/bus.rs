@@ -2,14 +2,13 @@
 //! who is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fumehood_cell::{CellTools, Draining, GatewayOptions, LimitsOf, NodeKey, NodeOptions, Worker};
+use fumehood_cell::{
+    CellTools, Draining, GatewayOptions, KeptValues, LimitsOf, NodeKey, NodeOptions, Worker, WorkerOptions,
+};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
@@ -26,53 +25,14 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use serde_json::json;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::nats::{Nats, PATIENCE};
+
 const CALLERS: usize = 16;
 const CALLS_OF_EACH: usize = 500;
 
-/// A NATS server, which ends with the test.
-struct Nats {
-    child: Child,
-    url: String,
-}
-
-impl Nats {
-    fn start() -> Option<Self> {
-        let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
-            println!("SKIPPED: FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
-            return None;
-        };
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(program);
-        command.args(["--addr", "127.0.0.1", "--port", &port.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().unwrap();
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "NATS does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(Self { child, url: format!("nats://127.0.0.1:{port}") })
-    }
-
-    fn options(&self, name: &str, key: NodeKey, peer: (&str, &NodeKey)) -> NodeOptions {
-        NodeOptions {
-            nats: self.url.clone(),
-            prefix: "test".to_owned(),
-            name: name.to_owned(),
-            key: Arc::new(key),
-            peers: BTreeMap::from([(peer.0.to_owned(), peer.1.public())]),
-            password: None,
-            tls_roots: None,
-            tls_identity: None,
-        }
-    }
-}
-
-impl Drop for Nats {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
+fn node_options(nats: &Nats, name: &str, key: NodeKey, peer: (&str, &NodeKey)) -> NodeOptions {
+    let peers = BTreeMap::from([(peer.0.to_owned(), peer.1.public())]);
+    NodeOptions { server: nats.server(name), key: Arc::new(key), peers }
 }
 
 /// One tool that returns its arguments.
@@ -153,8 +113,18 @@ fn limits() -> LimitsOf {
     Arc::new(|_: &Tool| Limits::default())
 }
 
+fn worker_options(places: usize) -> WorkerOptions {
+    WorkerOptions { limits: limits(), kept_values: KeptValues::none(), places }
+}
+
 fn gateway_options() -> GatewayOptions {
-    GatewayOptions { local: BTreeSet::new(), retry_repeatable: false, limits: limits(), on_late: Arc::new(|_| {}) }
+    GatewayOptions {
+        local: BTreeSet::new(),
+        retry_repeatable: false,
+        limits: limits(),
+        kept_values: KeptValues::none(),
+        on_late: Arc::new(|_| {}),
+    }
 }
 
 fn key() -> NodeKey {
@@ -172,10 +142,10 @@ async fn join_with(
     trusted: (&NodeKey, &NodeKey),
     tools: Arc<Echo>,
 ) -> CellTools {
-    let options = nats.options("w", worker, ("g", trusted.0));
-    let worker = Worker::join(options, tools, limits(), 64).await.unwrap();
+    let options = node_options(nats, "w", worker, ("g", trusted.0));
+    let worker = Worker::join(options, tools, worker_options(64)).await.unwrap();
     tokio::spawn(async move { worker.serve(std::future::pending::<()>(), Duration::ZERO).await });
-    let options = nats.options("g", gateway, ("w", trusted.1));
+    let options = node_options(nats, "g", gateway, ("w", trusted.1));
     CellTools::join(options, Echo::new(), gateway_options()).await.unwrap()
 }
 
@@ -208,9 +178,9 @@ async fn the_price_of_a_call_beside_bare_requests() {
     .await
     .concat();
     report("cell", began.elapsed(), &mut times);
-    let client = async_nats::connect(&nats.url).await.unwrap();
-    let mut requests = async_nats::connect(&nats.url).await.unwrap().subscribe("bare").await.unwrap();
-    let answers = async_nats::connect(&nats.url).await.unwrap();
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let mut requests = async_nats::connect(nats.url()).await.unwrap().subscribe("bare").await.unwrap();
+    let answers = async_nats::connect(nats.url()).await.unwrap();
     tokio::spawn(async move {
         while let Some(request) = requests.next().await {
             answers.publish(request.reply.unwrap(), request.payload).await.unwrap();
@@ -262,7 +232,7 @@ async fn nobody_acts_upon_a_message_of_another_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_recorded_and_is_sent_again_changes_nothing() {
     let Some(nats) = Nats::start() else { return };
-    let recorder = async_nats::connect(&nats.url).await.unwrap();
+    let recorder = async_nats::connect(nats.url()).await.unwrap();
     let mut bus = recorder.subscribe("test.>").await.unwrap();
     recorder.flush().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -299,13 +269,14 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
-    let worker =
-        Worker::join(nats.options("w", worker, ("g", &known_gateway)), Echo::new(), limits(), 4).await.unwrap();
+    let worker = Worker::join(node_options(&nats, "w", worker, ("g", &known_gateway)), Echo::new(), worker_options(4))
+        .await
+        .unwrap();
     let serving = tokio::spawn({
         let worker = worker.clone();
         async move { worker.serve(worker.told_to_drain(), PATIENCE).await }
     });
-    let cell = CellTools::join_without_tools(nats.options("g", gateway, ("w", &known_worker))).await.unwrap();
+    let cell = CellTools::join_without_tools(node_options(&nats, "g", gateway, ("w", &known_worker))).await.unwrap();
     assert!(cell.drain("nobody", PATIENCE, |_| {}).await.is_err());
     let mut states = Vec::new();
     cell.drain("w", PATIENCE, |state| states.push(state)).await.unwrap();
@@ -325,12 +296,15 @@ async fn call_at_a_worker_that_is_lost(
     let (gateway, known_gateway) = shared_key(&folder, "g");
     let ((first, known_first), (second, known_second)) = (shared_key(&folder, "a"), shared_key(&folder, "b"));
     let stalling = Echo::of(is_idempotent, true);
-    let lost =
-        Worker::join(nats.options("a", first, ("g", &known_gateway)), Arc::<Echo>::clone(&stalling), limits(), 4)
-            .await
-            .unwrap();
+    let lost = Worker::join(
+        node_options(nats, "a", first, ("g", &known_gateway)),
+        Arc::<Echo>::clone(&stalling),
+        worker_options(4),
+    )
+    .await
+    .unwrap();
     let lost = tokio::spawn(async move { lost.serve(std::future::pending::<()>(), Duration::ZERO).await });
-    let mut options = nats.options("g", gateway, ("a", &known_first));
+    let mut options = node_options(nats, "g", gateway, ("a", &known_first));
     options.peers.insert("b".to_owned(), known_second.public());
     let echo = Echo::of(is_idempotent, false);
     let tools =
@@ -342,8 +316,8 @@ async fn call_at_a_worker_that_is_lost(
         while stalling.ran.load(Ordering::Relaxed) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let options = nats.options("b", second, ("g", &known_gateway));
-        let other = Worker::join(options, Arc::<Echo>::clone(&echo), limits(), 4).await.unwrap();
+        let options = node_options(nats, "b", second, ("g", &known_gateway));
+        let other = Worker::join(options, Arc::<Echo>::clone(&echo), worker_options(4)).await.unwrap();
         tokio::spawn(async move { other.serve(std::future::pending::<()>(), Duration::ZERO).await });
         while tools.workers() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -9,7 +9,11 @@
     reason = "functions that tests share panic as tests do"
 )]
 
+mod budgets;
 mod bus;
+mod components;
 mod costs;
+mod key_value;
+mod nats;
 mod scale;
 mod simulation;

@@ -78,7 +78,7 @@ async fn measure(
         return Err(UsageError(format!("there are 1 to {MAX_CALLERS} callers in a round")).into());
     }
     let (host, _components) = worker::load(arguments, (source, config), &[], 1).await?;
-    let tools = cell::join(config, &host, false, None).await?;
+    let tools = cell::join(config, &host, None).await?;
     let text = options.arguments.as_deref().unwrap_or("{}");
     let first = tools.dispatch(Call::new(&options.tool, text)).await;
     if let Some(error) = first.error() {

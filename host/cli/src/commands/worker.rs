@@ -20,7 +20,7 @@ use crate::exit::{Exit, UsageError};
 use crate::persist_rules::PersistRules;
 use crate::service_manager::{self, ServiceState};
 use crate::trust::ConfigSource;
-use crate::{host, render, signals};
+use crate::{host, pushed_components, render, signals};
 
 /// Default time that running calls have to end.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
@@ -45,22 +45,24 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     let source = ConfigSource::from_arguments(arguments);
     let config = source.open()?;
     let options = cell::node_options(&config, Role::Worker)?;
-    let name = options.name.clone();
+    let name = options.server.name.clone();
     let processors = available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
     let default = processors.saturating_mul(PLACES_PER_PROCESSOR);
     let places = cell::section(&config)?.places.unwrap_or(default);
+    let arrived = pushed_components::fetch(&config, ConfigSource::from_arguments(arguments).without_asking()).await?;
     let (host, components) = load(arguments, (source, &config), &worker.components, places).await?;
     let count = host.tools().iter().filter(|tool| tool.is_approved()).count();
-    if count == 0 {
+    if count == 0 && arrived.is_none() {
         let message = "this worker has no tool that may be called; name components, or approve those of [tools]";
         return Err(UsageError(message.to_owned()).into());
     }
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
     // Announcements name what the host has at their time, so that gateways know of a change at once.
-    let watch = watch::start(components, Triggers { files: false, hangup: true }, watching.clone())?;
+    let watch = watch::start(components, Triggers { files: false, hangup: true, arrived }, watching.clone())?;
     let size = usize::try_from(places).unwrap_or(usize::MAX);
-    let joined = Worker::join(options, Arc::new(host.clone()), cell::limits_of(&host), size)
+    let worker_options = cell::worker_options(&config, &host, size).await?;
+    let joined = Worker::join(options, Arc::new(host.clone()), worker_options)
         .await
         .context("this worker cannot join its cell; look at [cell] and at the NATS server")?;
     service_manager::notify(ServiceState::Ready);
@@ -113,9 +115,12 @@ pub(crate) async fn load(
     components: &[PathBuf],
     places: u32,
 ) -> Result<(Host, ServedComponents)> {
-    let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
+    let lock = configured::open_lock(config)?;
+    let mut configured = configured::all(config, &lock, Version::Pinned).await?;
     let limits = config.limits.over(Limits::default());
     let max_memory = configured.iter().map(|component| component.limits.memory).max().unwrap_or(0).max(limits.memory);
+    // What is still to be fetched is loaded when it arrives.
+    configured.retain(|component| !pushed_components::is_awaited(config, &lock, component));
     let builder = host::with_components(host::builder_for(arguments, config)?, components);
     let concurrency = places.saturating_add(SPARE_PLACES);
     let host = builder.concurrency(concurrency).limits(limits).memory_ceiling(max_memory).build()?;

@@ -48,12 +48,43 @@ pub(crate) struct CellSection {
     /// The number of calls that a worker runs at the same time. Usually two for each processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) places: Option<u32>,
-    /// Components whose calls a gateway runs itself, besides those with `key_value`.
+    /// The store of all tools with `key_value`, the same for the whole cell: "nats" is JetStream of the server. Usually each
+    /// gateway has a store of its own, and runs these tools itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_value: Option<SharedStore>,
+    /// The counters of tenants' budgets, the same for all gateways: "nats" is JetStream of the server. Usually budgets hold for
+    /// each gateway by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) budgets: Option<SharedStore>,
+    /// A gateway pushes the components that its lock names, for workers to fetch.
+    #[serde(default)]
+    pub(crate) push: bool,
+    /// The components that a worker fetches over the cell, for sections whose file is not there: "locked" are those whose digest
+    /// its own lock approves. Usually none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) accept: Option<Accept>,
+    /// Components whose calls a gateway runs itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) local: Vec<String>,
     /// Send a call of a tool that says it is read-only or idempotent to another worker, once, if its worker is lost.
     #[serde(default)]
     pub(crate) retry_repeatable: bool,
+}
+
+/// A store that all nodes of a cell share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SharedStore {
+    /// A bucket of JetStream.
+    Nats,
+}
+
+/// Components that a worker accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Accept {
+    /// Those whose digest the worker's own lock approves.
+    Locked,
 }
 
 /// Maximum of `places`.

@@ -151,12 +151,18 @@ fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
     let gateways = cell.gateways.iter().map(|(name, key)| {
         ("grant", format!("cell: the gateway {} calls every tool here, with the key {}", quote(name), quote(key)))
     });
+    let stores = cell.key_value.map(|_| ("connect", format!("cell: keep what tools store at {nats}")));
+    let counters = cell.budgets.map(|_| ("connect", format!("cell: count what tenants use at {nats}")));
+    let pushes = cell.push.then(|| ("connect", format!("cell: send approved components to {nats}")));
+    let accepts = cell.accept.map(|_| ("grant", format!("cell: components come from {nats}, if you approve them")));
+    let of_jetstream = [stores, counters, pushes, accepts];
     let password =
         cell.password.iter().map(|source| ("read", format!("the password of the cell from {}", source.place())));
     let files = cell.tls_roots.iter().chain(&cell.certificate).chain(&cell.certificate_key);
     let files =
         files.map(|file| ("read", format!("a certificate or key of the cell from {}", quote(&file.to_string_lossy()))));
-    effects.extend(plain.into_iter().chain(workers).chain(gateways).chain(password).chain(files));
+    effects.extend(plain.into_iter().chain(workers).chain(gateways).chain(of_jetstream.into_iter().flatten()));
+    effects.extend(password.chain(files));
     effects
 }
 
@@ -295,6 +301,10 @@ mod tests {
         nats = "tls://evil.example:4222"
         name = "g"
         key = "cell.key"
+        key_value = "nats"
+        budgets = "nats"
+        push = true
+        accept = "locked"
         gateways = { h = "ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=" }
         [serve]
         dashboard = true
@@ -328,6 +338,10 @@ mod tests {
             r#"with traces and metrics, the header "x-key" = a secret, the variable "OTHER_KEY""#,
             "grant   a dashboard at 127.0.0.1:8081: whoever has its token",
             r#"connect cell: send arguments, results and state of calls to "tls://evil.example:4222", as "g""#,
+            r#"connect cell: keep what tools store at "tls://evil.example:4222""#,
+            r#"connect cell: count what tenants use at "tls://evil.example:4222""#,
+            r#"connect cell: send approved components to "tls://evil.example:4222""#,
+            r#"grant   cell: components come from "tls://evil.example:4222", if you approve them"#,
             r#"read    the key of the cell from the file "cell.key""#,
             r#"grant   cell: the gateway "h" calls every tool here, with the key "ed25519:AAAA"#,
             r#"grant   tenant "guest": whoever has its token calls "notes__*" over HTTP"#,

@@ -11,9 +11,12 @@
     reason = "a test fails by panicking"
 )]
 
+mod budgets;
 mod calls;
 mod chaos;
 mod harness;
+mod key_values;
 mod losses;
 mod operation;
 mod proxy;
+mod pushed;

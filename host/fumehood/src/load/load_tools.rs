@@ -37,6 +37,7 @@ pub(crate) fn load_tools(
         None => gate_limits.clone(),
     };
     let (powers, flow): (Arc<[String]>, _) = (grant.phrases().into(), ToolFlow::from_grant(grant));
+    let keeps_values = grant.key_value().is_some();
     let grant = Digest::of(grant.lines(None).join("\n").as_bytes());
     let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
     let load_tool = |definition: &ToolDefinition| {
@@ -55,7 +56,7 @@ pub(crate) fn load_tools(
         Ok(Arc::new(tool.withheld(refusal.clone())))
     };
     let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;
-    Ok(LoadedComponent { component: component.clone(), tools, limits, approval })
+    Ok(LoadedComponent { component: component.clone(), tools, limits, approval, keeps_values })
 }
 
 /// Returns the limits of results. A result, and each string in it, may have as many bytes as the limits of the call

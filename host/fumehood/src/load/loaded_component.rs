@@ -17,6 +17,7 @@ pub struct LoadedComponent {
     pub(crate) tools: Vec<Arc<Tool>>,
     pub(crate) limits: Limits,
     pub(crate) approval: Option<ApprovalCheck>,
+    pub(crate) keeps_values: bool,
 }
 
 impl fmt::Debug for LoadedComponent {
@@ -43,6 +44,12 @@ impl LoadedComponent {
     #[must_use]
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
+    }
+
+    /// Returns whether it may keep keys and values.
+    #[must_use]
+    pub fn keeps_values(&self) -> bool {
+        self.keeps_values
     }
 
     /// Returns the limits of calls without limits of their own.

@@ -143,8 +143,11 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
         false => None,
     };
-    let usage = SavedUsage::open(&config, listening.is_some())?;
-    let cell = cell::join(serve, &config, &host, recording.as_ref()).await?;
+    let mut usage = SavedUsage::open(&config, listening.is_some())?;
+    if let Some(leases) = cell::shared_budgets(serve, &config).await? {
+        usage.share(&leases, tenants.as_ref());
+    }
+    let cell = cell::join(arguments, serve, &config, &host, recording.as_ref()).await?;
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
     let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
@@ -159,7 +162,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     }
     let mut signals = signals::listen_for_stop()?;
     let watching = CancellationToken::new();
-    let triggers = Triggers { files: serve.watch, hangup: listening.is_some() };
+    let triggers = Triggers { files: serve.watch, hangup: listening.is_some(), arrived: None };
     let watch = watch::start(components.with_tenants(tenants), triggers, watching.clone())?;
     let served = match listening {
         Some(listening) => {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use fumehood::CancellationToken;
-use fumehood::listener::{Access, DayUsage, Tenant, Tenants, Token, UsageEntry, UsageLedger};
+use fumehood::listener::{Access, BudgetLeases, DayUsage, Tenant, Tenants, Token, UsageEntry, UsageLedger};
 use fumehood::usage::{TenantDay, UsageStore};
 use tokio::task::JoinHandle;
 
@@ -89,6 +89,8 @@ pub(super) fn replace(current: &Tenants, before: &Config, after: &Config) -> Res
 /// Usage of tenants that is kept on disk while the server runs.
 pub(super) struct SavedUsage {
     ledger: UsageLedger,
+    /// Slices of budgets that other gateways have, too.
+    leases: Option<BudgetLeases>,
     stop: CancellationToken,
     /// `None` if nothing is kept.
     saving: Option<JoinHandle<()>>,
@@ -103,7 +105,7 @@ impl SavedUsage {
     pub(super) fn open(config: &Config, has_listener: bool) -> Result<Self> {
         let (ledger, stop) = (UsageLedger::default(), CancellationToken::new());
         if config.tenants.is_empty() || !has_listener {
-            return Ok(Self { ledger, stop, saving: None });
+            return Ok(Self { ledger, leases: None, stop, saving: None });
         }
         let store = UsageStore::open(user_folders::usage_of(config)?)?;
         ledger.restore(store.read(today())?.into_iter().map(|day| UsageEntry {
@@ -112,7 +114,14 @@ impl SavedUsage {
             usage: DayUsage { calls: day.calls, fuel: day.fuel },
         }));
         let saving = tokio::spawn(save_until(ledger.clone(), Arc::new(store), stop.clone()));
-        Ok(Self { ledger, stop, saving: Some(saving) })
+        Ok(Self { ledger, leases: None, stop, saving: Some(saving) })
+    }
+
+    /// Lets the budgets hold over all gateways that share these leases.
+    pub(super) fn share(&mut self, leases: &BudgetLeases, tenants: Option<&Tenants>) {
+        self.ledger = self.ledger.clone().shared(leases.clone());
+        self.leases = Some(leases.clone());
+        tenants.into_iter().for_each(|tenants| tenants.share_budgets(leases.clone()));
     }
 
     /// Returns the ledger to count in.
@@ -123,6 +132,9 @@ impl SavedUsage {
     /// Saves what was used since the last time.
     pub(super) async fn close(self) {
         self.stop.cancel();
+        if let Some(leases) = self.leases {
+            leases.close().await;
+        }
         if let Some(saving) = self.saving {
             let _panicked = saving.await;
         }

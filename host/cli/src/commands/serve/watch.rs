@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::CancellationToken;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::folder_events::FolderEvents;
@@ -22,12 +24,14 @@ const MAX_SETTLE_TIME: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The causes for which components and the configuration are looked at again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Triggers {
     /// Their files change.
     pub(crate) files: bool,
     /// SIGHUP arrives.
     pub(crate) hangup: bool,
+    /// Something that a component needs has arrived.
+    pub(crate) arrived: Option<Arc<Notify>>,
 }
 
 /// Starts a thread that refreshes the components at these causes, until `stop`. Returns `None` if there are none.
@@ -71,8 +75,15 @@ pub(crate) fn start(
                         None => std::future::pending().await,
                     }
                 };
+                let arrived = async {
+                    match &triggers.arrived {
+                        Some(arrived) => arrived.notified().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     () = changed => {}
+                    () = arrived => components.reload_all().await,
                     () = hung_up => {
                         service_manager::notify(ServiceState::Reloading);
                         components.reload_all().await;

@@ -1,0 +1,88 @@
+//! A NATS server for one test.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fumehood_cell::ServerOptions;
+
+/// Timeout of every wait, far above what any of them takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A NATS server, which ends with the test.
+pub(crate) struct Nats {
+    program: PathBuf,
+    port: u16,
+    /// The folder of JetStream; `None` without it.
+    folder: Option<tempfile::TempDir>,
+    child: Option<Child>,
+}
+
+impl Nats {
+    /// Starts a server without JetStream. Returns `None`, after printing `SKIPPED`, if there is none on this machine.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_in(None)
+    }
+
+    /// Starts a server with JetStream.
+    pub(crate) fn start_with_jetstream() -> Option<Self> {
+        Self::start_in(Some(tempfile::tempdir().unwrap()))
+    }
+
+    fn start_in(folder: Option<tempfile::TempDir>) -> Option<Self> {
+        let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
+            println!("SKIPPED: FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
+            return None;
+        };
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut nats = Self { program, port, folder, child: None };
+        nats.resume();
+        Some(nats)
+    }
+
+    /// Starts the server again.
+    pub(crate) fn resume(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.args(["--addr", "127.0.0.1", "--port", &self.port.to_string()]);
+        if let Some(folder) = &self.folder {
+            command.arg("-js").arg("-sd").arg(folder.path());
+        }
+        self.child = Some(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "NATS does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Kills the server. What JetStream has stays on disk.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _gone = child.kill();
+            let _reaped = child.wait();
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns the way to this server for a node.
+    pub(crate) fn server(&self, name: &str) -> ServerOptions {
+        ServerOptions {
+            nats: self.url(),
+            prefix: "test".to_owned(),
+            name: name.to_owned(),
+            password: None,
+            tls_roots: None,
+            tls_identity: None,
+        }
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

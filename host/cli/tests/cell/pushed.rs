@@ -1,0 +1,58 @@
+//! Components that reach workers over the cell.
+
+use fumehood::Digest;
+
+use super::harness::{Cell, call, wait_until};
+
+const ADD: &str = r#"{"a": 3, "b": 5}"#;
+
+/// Starts a cell whose worker has a configuration and a lock, and no components. Returns it with the digest of the calculator.
+fn start() -> Option<(Cell, Digest)> {
+    let mut cell = Cell::start_with_jetstream()?;
+    cell.keys_of_all = "push = true\naccept = \"locked\"\n".to_owned();
+    cell.approval = "required";
+    cell.write_config_of("g1");
+    let approved = cell.run_as_gateway(&["approve", "--yes"]);
+    assert!(approved.status.success(), "{approved:?}");
+    let digest = Digest::of(&std::fs::read(cell.path("calculator.wasm")).unwrap());
+    Some((cell, digest))
+}
+
+#[test]
+fn a_worker_fetches_what_its_lock_names() {
+    let Some((mut cell, digest)) = start() else { return };
+    // The worker is there first: it waits until a gateway has pushed.
+    cell.worker_apart("w1", |lock| lock);
+    assert!(cell.said("w1").contains("no gateway has pushed"), "{}", cell.said("w1"));
+    let gateway = cell.gateway("");
+    wait_until("the worker has the component", || call(&gateway, "calculator__add", ADD).kind() == "ok");
+    let fetched = cell.path(&format!("state/fumehood/components/{}.wasm", digest.hex()));
+    assert_eq!(Digest::of(&std::fs::read(&fetched).unwrap()), digest);
+    // The next time it has the file, and needs nobody.
+    cell.kill("w1");
+    cell.worker_apart("w1", |lock| lock);
+    wait_until("the worker serves again", || call(&gateway, "calculator__add", ADD).kind() == "ok");
+    assert!(!cell.said("w1").contains("was fetched"), "{}", cell.said("w1"));
+    // A file that somebody changed is fetched again.
+    cell.kill("w1");
+    std::fs::write(&fetched, "something else").unwrap();
+    cell.worker_apart("w1", |lock| lock);
+    wait_until("the worker has it again", || call(&gateway, "calculator__add", ADD).kind() == "ok");
+    assert!(cell.said("w1").contains("removed and fetched again"), "{}", cell.said("w1"));
+}
+
+#[test]
+fn a_worker_runs_nothing_that_its_own_lock_does_not_approve() {
+    let Some((mut cell, digest)) = start() else { return };
+    let gateway = cell.gateway("");
+    wait_until("it is pushed", || cell.said("g1").contains("`calculator` was pushed"));
+    // A worker whose operator approved another version, which nobody has.
+    let other = Digest::of(b"another version").to_string();
+    cell.worker_apart("w1", move |lock| lock.replace(&digest.to_string(), &other));
+    let told = cell.said("w1");
+    assert!(told.contains("lock") || told.contains("no gateway has pushed"), "{told}");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let answer = call(&gateway, "calculator__add", ADD);
+    assert_eq!(answer.kind(), "unavailable", "{answer:?}");
+    assert!(!cell.path(&format!("state/fumehood/components/{}.wasm", digest.hex())).exists());
+}
