@@ -11,6 +11,7 @@ mod call_places;
 mod connections;
 mod fair_queue;
 mod guard;
+mod jobs;
 mod limits;
 mod listener;
 mod options;
@@ -28,6 +29,7 @@ mod usage;
 mod write_deadline;
 
 pub use connections::Phase;
+pub use jobs::{Called, JobCall, JobError, JobOptions, Jobs, StartedCall};
 pub use limits::{MemoryPermit, message_memory_bytes};
 pub use listener::Listener;
 pub use options::{HttpError, HttpOptions};
