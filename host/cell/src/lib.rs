@@ -6,6 +6,7 @@
 mod error;
 mod gateway;
 pub mod identity;
+mod jobs;
 mod link;
 mod load;
 pub mod protocol;
@@ -14,6 +15,7 @@ mod worker;
 pub use error::CellError;
 pub use gateway::{CellTools, Draining, GatewayOptions, LateResult};
 pub use identity::{NodeKey, NodePublicKey};
+pub use jobs::{CellJobs, JobQueueOptions, JobRunner};
 pub use link::{NodeOptions, is_node_name};
 pub use load::{BareRequests, Load, LoadReport};
 pub use worker::{LimitsOf, Worker};

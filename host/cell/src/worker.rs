@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use self::grants::Grants;
 use self::running_call::RunningCall;
+pub(crate) use self::running_call::validate;
 use crate::error::CellError;
 use crate::identity::{
     Exchange, Frame, FrameError, Party, Role, Session, SessionError, SessionTable, Side, session_id,
@@ -164,6 +165,15 @@ impl Worker {
         self.inner.cancel_all().await;
         inner.link.flush().await;
         Ok(())
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.inner.link
+    }
+
+    /// Returns the tools, and the limits of their calls.
+    pub(crate) fn tools(&self) -> (Arc<dyn ToolProvider>, LimitsOf) {
+        (Arc::clone(&self.inner.tools), Arc::clone(&self.inner.limits))
     }
 
     /// Waits until a gateway tells this worker to end. It is for the caller to stop [`Self::serve`] then.
@@ -345,7 +355,7 @@ pub(crate) fn offer_of(tool: &Tool) -> Option<Offer> {
 }
 
 /// Returns what a set of tools offers, sorted.
-fn offers(tools: &dyn ToolProvider) -> Vec<Offer> {
+pub(crate) fn offers(tools: &dyn ToolProvider) -> Vec<Offer> {
     let mut offers: Vec<Offer> = tools.tools().iter().filter_map(|tool| offer_of(tool)).collect();
     offers.sort_unstable();
     offers.dedup();

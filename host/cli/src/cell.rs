@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::cell::{CellTools, GatewayOptions, LateResult, LimitsOf, NodeKey, NodeOptions, NodePublicKey};
+use fumehood::cell::{
+    CellTools, GatewayOptions, JobQueueOptions, LateResult, LimitsOf, NodeKey, NodeOptions, NodePublicKey,
+};
+use fumehood::listener::JobOptions;
 use fumehood::{CallLog, Host, Tool};
 
 use crate::config::Config;
@@ -15,6 +18,8 @@ use crate::render;
 
 /// The first part of subjects, unless the configuration has another.
 const DEFAULT_PREFIX: &str = "fumehood";
+/// Maximum number of jobs that wait or run, unless the configuration has another.
+const DEFAULT_QUEUED_JOBS: u32 = 1024;
 /// Time for which a gateway waits for the first worker before it serves.
 const FIRST_WORKER: Duration = Duration::from_secs(2);
 
@@ -54,8 +59,7 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
             format!("[cell] names nobody in `{key}`; add NAME = \"ed25519:…\", as `fumehood cell key show` prints it");
         return Err(UsageError(message).into());
     }
-    let peers: BTreeMap<String, NodePublicKey> =
-        peers.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect::<Result<_>>()?;
+    let peers = keys_of(peers)?;
     let read = |source: &fumehood::settings::ValueSource| {
         source.value(config.folder()).map_err(|reason| UsageError(format!("[cell] password: {reason}")))
     };
@@ -78,6 +82,25 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
             .zip(section.certificate_key.as_ref())
             .map(|(a, b)| (file(a), file(b))),
     })
+}
+
+/// Returns the options of the queue of jobs; `None` if there is none.
+///
+/// # Errors
+/// If the key of a node is malformed.
+pub(crate) fn queue_options(config: &Config) -> Result<Option<JobQueueOptions>> {
+    let section = section(config)?;
+    if !section.jobs || config.jobs.off {
+        return Ok(None);
+    }
+    let keep = config.jobs.keep.map_or_else(|| JobOptions::default().ttl, |time| time.0);
+    let max_queued = section.queue.unwrap_or(DEFAULT_QUEUED_JOBS);
+    let (gateways, workers) = (keys_of(&section.gateways)?, keys_of(&section.workers)?);
+    Ok(Some(JobQueueOptions { gateways, workers, max_queued, keep }))
+}
+
+fn keys_of(nodes: &BTreeMap<String, String>) -> Result<BTreeMap<String, NodePublicKey>> {
+    nodes.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect()
 }
 
 /// Returns the limits of tools as this host loaded them.

@@ -153,12 +153,13 @@ impl JobFile {
         rows.into_iter().map(|(text, process)| self.settle(from_text(&text)?, &process, now)).collect()
     }
 
-    /// Removes a job.
+    /// Removes a job of an owner.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn remove(&self, id: JobId) -> Result<(), JobStoreError> {
-        self.change(|transaction| transaction.execute("DELETE FROM jobs WHERE id = ?1", [id.to_string()]))?;
+    pub fn remove(&self, owner: &str, id: JobId) -> Result<(), JobStoreError> {
+        let delete = "DELETE FROM jobs WHERE id = ?1 AND owner = ?2";
+        self.change(|transaction| transaction.execute(delete, params![id.to_string(), owner]))?;
         Ok(())
     }
 
@@ -328,7 +329,9 @@ mod tests {
         assert!(matches!(one.create(&job(3, "a"), &limits), Err(JobStoreError::Full(_))));
         one.create(&job(3, "b"), &limits).unwrap();
         assert!(matches!(one.create(&job(4, "c"), &limits), Err(JobStoreError::Full(_))));
-        one.remove(JobId::from_bits(2)).unwrap();
+        one.remove("b", JobId::from_bits(2)).unwrap();
+        assert_eq!(status(&one, 2), Some("working"));
+        one.remove("a", JobId::from_bits(2)).unwrap();
         one.create(&job(4, "a"), &limits).unwrap();
         let later = Job { created_at: Timestamp(2000), ..job(5, "a") };
         assert_eq!(one.find(JobId::from_bits(1), Timestamp(2000)).unwrap().map(|job| job.id), None);

@@ -58,8 +58,13 @@ impl JobStore for MemoryJobs {
         Box::pin(ready(Ok(())))
     }
 
-    fn find(&self, id: JobId, now: Timestamp) -> BoxFuture<'_, Result<Option<Job>, JobStoreError>> {
-        let found = self.lock().get(&id).filter(|job| !job.is_expired(now)).cloned();
+    fn find<'a>(
+        &'a self,
+        owner: &'a str,
+        id: JobId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        let found = self.lock().get(&id).filter(|job| *job.owner == *owner && !job.is_expired(now)).cloned();
         Box::pin(ready(Ok(found)))
     }
 
@@ -71,8 +76,11 @@ impl JobStore for MemoryJobs {
         Box::pin(ready(Ok(own)))
     }
 
-    fn remove(&self, id: JobId) -> BoxFuture<'_, Result<(), JobStoreError>> {
-        self.lock().remove(&id);
+    fn remove<'a>(&'a self, owner: &'a str, id: JobId) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        let mut jobs = self.lock();
+        if jobs.get(&id).is_some_and(|job| *job.owner == *owner) {
+            jobs.remove(&id);
+        }
         Box::pin(ready(Ok(())))
     }
 }
@@ -115,7 +123,8 @@ mod tests {
         create(&job(4, "b", 60)).unwrap();
         assert!(matches!(create(&job(5, "c", 60)), Err(JobStoreError::Full(_))));
         assert_eq!(now(store.list("a", Timestamp(99))).unwrap().len(), 2);
-        assert!(now(store.find(JobId::from_bits(1), Timestamp(100))).unwrap().is_none());
+        assert!(now(store.find("a", JobId::from_bits(1), Timestamp(100))).unwrap().is_none());
+        assert!(now(store.find("a", JobId::from_bits(4), Timestamp(99))).unwrap().is_none());
         create(&job(3, "a", 100)).unwrap();
         let ids: Vec<JobId> = now(store.list("a", Timestamp(100))).unwrap().iter().map(|job| job.id).collect();
         assert_eq!(ids, [JobId::from_bits(3), JobId::from_bits(2)]);
@@ -131,7 +140,9 @@ mod tests {
         now(store.update(&first)).unwrap();
         assert!(matches!(now(store.create(&job(2, "a", 2), &limits)), Err(JobStoreError::Full(_))));
         now(store.create(&job(2, "b", 2), &limits)).unwrap();
-        now(store.remove(first.id)).unwrap();
+        now(store.remove("b", first.id)).unwrap();
+        assert!(now(store.find("a", first.id, Timestamp(2))).unwrap().is_some());
+        now(store.remove("a", first.id)).unwrap();
         now(store.create(&job(3, "a", 2), &limits)).unwrap();
     }
 }

@@ -1,9 +1,11 @@
 //! The port for stores of jobs, and their bounds.
 
 use std::fmt;
+use std::future::ready;
 
 use super::{Job, JobId};
 use crate::boxed::BoxFuture;
+use crate::call::Call;
 use crate::time::Timestamp;
 
 /// Bounds of the jobs that are kept: those that run, and those whose results are not removed yet.
@@ -69,12 +71,17 @@ pub trait JobStore: fmt::Debug + Send + Sync {
     /// [`JobStoreError::Unavailable`].
     fn update<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), JobStoreError>>;
 
-    /// Finds a job. One whose process was lost while it ran has the state
+    /// Finds a job of an owner. One whose process was lost while it ran has the state
     /// [`interrupted`](super::JobState::interrupted).
     ///
     /// # Errors
     /// [`JobStoreError::Unavailable`].
-    fn find(&self, id: JobId, now: Timestamp) -> BoxFuture<'_, Result<Option<Job>, JobStoreError>>;
+    fn find<'a>(
+        &'a self,
+        owner: &'a str,
+        id: JobId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>>;
 
     /// Returns the jobs of an owner, the newest first.
     ///
@@ -86,7 +93,26 @@ pub trait JobStore: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`JobStoreError::Unavailable`].
-    fn remove(&self, id: JobId) -> BoxFuture<'_, Result<(), JobStoreError>>;
+    fn remove<'a>(&'a self, owner: &'a str, id: JobId) -> BoxFuture<'a, Result<(), JobStoreError>>;
+
+    /// Cancels a job that another process runs. Returns whether that is possible. The default is that it is not.
+    ///
+    /// # Errors
+    /// [`JobStoreError::Unavailable`].
+    fn cancel<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<bool, JobStoreError>> {
+        let _ = job;
+        Box::pin(ready(Ok(false)))
+    }
+
+    /// Takes over a job whose call has ended without the process that began it. Returns the call, which yields that end when
+    /// it is made once more, and runs nothing. The default is that there are no such jobs.
+    ///
+    /// # Errors
+    /// [`JobStoreError::Unavailable`].
+    fn adopt<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<Option<Call>, JobStoreError>> {
+        let _ = job;
+        Box::pin(ready(Ok(None)))
+    }
 }
 
 #[cfg(test)]

@@ -42,8 +42,14 @@ impl JobStore for SavedJobs {
         Box::pin(self.with(move |file| file.update(&job)))
     }
 
-    fn find(&self, id: JobId, now: Timestamp) -> BoxFuture<'_, Result<Option<Job>, JobStoreError>> {
-        Box::pin(self.with(move |file| file.find(id, now)))
+    fn find<'a>(
+        &'a self,
+        owner: &'a str,
+        id: JobId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        let owner = owner.to_owned();
+        Box::pin(self.with(move |file| Ok(file.find(id, now)?.filter(|job| *job.owner == owner))))
     }
 
     fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {
@@ -51,7 +57,8 @@ impl JobStore for SavedJobs {
         Box::pin(self.with(move |file| file.list(&owner, now)))
     }
 
-    fn remove(&self, id: JobId) -> BoxFuture<'_, Result<(), JobStoreError>> {
-        Box::pin(self.with(move |file| file.remove(id)))
+    fn remove<'a>(&'a self, owner: &'a str, id: JobId) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        let owner = owner.to_owned();
+        Box::pin(self.with(move |file| file.remove(&owner, id)))
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{CancellationToken, Observer};
+use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
 use fumehood_core::job::{Job, JobId, JobState, JobStoreError};
+use fumehood_core::tool::ToolProvider;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -42,7 +43,7 @@ impl fmt::Debug for JobCall {
 
 /// The parts of the context that a call gets which may become a job.
 pub struct StartedCall {
-    /// The id of the job, if the call is one before it runs.
+    /// The id of the job, if the call is one before it runs, and waits in a queue of the provider.
     pub job: Option<JobId>,
     /// The observer of the call.
     pub observer: Arc<dyn Observer>,
@@ -102,14 +103,15 @@ impl JobTask {
         let at_once = (self.inner.options.at_once)(&tool);
         let cancelled = self.running.cancelled.clone();
         let observer = Arc::clone(&self.running.progress) as Arc<dyn Observer>;
-        let job = at_once.then_some(self.running.job.id);
+        let job = (at_once && (self.inner.options.is_queued)(&tool)).then_some(self.running.job.id);
+        let started_in_queue = job.is_some();
         let started = StartedCall { job, observer, cancelled: cancelled.clone() };
         if at_once {
             match self.create().await {
                 Ok(job) => {
                     // Spawned only now: nothing runs that its owner cannot find.
                     let call = tokio::spawn(start(started));
-                    self.hand_over(job, call).await;
+                    self.hand_over(job, call, started_in_queue).await;
                 }
                 Err(error) => {
                     let _gone = self.tell.send(ended(&tool, refusal(&error)));
@@ -137,7 +139,7 @@ impl JobTask {
             () = tokio::time::sleep(self.inner.options.after) => {}
         }
         match self.create().await {
-            Ok(job) => self.hand_over(job, call).await,
+            Ok(job) => self.hand_over(job, call, false).await,
             // It stays a call like any other.
             Err(_full_or_unavailable) => {
                 let result = tokio::select! {
@@ -161,23 +163,45 @@ impl JobTask {
     }
 
     /// Tells the caller of the job, waits for the end of the call, and saves it.
-    async fn hand_over(self, job: Job, call: JoinHandle<CallResult>) {
-        let Self { inner, running: RunningJob { job: Job { id, tool, .. }, cancelled, .. }, tell } = self;
+    async fn hand_over(self, job: Job, call: JoinHandle<CallResult>, is_queued: bool) {
+        let Self { inner, running: RunningJob { job: Job { id, owner, tool, .. }, cancelled, .. }, tell } = self;
         let is_known = tell.send(Called::Job(Box::new(job))).is_ok();
         if !is_known {
             cancelled.cancel();
         }
-        let result = result_of(call.await, &tool);
+        let result = tokio::select! {
+            biased;
+            result = call => result_of(result, &tool),
+            // It goes on, and another process ends it.
+            () = inner.closing.cancelled(), if is_queued => return inner.leave(id),
+        };
         let was_stopped = result.error().is_some_and(|error| error.kind == ErrorKind::Cancelled);
+        // Another process may have cancelled a job that is queued.
+        let was_cancelled = cancelled.is_cancelled() || is_queued;
         let state = match was_stopped && !cancelled.is_cancelled() && inner.closing.is_cancelled() {
             true => JobState::interrupted(),
-            false => JobState::of_result(result, cancelled.is_cancelled()),
+            false => JobState::of_result(result, was_cancelled),
         };
         inner.end(id, state).await;
         if !is_known {
-            inner.forget(id).await;
+            inner.forget(&owner, id).await;
         }
     }
+}
+
+/// Ends a job of another process with the end that its call has had, in a task of its own.
+pub(super) fn adopt(inner: &Arc<Inner>, job: Job, (call, tools): (Call, Arc<dyn ToolProvider>)) {
+    let (cancelled, progress) = (CancellationToken::new(), observe(None));
+    let observer = Some(Arc::clone(&progress) as Arc<dyn Observer>);
+    let context = CallContext { observer, cancelled: Some(cancelled.clone()), ..call.context };
+    let call = Call { context, ..call };
+    let running = RunningJob { job: job.clone(), cancelled, progress, ended: CancellationToken::new() };
+    inner.running().insert(job.id, running);
+    let inner = Arc::clone(inner);
+    tokio::spawn(async move {
+        let ended = tokio::spawn(async move { tools.dispatch(call).await }).await;
+        inner.end(job.id, JobState::of_result(result_of(ended, &job.tool), true)).await;
+    });
 }
 
 /// Returns the result of a call that has ended, also if its task panicked.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fumehood_core::call::{CancellationToken, Observer};
 use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore, JobStoreError, MemoryJobs};
+use fumehood_core::tool::ToolProvider;
 use tokio::time::Instant;
 
 pub use self::job_call::{Called, JobCall, StartedCall};
@@ -37,6 +38,9 @@ pub struct JobOptions {
     pub limits: JobLimits,
     /// Returns whether calls of a tool become jobs before they run.
     pub at_once: ToolRule,
+    /// Returns whether calls of a tool, if they become jobs before they run, wait in a queue of the provider, and not for a
+    /// place of this process.
+    pub is_queued: ToolRule,
     /// Returns whether the results of a tool may be kept in the store. Others are kept in memory, and lost with the process.
     pub is_stored: ToolRule,
 }
@@ -45,13 +49,20 @@ impl Default for JobOptions {
     /// Returns the defaults: a call becomes a job after a second, is kept for an hour, and its result may be stored.
     fn default() -> Self {
         let (after, ttl, limits) = (DEFAULT_AFTER, DEFAULT_TTL, JobLimits::default());
-        Self { after, ttl, limits, at_once: Arc::new(|_| false), is_stored: Arc::new(|_| true) }
+        Self {
+            after,
+            ttl,
+            limits,
+            at_once: Arc::new(|_| false),
+            is_queued: Arc::new(|_| false),
+            is_stored: Arc::new(|_| true),
+        }
     }
 }
 
 impl fmt::Debug for JobOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { after, ttl, limits, at_once: _, is_stored: _ } = self;
+        let Self { after, ttl, limits, at_once: _, is_queued: _, is_stored: _ } = self;
         let mut shown = f.debug_struct("JobOptions");
         shown.field("after", after).field("ttl", ttl).field("limits", limits).finish_non_exhaustive()
     }
@@ -145,11 +156,27 @@ impl Jobs {
         if let Some(running) = self.inner.running().get(&id) {
             return if *running.job.owner == *owner { Ok(running.snapshot()) } else { Err(JobError::Unknown) };
         }
-        let found = match self.inner.private.find(id, now()).await? {
+        let found = match self.inner.private.find(owner, id, now()).await? {
             Some(job) => Some(job),
-            None => self.inner.store.find(id, now()).await?,
+            None => self.inner.store.find(owner, id, now()).await?,
         };
         found.filter(|job| *job.owner == *owner).ok_or(JobError::Unknown)
+    }
+
+    /// Like [`Self::find`]. A job whose call has ended without the process that began it is ended with `tools`, those of its
+    /// owner.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub async fn find_or_adopt(&self, owner: &str, id: &str, tools: &Arc<dyn ToolProvider>) -> Result<Job, JobError> {
+        let job = self.find(owner, id).await?;
+        if job.state.is_final() || self.inner.running().contains_key(&job.id) {
+            return Ok(job);
+        }
+        if let Some(call) = self.inner.store.adopt(&job).await? {
+            job_call::adopt(&self.inner, job.clone(), (call, Arc::clone(tools)));
+        }
+        Ok(job)
     }
 
     /// Waits until a job has ended, for `time` at most, and returns it.
@@ -183,8 +210,12 @@ impl Jobs {
         match running {
             Some(token) => token.cancel(),
             // It may have ended in between.
-            None if !self.find(owner, id).await?.state.is_final() => return Err(JobError::Elsewhere),
-            None => {}
+            None => {
+                let job = self.find(owner, id).await?;
+                if !job.state.is_final() && !self.inner.store.cancel(&job).await? {
+                    return Err(JobError::Elsewhere);
+                }
+            }
         }
         Ok(())
     }
@@ -200,7 +231,7 @@ impl Jobs {
             match running {
                 Some(running) => *job = running,
                 None => {
-                    if let Some(private) = self.inner.private.find(job.id, now()).await? {
+                    if let Some(private) = self.inner.private.find(owner, job.id, now()).await? {
                         *job = private;
                     }
                 }
@@ -268,10 +299,16 @@ impl Inner {
         let _in_memory = self.private.create(job, &unbounded).await;
     }
 
+    /// Leaves a queued job, whose call goes on elsewhere, to other processes.
+    fn leave(&self, id: JobId) {
+        let left = self.running().remove(&id);
+        left.inspect(|running| running.ended.cancel());
+    }
+
     /// Removes a job whose owner never learned of it.
-    async fn forget(&self, id: JobId) {
-        let _stays_until_its_time_is_over = self.store.remove(id).await;
-        let _in_memory = self.private.remove(id).await;
+    async fn forget(&self, owner: &str, id: JobId) {
+        let _stays_until_its_time_is_over = self.store.remove(owner, id).await;
+        let _in_memory = self.private.remove(owner, id).await;
     }
 }
 

@@ -136,7 +136,7 @@ async fn a_result_that_must_not_be_stored_stays_in_memory() {
     let ended = jobs.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
     assert!(matches!(ended.state, JobState::Completed(_)));
     assert!(matches!(jobs.list("a").await.unwrap()[0].state, JobState::Completed(_)));
-    let stored = store.find(job.id, now()).await.unwrap().unwrap();
+    let stored = store.find("a", job.id, now()).await.unwrap().unwrap();
     assert!(
         matches!(&stored.state, JobState::Failed(error) if error.message.contains("keeps no results")),
         "{stored:?}"

@@ -230,7 +230,8 @@ impl ServerHandler for Session {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let task = (&*self.principal.owner, request.task_id.as_str());
-        tasks::get(self.jobs("tasks/get")?, task, &self.server.catalogue()).await
+        let offered = (&self.server.shared_tools(), &*self.server.catalogue());
+        tasks::get(self.jobs("tasks/get")?, task, offered).await
     }
 
     async fn update_task(

@@ -1,10 +1,12 @@
 //! Tasks: calls that outlive their request (extension `io.modelcontextprotocol/tasks` of 2026-07-28, SEP-2663).
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fumehood_core::call::result::CallError;
 use fumehood_core::job::{Job, JobState};
 use fumehood_core::time::Timestamp;
+use fumehood_core::tool::ToolProvider;
 use fumehood_listener::{JobError, Jobs};
 use humantime::format_rfc3339_millis;
 use rmcp::model::{
@@ -37,9 +39,9 @@ pub(crate) fn created(job: &Job) -> CreateTaskResult {
 pub(crate) async fn get(
     jobs: &Jobs,
     (owner, id): (&str, &str),
-    catalogue: &Catalogue,
+    (tools, catalogue): (&Arc<dyn ToolProvider>, &Catalogue),
 ) -> Result<GetTaskResult, ErrorData> {
-    let job = jobs.find(owner, id).await.map_err(error_data)?;
+    let job = jobs.find_or_adopt(owner, id, tools).await.map_err(error_data)?;
     let task = metadata(&job);
     let payload = match job.state {
         JobState::Working { .. } => TaskPayload::Working,

@@ -10,6 +10,7 @@ use fumehood::job::{JobLimits, JobStore, MemoryJobs};
 use fumehood::listener::{JobOptions, Jobs};
 use fumehood::{HostBuilder, JobFile, SavedJobs};
 
+use super::cell::QueuedJobs;
 use crate::config::Config;
 use crate::recording::Recording;
 use crate::{render, user_folders};
@@ -52,11 +53,11 @@ impl ServedJobs {
         self.files.iter().cloned().fold(builder, HostBuilder::own_folder)
     }
 
-    /// Returns the jobs.
+    /// Returns the jobs: those of the cell, if there is one that keeps jobs.
     ///
     /// # Errors
     /// If a pattern of tools is invalid.
-    pub(super) fn jobs(self, config: &Config, recording: Option<&Recording>) -> Result<Jobs> {
+    pub(super) fn jobs(self, config: &Config, recording: Option<&Recording>, cell: Option<QueuedJobs>) -> Result<Jobs> {
         let section = &config.jobs;
         let (default, limits) = (JobOptions::default(), JobLimits::default());
         let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
@@ -71,9 +72,10 @@ impl ServedJobs {
                 ..limits
             },
             at_once: Arc::new(move |tool| at_once.matches(tool)),
+            is_queued: cell.as_ref().map_or(default.is_queued, |cell| Arc::clone(&cell.is_remote)),
             is_stored: Arc::new(move |tool| persist.as_ref().is_none_or(|rules| rules.get(tool).is_full())),
         };
-        Ok(Jobs::new(self.store, options))
+        Ok(Jobs::new(cell.map_or(self.store, |cell| cell.store), options))
     }
 }
 

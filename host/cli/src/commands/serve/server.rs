@@ -139,14 +139,15 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let served_jobs = if faces.has_mcp() { ServedJobs::open(&config, recording.as_ref())? } else { None };
     let own = (recording.as_ref(), served_jobs.as_ref());
     let (host, components) = load_components(arguments, serve, (source, &config), own).await?;
-    let jobs = served_jobs.map(|served| served.jobs(&config, recording.as_ref())).transpose()?;
-    let options = ServerOptions { jobs: jobs.clone(), ..options };
     let remotes = match serve.servers {
         true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
         false => None,
     };
     let usage = SavedUsage::open(&config, listening.is_some())?;
-    let cell = cell::join(serve, &config, &host, recording.as_ref()).await?;
+    let (cell, queued) =
+        cell::join(serve, &config, &host, recording.as_ref()).await?.map(|cell| (cell.tools, cell.jobs)).unzip();
+    let jobs = served_jobs.map(|served| served.jobs(&config, recording.as_ref(), queued.flatten())).transpose()?;
+    let options = ServerOptions { jobs: jobs.clone(), ..options };
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
     let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
