@@ -25,6 +25,12 @@ pub(crate) struct Cell {
     port: u16,
     /// The deadline of calls.
     pub(crate) deadline: &'static str,
+    /// Keys of the section `[cell]` of nodes that are started from now on.
+    pub(crate) keys_of_all: String,
+    /// Sections of the configuration of nodes that are started from now on.
+    pub(crate) sections: String,
+    /// True if the server has JetStream.
+    has_jetstream: bool,
     nats: Option<Process>,
     keys: BTreeMap<String, String>,
     /// The networks of nodes that do not connect to the server directly.
@@ -64,8 +70,17 @@ impl Answer {
 }
 
 impl Cell {
-    /// Starts a server. Returns `None`, after printing `SKIPPED`, if there is none on this machine.
+    /// Starts a server without JetStream. Returns `None`, after printing `SKIPPED`, if there is none on this machine.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_server(false)
+    }
+
+    /// Starts a server with JetStream.
+    pub(crate) fn start_with_jetstream() -> Option<Self> {
+        Self::start_server(true)
+    }
+
+    fn start_server(has_jetstream: bool) -> Option<Self> {
         let Some(program) = std::env::var_os(SERVER).map(PathBuf::from).filter(|program| program.is_file()) else {
             println!("SKIPPED: {SERVER} names no NATS server; `tests/cell/setup` installs one");
             return None;
@@ -73,7 +88,7 @@ impl Cell {
         let folder = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../example-tools/dist");
-        for name in ["calculator", "countdown", "files"] {
+        for name in ["calculator", "countdown", "files", "notes"] {
             let file = format!("{name}.wasm");
             std::fs::copy(dist.join(&file), folder.path().join(&file)).unwrap();
         }
@@ -83,13 +98,16 @@ impl Cell {
             program,
             port,
             deadline: "20s",
+            keys_of_all: String::new(),
+            sections: String::new(),
+            has_jetstream,
             nats: None,
             keys: BTreeMap::new(),
             proxies: BTreeMap::new(),
             nodes: BTreeMap::new(),
         };
         cell.start_nats();
-        for name in ["g1", "w1", "w2", "w3"] {
+        for name in ["g1", "g2", "w1", "w2", "w3"] {
             let file = cell.path(&format!("{name}.key")).display().to_string();
             let made = cell.command(&["cell", "key", "new", &file]).output().unwrap();
             assert!(made.status.success(), "{made:?}");
@@ -130,8 +148,15 @@ impl Cell {
     pub(crate) fn start_nats(&mut self) {
         let mut command = Command::new(&self.program);
         command.args(["--addr", "127.0.0.1", "--port", &self.port.to_string()]).stdin(Stdio::null());
+        if self.has_jetstream {
+            command.arg("-js").arg("-sd").arg(self.path("jetstream"));
+        }
         self.nats = Some(self.spawn("nats", command));
         wait_until("NATS", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
     }
 
     /// Kills the server.
@@ -145,16 +170,18 @@ impl Cell {
             of_role.map(|(name, key)| format!("{name} = \"{key}\"\n")).collect::<String>()
         };
         let text = format!(
-            "[cell]\nnats = \"nats://127.0.0.1:{}\"\nname = \"{name}\"\nkey = \"{name}.key\"\nplaces = {places}\n{more}\
+            "[cell]\nnats = \"nats://127.0.0.1:{}\"\nname = \"{name}\"\nkey = \"{name}.key\"\nplaces = {places}\n{more}{}\
              [cell.workers]\n{}[cell.gateways]\n{}\
              [limits]\ndeadline = \"{}\"\n\
              [tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n\
              [tools.countdown]\ncomponent = \"countdown.wasm\"\napproval = \"off\"\n\
-             [tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nwrite = [\"./trace:/trace\"]\n",
+             [tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nwrite = [\"./trace:/trace\"]\n{}",
             self.proxies.get(name).map_or(self.port, |proxy| proxy.port),
+            self.keys_of_all,
             nodes('w'),
             nodes('g'),
             self.deadline,
+            self.sections,
         );
         let file = self.path(&format!("{name}.toml"));
         std::fs::write(&file, text).unwrap();
@@ -211,9 +238,17 @@ impl Cell {
 
     /// Starts the gateway, and returns its address. `more` are keys of its section.
     pub(crate) fn gateway(&mut self, more: &str) -> String {
-        let config = self.write_config("g1", 1, more).display().to_string();
-        let log = self.path("log.db").display().to_string();
-        let command = self.command(&[
+        self.gateway_of("g1", more, &["--no-auth"])
+    }
+
+    /// Starts a gateway with these options.
+    pub(crate) fn gateway_of(&mut self, name: &str, more: &str, options: &[&str]) -> String {
+        let config = self.write_config(name, 1, more).display().to_string();
+        let log = match name {
+            "g1" => self.path("log.db").display().to_string(),
+            _ => self.path(&format!("{name}.db")).display().to_string(),
+        };
+        let mut command = self.command(&[
             "--config",
             &config,
             "--isolation",
@@ -223,16 +258,30 @@ impl Cell {
             "--cell",
             "--listen",
             "127.0.0.1:0",
-            "--no-auth",
             "--calls",
             "64",
             "--log",
             &log,
         ]);
-        let gateway = self.spawn("g1", command);
+        command.args(options);
+        let gateway = self.spawn(name, command);
         let said = gateway.wait_for(" at http://");
         let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
-        self.nodes.insert("g1".to_owned(), gateway);
+        self.nodes.insert(name.to_owned(), gateway);
+        address
+    }
+
+    /// Starts a gateway that serves MCP beside the HTTP API, and returns its address. `more` are keys of its section.
+    pub(crate) fn mcp_gateway(&mut self, name: &str, more: &str) -> String {
+        let config = self.write_config(name, 1, more).display().to_string();
+        let log = self.path(&format!("{name}.db")).display().to_string();
+        let options = ["--cell", "--listen", "127.0.0.1:0", "--no-auth", "--log", &log];
+        let serve = ["--config", &config, "--isolation", "in-process", "serve"];
+        let command = self.command(&[&serve[..], &options].concat());
+        let gateway = self.spawn(name, command);
+        let said = gateway.wait_for(" at http://");
+        let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
+        self.nodes.insert(name.to_owned(), gateway);
         address
     }
 

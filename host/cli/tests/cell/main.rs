@@ -14,6 +14,7 @@
 mod calls;
 mod chaos;
 mod harness;
+mod jobs;
 mod losses;
 mod operation;
 mod proxy;

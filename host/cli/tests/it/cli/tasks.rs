@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::serve_http::{PATIENCE, Server};
 use super::session::Session;
 use super::workbench::Workbench;
+use crate::mcp_conformance::tools::{folder, root, run};
 
 const COUNTDOWN: &str = "countdown__countdown";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -330,4 +331,24 @@ fn a_client_over_pipes_has_tasks_in_a_session() {
     // The next process of the same client knows it.
     let mut session = Session::start_with(&bench, &[], extensions);
     assert_eq!(session.request(4, "tasks/get", task)["result"], ended["result"]);
+}
+
+#[test]
+fn the_client_of_the_extension_uses_tasks() {
+    let Some(tools) = folder("node", "the client of the Tasks extension") else { return };
+    let bench = bench("after = \"100ms\"\n");
+    let client = Client::anyone(&bench);
+    let library = tools.join("node/node_modules/@modelcontextprotocol/ext-tasks/dist/client/index.js");
+    let mut command = std::process::Command::new(tools.join("bin/node"));
+    command.arg(root().join("tests/mcp/tasks.mjs")).arg(library).arg(format!("http://{}/mcp", client.server.address));
+    let printed = run(&mut command);
+    assert!(printed.succeeded, "{printed:?}");
+    let lines: Vec<&str> = printed.stdout.lines().collect();
+    let expected = [
+        "quick: immediate {\"result\":8}",
+        "long: task",
+        "resumed: {\"from\":20,\"waited_ms\":1000}",
+        "cancelled: cancelled",
+    ];
+    assert_eq!(lines, expected, "{printed:?}");
 }
