@@ -79,7 +79,7 @@ impl CellJobs {
     }
 
     /// Returns the job of a record, and whether an earlier run of this gateway wrote it.
-    fn open(&self, signed: &[u8], owner: &str, id: JobId) -> Option<(Job, bool)> {
+    fn read_record(&self, signed: &[u8], owner: &str, id: JobId) -> Option<(Job, bool)> {
         let frame = match self.stream.verify::<JobRecord>(signed, Role::JobRecord) {
             Ok(frame) => frame,
             Err(error) => {
@@ -95,13 +95,14 @@ impl CellJobs {
 
     async fn read(&self, owner: &str, id: JobId) -> Result<Option<(Job, u64)>, StreamError> {
         let entry = self.stream.get(&JobStream::record_key(owner, id)).await?;
-        Ok(entry.and_then(|entry| Some((self.open(&entry.value, owner, id)?.0, entry.revision))))
+        Ok(entry.and_then(|entry| Some((self.read_record(&entry.value, owner, id)?.0, entry.revision))))
     }
 
     /// Finds a job. One that ran in an earlier run of this gateway, and not in the queue, was interrupted.
     async fn find_record(&self, owner: &str, id: JobId, now: Timestamp) -> Result<Option<Job>, JobStoreError> {
         let entry = self.stream.get(&JobStream::record_key(owner, id)).await.map_err(unavailable)?;
-        let Some((mut job, is_of_earlier_run)) = entry.and_then(|entry| self.open(&entry.value, owner, id)) else {
+        let Some((mut job, is_of_earlier_run)) = entry.and_then(|entry| self.read_record(&entry.value, owner, id))
+        else {
             return Ok(None);
         };
         if is_of_earlier_run && !job.state.is_final() {

@@ -11,7 +11,6 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::digest::Digest;
 use fumehood_core::job::JobId;
-use fumehood_core::tool::ValidatedCall;
 use tokio::time::Instant;
 
 use super::job_stream::{EnqueueError, JobStream, StreamError};

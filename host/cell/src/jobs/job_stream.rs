@@ -9,7 +9,7 @@ use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, Store, UpdateErrorKind};
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType};
-use async_nats::jetstream::{self, Context, errors::ErrorCode};
+use async_nats::jetstream::{self, Context, Error as JetStreamError, ErrorCode};
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
 use fumehood_core::job::JobId;
@@ -147,10 +147,6 @@ impl JobStream {
         &self.link
     }
 
-    pub(super) fn options(&self) -> &JobQueueOptions {
-        &self.options
-    }
-
     pub(super) fn request_key(id: JobId) -> String {
         format!("job.{id}.request")
     }
@@ -225,8 +221,10 @@ impl JobStream {
         }
     }
 
+    /// Removes an entry. Nothing stays in its place, because what stays would count as a job of its owner.
     pub(super) async fn remove(&self, key: &str) -> Result<(), StreamError> {
-        self.entries.purge(key).await.map_err(failed)
+        let subject = format!("{}{key}", self.entries.prefix);
+        self.entries.stream.purge().filter(subject).await.map(|_| ()).map_err(failed)
     }
 
     /// Returns the keys of the records of an owner.
@@ -278,7 +276,7 @@ impl JobStream {
 
 /// Returns whether a message was refused because the stream has as many as it may have.
 fn is_full(error: &PublishError) -> bool {
-    let code = error.source().and_then(|source| source.downcast_ref::<jetstream::errors::Error>());
+    let code = error.source().and_then(|source| source.downcast_ref::<JetStreamError>());
     error.kind() == PublishErrorKind::Other && code.is_some_and(|error| error.error_code() == ErrorCode(STREAM_FULL))
 }
 

@@ -11,5 +11,6 @@
 
 mod bus;
 mod costs;
+mod jobs;
 mod scale;
 mod simulation;
