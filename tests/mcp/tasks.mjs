@@ -59,9 +59,8 @@ let reference;
 await long.handoff((it) => {
   reference = JSON.parse(JSON.stringify(it));
 });
-await first.close();
 
-// As another process of the same client.
+// As another process of the same client. The first does not close its session, which would cancel the task.
 const second = withTasks(connect());
 const resumed = await second.resumeTask(reference);
 console.log("resumed:", JSON.stringify((await settled(resumed)).structuredContent));
@@ -70,3 +69,4 @@ const cancelled = await second.callTool("countdown__countdown", { from: 100, ste
 await cancelled.cancel();
 console.log("cancelled:", (await cancelled.settle()).outcome.status);
 await second.close();
+process.exit(0);

@@ -46,7 +46,7 @@ pub(super) struct ClaimedJob {
     pub(super) token: CancellationToken,
 }
 
-/// What the tool of a job reported last.
+/// The last report of the tool of a job.
 #[derive(Default)]
 struct LastReport(Mutex<Option<String>>);
 

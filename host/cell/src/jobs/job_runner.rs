@@ -127,16 +127,15 @@ impl JobRunner {
                         continue;
                     }
                 };
-                if let (Some(message), Some(taken)) = (message, place.take()) {
-                    let runner = self.clone();
-                    tokio::spawn(async move {
-                        runner.run(message).await;
-                        drop(taken);
-                    });
-                    // There may be more.
-                    pause = Duration::ZERO;
-                    break;
-                }
+                let Some(message) = message else { continue };
+                let (runner, taken) = (self.clone(), place.take());
+                tokio::spawn(async move {
+                    runner.run(message).await;
+                    drop(taken);
+                });
+                // There may be more.
+                pause = Duration::ZERO;
+                break;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What gateways and workers say about jobs: signed, because a message in a queue is for nodes that may never have met.
+//! Messages about jobs between gateways and workers: signed, because one in a queue is for nodes that may never have met.
 
 use fumehood_core::digest::Digest;
 use fumehood_core::job::JobId;
@@ -9,7 +9,7 @@ use crate::protocol::{CallLimits, Offer};
 /// The version of these messages.
 pub(super) const JOBS_VERSION: u16 = 1;
 
-/// What a gateway wants with a job, signed as a [`JobGateway`](crate::identity::Role::JobGateway).
+/// An order of a gateway about a job, signed as a [`JobGateway`](crate::identity::Role::JobGateway).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -68,7 +68,7 @@ pub(super) struct JobClaim {
     pub(super) attempt: u32,
     /// True once the guest has certainly begun.
     pub(super) begun: bool,
-    /// What the tool reported last.
+    /// The last report of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
 }

@@ -321,3 +321,15 @@ async fn records_are_those_of_gateways_and_of_their_owner() {
     stranger.create(&job(5, "a"), &limits).await.unwrap();
     assert!(first.find("a", JobId::from_bits(5), now).await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_there_first_takes_jobs() {
+    let Some(cell) = Cell::start() else { return };
+    let worker = cell.worker("w1").await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let (gateway, _) = cell.gateway("g1").await;
+    let (job, _) = begin(&gateway, 1, 0).await;
+    let ended = tokio::time::timeout(Duration::from_secs(10), job).await;
+    assert!(ended.is_ok_and(|ended| ended.unwrap().is_ok()));
+    assert_eq!(worker.ran(), 1);
+}

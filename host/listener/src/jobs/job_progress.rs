@@ -1,4 +1,4 @@
-//! The observer of a job: what its tool reported last.
+//! The observer of a job, which keeps the last report of its tool.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::usage::now;
 /// Maximum length of a report, in bytes.
 const MAX_MESSAGE_BYTES: usize = 512;
 
-/// What the tool of a job reported last, as text. Reports go on to the observer of the call.
+/// The last report of the tool of a job, as text. Reports go on to the observer of the call.
 pub(super) struct JobProgress {
     latest: Mutex<Option<(PrintableText, Timestamp)>>,
     next: Option<Arc<dyn Observer>>,

@@ -47,10 +47,13 @@ pub(crate) async fn get(
         JobState::Working { .. } => TaskPayload::Working,
         JobState::Cancelled => TaskPayload::Cancelled,
         JobState::Completed(result) => {
-            let result = into_call_tool_result(*result, catalogue.is_structured(&job.tool));
-            TaskPayload::Completed { result: to_object(result)? }
+            let answer = into_call_tool_result(*result, catalogue.is_structured(&job.tool));
+            TaskPayload::Completed { result: to_object(serde_json::to_value(answer))? }
         }
-        JobState::Failed(error) => TaskPayload::Failed { error: to_object(error_of(&error))? },
+        JobState::Failed(error) => {
+            let error = error_of(&error);
+            TaskPayload::Failed { error: to_object(serde_json::to_value(error))? }
+        }
     };
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
 }
@@ -117,8 +120,8 @@ fn error_data(error: JobError) -> ErrorData {
     }
 }
 
-fn to_object(value: impl serde::Serialize) -> Result<JsonObject, ErrorData> {
-    match serde_json::to_value(value) {
+fn to_object(written: serde_json::Result<Value>) -> Result<JsonObject, ErrorData> {
+    match written {
         Ok(Value::Object(object)) => Ok(object),
         _ => Err(ErrorData::internal_error("the result of the task cannot be written as JSON", None)),
     }
