@@ -155,10 +155,6 @@ impl Cell {
         wait_until("NATS", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
-    pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
-    }
-
     /// Kills the server.
     pub(crate) fn stop_nats(&mut self) {
         self.nats = None;
