@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::boxed::BoxFuture;
 use fumehood::cell::{
-    CellTools, GatewayOptions, KeptValues, LateResult, LimitsOf, NatsCounters, NatsStore, NodeKey, NodeOptions,
-    NodePublicKey, ServerOptions, WorkerOptions,
+    CellTools, GatewayOptions, JobQueueOptions, KeptValues, LateResult, LimitsOf, NatsCounters, NatsStore, NodeKey,
+    NodeOptions, NodePublicKey, ServerOptions, WorkerOptions,
 };
-use fumehood::listener::{Budget, BudgetCounters, BudgetLeases, Lease};
+use fumehood::listener::{Budget, BudgetCounters, BudgetLeases, JobOptions, Lease};
 use fumehood::{CallLog, Host, Tool};
 
 use crate::config::Config;
@@ -20,6 +20,8 @@ use crate::render;
 
 /// The first part of subjects, unless the configuration has another.
 const DEFAULT_PREFIX: &str = "fumehood";
+/// Maximum number of jobs that wait or run, unless the configuration has another.
+const DEFAULT_QUEUED_JOBS: u32 = 1024;
 /// Time for which a gateway waits for the first worker before it serves.
 const FIRST_WORKER: Duration = Duration::from_secs(2);
 
@@ -59,8 +61,7 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
             format!("[cell] names nobody in `{key}`; add NAME = \"ed25519:…\", as `fumehood cell key show` prints it");
         return Err(UsageError(message).into());
     }
-    let peers: BTreeMap<String, NodePublicKey> =
-        peers.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect::<Result<_>>()?;
+    let peers = keys_of(peers)?;
     let server = server_options(config, section)?;
     Ok(NodeOptions { server, key: Arc::new(NodeKey::read(&config.path(&section.key))?), peers })
 }
@@ -172,6 +173,25 @@ fn kept_values(config: &Config, host: &Host) -> Result<KeptValues> {
 pub(crate) async fn worker_options(config: &Config, host: &Host, places: usize) -> Result<WorkerOptions> {
     check_shared_store(config).await?;
     Ok(WorkerOptions { limits: limits_of(host), kept_values: kept_values(config, host)?, places })
+}
+
+/// Returns the options of the queue of jobs; `None` if there is none.
+///
+/// # Errors
+/// If the key of a node is malformed.
+pub(crate) fn queue_options(config: &Config) -> Result<Option<JobQueueOptions>> {
+    let section = section(config)?;
+    if !section.jobs || config.jobs.off {
+        return Ok(None);
+    }
+    let keep = config.jobs.keep.map_or_else(|| JobOptions::default().ttl, |time| time.0);
+    let max_queued = section.queue.unwrap_or(DEFAULT_QUEUED_JOBS);
+    let (gateways, workers) = (keys_of(&section.gateways)?, keys_of(&section.workers)?);
+    Ok(Some(JobQueueOptions { gateways, workers, max_queued, keep }))
+}
+
+fn keys_of(nodes: &BTreeMap<String, String>) -> Result<BTreeMap<String, NodePublicKey>> {
+    nodes.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect()
 }
 
 /// Returns the limits of tools as this host loaded them.

@@ -1,4 +1,4 @@
-//! Storage of a host on disk: the [event log](event_log), the [key-value store](key_value) of tools and the
+//! Storage of a host on disk: the [event log](event_log), the [key-value store](key_value) of tools, the [`jobs`] of clients and the
 //! [`usage`] of tenants, each in a SQLite file of its own.
 //!
 //! All are opened in the same way: a missing file is created for its owner only, one of another program or a newer
@@ -6,6 +6,7 @@
 
 mod error;
 pub mod event_log;
+pub mod jobs;
 pub mod key_value;
 mod sqlite;
 pub mod usage;

@@ -32,6 +32,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_skills(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);
+    super::jobs::check(&mut faults, config);
     tenant::check(&mut faults, config);
     oauth::check(&mut faults, config);
     hooks::check(&mut faults, config);

@@ -19,6 +19,7 @@ use super::cell::CellSection;
 use super::flows::FlowsSection;
 use super::guardrail::GuardrailsSection;
 use super::hooks::HooksSection;
+use super::jobs::JobsSection;
 use super::mcp::{McpSection, ServeSection};
 use super::model::ModelSection;
 use super::registry::RegistrySection;
@@ -92,6 +93,9 @@ pub(crate) struct Config {
     /// Tools for other programs.
     #[serde(default)]
     pub(crate) serve: ServeSection,
+    /// Calls that go on after their client has left.
+    #[serde(default)]
+    pub(crate) jobs: JobsSection,
     /// Gateways and workers on NATS: `fumehood serve --cell` sends calls to those who run `fumehood worker`.
     #[cfg(feature = "cell")]
     #[serde(default, skip_serializing_if = "Option::is_none")]

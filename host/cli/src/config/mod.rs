@@ -15,6 +15,7 @@ mod files;
 pub(crate) mod flows;
 pub(crate) mod guardrail;
 pub(crate) mod hooks;
+pub(crate) mod jobs;
 mod keys;
 #[cfg(test)]
 mod malformed;

@@ -297,6 +297,20 @@ impl Cell {
         address
     }
 
+    /// Starts a gateway that serves MCP beside the HTTP API, and returns its address. `more` are keys of its section.
+    pub(crate) fn mcp_gateway(&mut self, name: &str, more: &str) -> String {
+        let config = self.write_config(name, 1, more).display().to_string();
+        let log = self.path(&format!("{name}.db")).display().to_string();
+        let options = ["--cell", "--listen", "127.0.0.1:0", "--no-auth", "--log", &log];
+        let serve = ["--config", &config, "--isolation", "in-process", "serve"];
+        let command = self.command(&[&serve[..], &options].concat());
+        let gateway = self.spawn(name, command);
+        let said = gateway.wait_for(" at http://");
+        let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
+        self.nodes.insert(name.to_owned(), gateway);
+        address
+    }
+
     /// Sends a signal to a node.
     pub(crate) fn signal(&self, name: &str, signal: Signal) {
         kill_process(self.pid(name), signal).unwrap();

@@ -133,6 +133,8 @@ mod store;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod telemetry;
 mod terminal;
 #[cfg(test)]
