@@ -9,6 +9,7 @@ pub mod docker_registry;
 pub mod fake_server;
 pub mod named;
 pub mod otlp_collector;
+pub mod skip;
 
 use std::path::{Path, PathBuf};
 

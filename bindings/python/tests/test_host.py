@@ -129,6 +129,27 @@ async def test_the_loop_goes_on_while_a_call_runs(countdown: fumehood.Host) -> N
     assert (await calling).ok and turns >= 5
 
 
+async def test_calls_that_start_at_once_do_not_hold_the_loop(host: fumehood.Host, programs: pathlib.Path) -> None:
+    spin = wasmtime.wat2wasm((programs / "spin.wat").read_text())
+    await host.load(bytes(spin), name="spin", limits={"deadline": "50ms", "fuel": "1000G"})
+    calls = [asyncio.create_task(host.call("spin__run")) for _ in range(100)]
+    begun = time.thread_time()
+    await asyncio.sleep(0)
+    # A first slice of each on this thread would take 0.2 s of it.
+    assert time.thread_time() - begun < 0.1
+    results = await asyncio.gather(*calls)
+    assert {result.error.kind for result in results if result.error} <= {"deadline", "unavailable"}
+
+
+async def test_quick_calls_begin_on_the_thread_of_the_loop(calculator: fumehood.Host, countdown: fumehood.Host) -> None:
+    def starts(name: str, arguments: str) -> list[type]:
+        return [type(calculator._native.start(name, arguments, None)) for _ in range(100)]
+
+    assert fumehood.Result not in starts("countdown__countdown", '{"from": 1, "step_ms": 5}')
+    await calculator.call("calculator__add", {"a": 1, "b": 1})
+    assert fumehood.Result in starts("calculator__add", '{"a": 1, "b": 1}')
+
+
 def test_other_threads_go_on_while_a_call_blocks(countdown: fumehood.Host) -> None:
     def call() -> None:
         results.append(countdown.call_sync("countdown__countdown", {"from": 10, "step_ms": 100}))
@@ -238,6 +259,57 @@ async def test_a_forked_process_is_refused_clearly(calculator: fumehood.Host, co
     status = await asyncio.to_thread(os.waitpid, child, 0)
     assert os.waitstatus_to_exitcode(status[1]) == 0
     assert (await calculator.call("calculator__add", {"a": 1, "b": 1})).ok
+
+
+async def test_operations_end_clearly_in_a_forked_process(countdown: fumehood.Host) -> None:
+    events = fumehood._fumehood.Events()
+    call = ("countdown__countdown", '{"from": 100, "step_ms": 50}', None)
+    operation = countdown._native.start_observed(call, events, lambda: None)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(60)
+            for attempt in (
+                lambda: countdown._native.wait(operation),
+                lambda: operation.on_end(lambda: None),
+                operation.is_done,
+                operation.take,
+                events.drain,
+            ):
+                with pytest.raises(fumehood.HostError, match="forked"):
+                    attempt()
+            operation.cancel()
+            del operation, events
+            code = 0
+        finally:
+            os._exit(code)
+    status = await asyncio.to_thread(os.waitpid, child, 0)
+    assert os.waitstatus_to_exitcode(status[1]) == 0
+    assert not operation.is_done() and countdown.running == 1
+    operation.cancel()
+
+
+def test_a_signal_handler_that_forks_leaves_no_child_waiting(components: pathlib.Path) -> None:
+    code = f"""
+import fumehood, os, signal, threading, time
+children = []
+def fork(*_):
+    children.append(os.fork())
+    if children[-1] == 0:
+        signal.alarm(30)
+signal.signal(signal.SIGUSR1, fork)
+host = fumehood.Host()
+host.load_sync({str(components / "countdown.wasm")!r}, limits={{"deadline": "60s"}})
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+try:
+    result = host.call_sync("countdown__countdown", {{"from": 20, "step_ms": 50}})
+except fumehood.HostError:
+    os._exit(0 if children == [0] else 1)
+print(result.ok, os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("True 0\n", 0), done.stderr
 
 
 def test_ctrl_c_stops_a_blocking_call(components: pathlib.Path) -> None:

@@ -22,6 +22,7 @@ use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_tests::skip::skip;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use serde_json::json;
@@ -39,7 +40,7 @@ struct Nats {
 impl Nats {
     fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
-            println!("SKIPPED: FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
+            skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
             return None;
         };
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

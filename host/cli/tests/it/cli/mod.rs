@@ -75,8 +75,6 @@ mod log_witness;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
-mod mcp_load;
-#[cfg(test)]
 mod openapi_client;
 #[cfg(test)]
 mod planted;
@@ -114,6 +112,8 @@ mod secrets;
 #[cfg(test)]
 mod selftest;
 mod serve_http;
+#[cfg(test)]
+mod serve_load;
 #[cfg(test)]
 mod serve_oauth;
 #[cfg(test)]

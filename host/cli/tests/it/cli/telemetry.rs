@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fumehood_tests::otlp_collector::{Collector, Span};
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::session::Session;
@@ -231,8 +232,7 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
     let top = bench.run(&["top", &format!("http://{}", server.address), "--once"]);
     assert!(top.code != 0 && top.stderr.contains("--token-file"), "{top:?}");
     let Some(python) = std::env::var_os("FUMEHOOD_PROMETHEUS_PARSER") else {
-        println!("SKIPPED: FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
-        return;
+        return skip("prometheus", "FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
     };
     let file = bench.put("metrics.txt", &text);
     let program = "import sys\n\
