@@ -12,9 +12,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 import wasmtime
+from conftest import skip
 
 import fumehood
 
@@ -376,34 +378,72 @@ async def test_references_need_settings_of_registries(components: pathlib.Path, 
         await host.load(reference)
 
 
-@pytest.mark.skipif(shutil.which("docker-registry") is None, reason="there is no docker-registry here")
-async def test_components_of_a_registry_are_loaded(components: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def fumehood_command(home: pathlib.Path, *arguments: str | pathlib.Path) -> "subprocess.CompletedProcess[str]":
+    program = pathlib.Path(sys.executable).parent / "fumehood"
+    environment = {"HOME": str(home), "PATH": os.environ["PATH"], "FUMEHOOD_KEY_PASSPHRASE": "correct horse"}
+    return subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def registry(tmp_path: pathlib.Path) -> Iterator[str]:
+    """The address of a registry that is empty."""
+    if shutil.which("docker-registry") is None:
+        skip("docker-registry", "there is no docker-registry here")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = "127.0.0.1:{}".format(free.getsockname()[1])
     settings = f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/data}}}}\nhttp: {{addr: '{address}'}}\n"
     (tmp_path / "config.yml").write_text(settings)
-    server = subprocess.Popen(["docker-registry", "serve", tmp_path / "config.yml"], stderr=subprocess.DEVNULL)
+    with open(tmp_path / "registry.log", "w") as log:
+        server = subprocess.Popen(["docker-registry", "serve", tmp_path / "config.yml"], stdout=log, stderr=log)
     try:
-        program = pathlib.Path(sys.executable).parent / "fumehood"
-        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-        reference = f"oci://{address}/acme/calculator:1.0.0"
-        publish = [program, "publish", reference, components / "calculator.wasm"]
-        for _ in range(100):
-            done = subprocess.run(publish, env=environment, capture_output=True, text=True, timeout=60)
-            if done.returncode == 0:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(address.split(":")[1]))):
                 break
-            await asyncio.sleep(0.1)
-        assert done.returncode == 0, done.stderr
-        host = fumehood.Host(registry={"store": tmp_path / "store", "signatures": "off"})
-        component = await host.load(reference)
-        assert component.name == "calculator"
-        assert (await host.call("calculator__add", {"a": 3, "b": 5})).structured == {"result": 8}
-        with pytest.raises(fumehood.LoadError, match="sign"):
-            await fumehood.Host(registry={"store": tmp_path / "other"}).load(reference)
+            assert server.poll() is None, (tmp_path / "registry.log").read_text()
+            time.sleep(0.05)
+        yield address
     finally:
         server.terminate()
         server.wait()
+
+
+async def test_components_of_a_registry_are_loaded(
+    registry: str, components: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    reference = f"oci://{registry}/acme/calculator:1.0.0"
+    done = fumehood_command(tmp_path, "publish", reference, components / "calculator.wasm")
+    assert done.returncode == 0, done.stderr
+    host = fumehood.Host(registry={"store": tmp_path / "store", "signatures": "off"})
+    component = await host.load(reference)
+    assert component.name == "calculator"
+    assert (await host.call("calculator__add", {"a": 3, "b": 5})).structured == {"result": 8}
+    with pytest.raises(fumehood.LoadError, match="sign"):
+        await fumehood.Host(registry={"store": tmp_path / "other"}).load(reference)
+
+
+async def test_signed_components_are_loaded_if_their_key_is_trusted(
+    registry: str, components: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    for name in ("acme", "stranger"):
+        made = fumehood_command(tmp_path, "key", "new", name)
+        assert made.returncode == 0, made.stderr
+        exported = fumehood_command(tmp_path, "key", "export", name)
+        (tmp_path / f"{name}.pem").write_text(exported.stdout)
+    reference = f"oci://{registry}/acme/calculator:1.0.0"
+    done = fumehood_command(tmp_path, "publish", reference, components / "calculator.wasm", "--sign", "acme")
+    assert done.returncode == 0, done.stderr
+    trusted: fumehood.Registry = {"store": tmp_path / "store", "trusted_keys": [{"file": tmp_path / "acme.pem"}]}
+    host = fumehood.Host(registry=trusted)
+    component = await host.load(reference)
+    assert component.name == "calculator" and component.digest.startswith("sha256:")
+    assert (await host.call("calculator__add", {"a": 3, "b": 5})).structured == {"result": 8}
+    # From the store, where the signature is kept as well.
+    offline: fumehood.Registry = {**trusted, "offline": True}
+    assert (await fumehood.Host(registry=offline).load(reference)).digest == component.digest
+    stranger: fumehood.Registry = {"store": tmp_path / "other", "trusted_keys": [{"file": tmp_path / "stranger.pem"}]}
+    with pytest.raises(fumehood.LoadError, match="sign"):
+        await fumehood.Host(registry=stranger).load(reference)
 
 
 async def test_a_lock_decides_what_can_be_called(components: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -413,10 +453,8 @@ async def test_a_lock_decides_what_can_be_called(components: pathlib.Path, tmp_p
     refused = await host.call("calculator__add", {"a": 1, "b": 1})
     assert refused.error is not None and refused.error.kind == "needs_approval"
     (tmp_path / "fumehood.toml").write_text('[tools.calculator]\ncomponent = "calculator.wasm"\n')
-    program = pathlib.Path(sys.executable).parent / "fumehood"
-    approve = [program, "--config", tmp_path / "fumehood.toml", "--trust-config", "approve", "calculator", "--yes"]
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    done = subprocess.run(approve, env=environment, capture_output=True, text=True, timeout=120)
+    config = ["--config", tmp_path / "fumehood.toml", "--trust-config"]
+    done = fumehood_command(tmp_path, *config, "approve", "calculator", "--yes")
     assert done.returncode == 0, done.stderr
     host = fumehood.Host(lock=tmp_path / "fumehood.lock")
     await host.load(tmp_path / "calculator.wasm")

@@ -77,6 +77,8 @@ mod mcp;
 #[cfg(test)]
 mod openapi_client;
 #[cfg(test)]
+mod other_collector;
+#[cfg(test)]
 mod planted;
 #[cfg(test)]
 mod powers;

@@ -19,16 +19,22 @@ const PARENT: &str = "b7ad6b7169203331";
 const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
 
 /// `fumehood serve http`, which ends when this is dropped.
-struct Server {
+pub(super) struct Server {
     child: Child,
     address: String,
 }
 
 impl Server {
     fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        Self::start_with(bench, arguments, &[])
+    }
+
+    /// Starts it with these variables of its environment.
+    pub(super) fn start_with(bench: &Workbench, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
         let common = ["serve", "http", "--listen", "127.0.0.1:0", "--no-log"];
         let mut command = bench.command(&[&common, arguments].concat());
+        command.envs(variables.iter().copied());
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
         let mut server = Self { child, address: String::new() };
         let started = Instant::now();
@@ -55,7 +61,7 @@ impl Server {
         stream
     }
 
-    fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
+    pub(super) fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
         let mut answer = String::new();
         self.send(method, path, request).read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
