@@ -1,4 +1,4 @@
-//! Who is admitted, how large requests may be, how many there may be, and the effects of a connection that ends.
+//! Admission of requests: clients, sizes and numbers of them, and the effects of a connection that ends.
 
 use std::time::{Duration, Instant};
 

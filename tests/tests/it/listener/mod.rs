@@ -1,4 +1,4 @@
-//! What a listener guarantees, over each of its protocols: MCP and the HTTP API.
+//! The guarantees of a listener over each of its protocols: MCP and the HTTP API.
 
 // Clippy allows panics in helper functions only under `cfg(test)`.
 #[cfg(test)]
