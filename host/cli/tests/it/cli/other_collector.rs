@@ -56,8 +56,8 @@ impl Collector {
     /// Waits for a span or a metric with this name.
     fn named(&self, name: &str) -> Value {
         self.wait(name, |text| {
-            let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            lines.into_iter().find(|line| line["name"] == name)
+            let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            lines.find(|line| line["name"] == name)
         })
     }
 }
