@@ -204,6 +204,7 @@ async def test_events_come_while_the_call_runs(countdown: fumehood.Host) -> None
         ({"grants": {"clock": 5}}, "`grants.clock`: invalid type: integer"),
         ({"grants": {"key_value": "1"}}, "`grants`: key_value: "),
         ({"limits": {"deadlin": "1s"}}, "`limits.deadlin`: unknown field `deadlin`"),
+        ({"limits": {"deadline": 5}}, "`limits.deadline`: invalid type: integer `5`, expected a text with a number and a unit"),
         ({"limits": {"deadline": "soon"}}, "`limits.deadline`: `soon` is not an amount of time"),
     ],
 )
