@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod host;
 mod operation;
+mod owner_process;
 mod result;
 mod tool;
 

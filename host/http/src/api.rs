@@ -8,7 +8,8 @@ use fumehood_core::telemetry;
 use fumehood_core::tool::ToolProvider;
 use fumehood_core::trace_context::{self, TraceContext};
 use fumehood_listener::body::{GuardedBody, ResponseBody};
-use fumehood_listener::bounds::{self, BoundsError};
+use fumehood_listener::bounds::{self, BoundsError, CHEAP_BYTES};
+use fumehood_listener::parse_queue::ParseQueue;
 use fumehood_listener::{
     AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, TenantTools,
     message_memory_bytes,
@@ -30,6 +31,7 @@ use crate::trace_headers::{TRACEPARENT, parse_context};
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
     shared: Arc<Shared>,
+    parsers: ParseQueue,
 }
 
 impl fmt::Debug for Api {
@@ -65,14 +67,22 @@ impl Api {
             documents: Mutex::default(),
             stopped: listener.stopped(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), parsers: ParseQueue::new() })
     }
 
     async fn answer(&self, mut request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
         let context = request.context();
         // From here on the connection waits for this server, not for its client.
         context.enter(Phase::Response);
-        let size = bounds::measure(&request.body).map_err(|error| out_of_bounds(&error))?;
+        let body = request.body.clone();
+        let size = match body.len() <= CHEAP_BYTES {
+            true => bounds::measure(&body),
+            false => {
+                let measuring = self.parsers.run(context.parse_turn(), move || bounds::measure(&body));
+                measuring.await.ok_or(Rejection::overloaded())?
+            }
+        };
+        let size = size.map_err(|error| out_of_bounds(&error))?;
         request.reserve(message_memory_bytes(size)).await?;
         let guard = context.acquire_slot().await?;
         let permits = RequestPermits { _guard: guard, _memory: request.take_memory() };
@@ -85,8 +95,13 @@ impl Api {
             routes::route(request.head.uri.path()),
             trace.as_ref(),
         );
-        let responding = routes::respond(&self.shared, &caller, (&request.head, request.body));
-        let mut response = responding.instrument(span.clone()).await;
+        let (shared, head, body) = (Arc::clone(&self.shared), request.head, request.body);
+        let responding = async move { routes::respond(&shared, &caller, (&head, body)).await }.instrument(span.clone());
+        let mut response = match size.is_cheap() {
+            true => responding.await,
+            // Arguments are parsed and checked, and the call begins, on another thread.
+            false => self.parsers.start(context.parse_turn(), responding).await.ok_or(Rejection::overloaded())?,
+        };
         telemetry::record_status(&span, response.status().as_u16());
         if let Some(trace) = trace.and_then(|trace| response_context(&span, trace)) {
             response.headers_mut().insert(TRACEPARENT, trace);

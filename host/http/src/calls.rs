@@ -2,9 +2,12 @@
 
 #![allow(unused_qualifications, reason = "the macro of a path writes the whole name of its parameters")]
 
+use std::future::{poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
+use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
@@ -95,12 +98,21 @@ pub(crate) async fn create(
                 event("result", &ResultRecord::new(&result))
             };
             // The body is polled after the response began, outside of the request's span.
-            let ended = Box::pin(running.in_current_span());
+            let ended = begin(Box::pin(running.in_current_span())).await;
             let body = EventBody::new(first, queue, ended).boxed_unsync();
             let mut response = Response::new(body);
             *response.headers_mut() = response::content_type("text/event-stream");
             response
         }
+    }
+}
+
+/// Polls a future once where the request is answered, so that its arguments are checked there; the body of a response is polled on
+/// the thread that serves connections.
+async fn begin(mut future: BoxFuture<'static, String>) -> BoxFuture<'static, String> {
+    match poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
+        Poll::Ready(output) => Box::pin(ready(output)),
+        Poll::Pending => future,
     }
 }
 

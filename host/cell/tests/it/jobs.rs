@@ -26,6 +26,7 @@ use fumehood_core::time::Timestamp;
 use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_tests::skip::skip;
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,7 +104,7 @@ struct Cell {
 impl Cell {
     fn start() -> Option<Self> {
         let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
-            println!("SKIPPED: FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
+            skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fumehood_tests::skip::skip;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 
@@ -84,7 +85,7 @@ impl Cell {
 
     fn start_server(has_jetstream: bool) -> Option<Self> {
         let Some(program) = std::env::var_os(SERVER).map(PathBuf::from).filter(|program| program.is_file()) else {
-            println!("SKIPPED: {SERVER} names no NATS server; `tests/cell/setup` installs one");
+            skip("nats", &format!("{SERVER} names no NATS server; `tests/cell/setup` installs one"));
             return None;
         };
         let folder = tempfile::tempdir().unwrap();

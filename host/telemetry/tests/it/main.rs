@@ -25,6 +25,7 @@ use fumehood_core::trace_context::{self, TraceContext};
 use fumehood_listener::{CallSink, RunningCalls, TrackedTools};
 use fumehood_telemetry::{ExportOptions, Metrics, Telemetry};
 use fumehood_tests::otlp_collector::Collector;
+use fumehood_tests::skip::skip;
 use serde_json::json;
 use tracing::Instrument as _;
 
@@ -206,8 +207,7 @@ async fn hostile_names_do_not_become_series() {
 #[tokio::test]
 async fn a_public_parser_reads_the_metrics() {
     let Some(python) = std::env::var_os("FUMEHOOD_PROMETHEUS_PARSER") else {
-        println!("SKIPPED: FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
-        return;
+        return skip("prometheus", "FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
     };
     let metrics = stage().0.metrics();
     let (tools, running) = metered(&metrics);

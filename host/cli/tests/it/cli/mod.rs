@@ -75,9 +75,9 @@ mod log_witness;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
-mod mcp_load;
-#[cfg(test)]
 mod openapi_client;
+#[cfg(test)]
+mod other_collector;
 #[cfg(test)]
 mod planted;
 #[cfg(test)]
@@ -114,6 +114,8 @@ mod secrets;
 #[cfg(test)]
 mod selftest;
 mod serve_http;
+#[cfg(test)]
+mod serve_load;
 #[cfg(test)]
 mod serve_oauth;
 #[cfg(test)]

@@ -110,11 +110,11 @@ fn read(mut stream: TcpStream) -> Value {
     let _reset = stream.read_to_end(&mut answer);
     let text = String::from_utf8_lossy(&answer).into_owned();
     let from = text.find("{\"jsonrpc\"").unwrap_or_else(|| panic!("{text}"));
-    let messages = text[from..].lines().filter_map(|line| {
+    let mut messages = text[from..].lines().filter_map(|line| {
         let line = line.strip_prefix("data: ").unwrap_or(line);
         serde_json::from_str::<Value>(line).ok().filter(|message| message.get("id").is_some())
     });
-    messages.last().unwrap_or_else(|| panic!("{text}"))
+    messages.next_back().unwrap_or_else(|| panic!("{text}"))
 }
 
 fn error_code(answer: &Value) -> i64 {

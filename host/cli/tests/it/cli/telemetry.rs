@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fumehood_tests::otlp_collector::{Collector, Span};
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::session::Session;
@@ -18,16 +19,22 @@ const PARENT: &str = "b7ad6b7169203331";
 const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
 
 /// `fumehood serve http`, which ends when this is dropped.
-struct Server {
+pub(super) struct Server {
     child: Child,
     address: String,
 }
 
 impl Server {
     fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        Self::start_with(bench, arguments, &[])
+    }
+
+    /// Starts it with these variables of its environment.
+    pub(super) fn start_with(bench: &Workbench, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
         let common = ["serve", "http", "--listen", "127.0.0.1:0", "--no-log"];
         let mut command = bench.command(&[&common, arguments].concat());
+        command.envs(variables.iter().copied());
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
         let mut server = Self { child, address: String::new() };
         let started = Instant::now();
@@ -62,7 +69,7 @@ impl Server {
         (head[9..12].parse().unwrap(), head.to_owned(), body.to_owned())
     }
 
-    fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
+    pub(super) fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
         let (status, _, body) = self.exchange(method, path, request);
         (status, body)
     }
@@ -274,8 +281,7 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
     let top = bench.run(&["top", &format!("http://{}", server.address), "--once"]);
     assert!(top.code != 0 && top.stderr.contains("--token-file"), "{top:?}");
     let Some(python) = std::env::var_os("FUMEHOOD_PROMETHEUS_PARSER") else {
-        println!("SKIPPED: FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
-        return;
+        return skip("prometheus", "FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
     };
     let file = bench.put("metrics.txt", &text);
     let program = "import sys\n\
