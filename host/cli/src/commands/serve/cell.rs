@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::recording::Recording;
 
 /// A cell, as its gateway needs it.
+#[cfg_attr(not(feature = "cell"), allow(dead_code, reason = "nothing makes one without cells"))]
 pub(super) struct JoinedCell {
     /// The tools of the host, with their calls at the workers of the cell.
     pub(super) tools: Arc<dyn ToolProvider>,
@@ -18,6 +19,7 @@ pub(super) struct JoinedCell {
 }
 
 /// The jobs that all gateways of a cell share.
+#[cfg_attr(not(feature = "cell"), allow(dead_code, reason = "nothing makes one without cells"))]
 #[derive(Clone)]
 pub(super) struct QueuedJobs {
     pub(super) store: Arc<dyn JobStore>,
