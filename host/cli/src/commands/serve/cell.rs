@@ -14,6 +14,7 @@ use crate::recording::Recording;
 use crate::trust::ConfigSource;
 
 /// A cell, as its gateway needs it.
+#[cfg_attr(not(feature = "cell"), allow(dead_code, reason = "nothing makes one without cells"))]
 pub(super) struct JoinedCell {
     /// The tools of the host, with their calls at the workers of the cell.
     pub(super) tools: Arc<dyn ToolProvider>,
@@ -21,6 +22,7 @@ pub(super) struct JoinedCell {
 }
 
 /// The jobs that all gateways of a cell share.
+#[cfg_attr(not(feature = "cell"), allow(dead_code, reason = "nothing makes one without cells"))]
 #[derive(Clone)]
 pub(super) struct QueuedJobs {
     pub(super) store: Arc<dyn JobStore>,

@@ -27,25 +27,30 @@ pub(super) struct ServedJobs {
 
 impl ServedJobs {
     /// Opens the file of the jobs of this configuration. `None` if there are to be none. Without an event log they are in
-    /// memory.
-    ///
-    /// # Errors
-    /// If the file cannot be opened.
-    pub(super) fn open(config: &Config, recording: Option<&Recording>) -> Result<Option<Self>> {
+    /// memory, and so they are, with a warning, if the file cannot be opened.
+    pub(super) fn open(config: &Config, recording: Option<&Recording>) -> Option<Self> {
         if config.jobs.off {
-            return Ok(None);
+            return None;
         }
         let in_memory = || Self { store: Arc::new(MemoryJobs::default()), files: Vec::new() };
         if recording.is_none() {
-            return Ok(Some(in_memory()));
+            return Some(in_memory());
         }
         let Some(path) = user_folders::jobs_of(config) else {
             render::warning("there is no home folder to keep jobs in, so that they end with the server");
-            return Ok(Some(in_memory()));
+            return Some(in_memory());
         };
-        let file = JobFile::open(&path)?;
-        let files = file.files();
-        Ok(Some(Self { store: Arc::new(SavedJobs::new(file)), files }))
+        match JobFile::open(&path) {
+            Ok(file) => {
+                let files = file.files();
+                Some(Self { store: Arc::new(SavedJobs::new(file)), files })
+            }
+            Err(error) => {
+                let error = anyhow::Error::new(error);
+                render::warning(&format!("{error:#}; jobs end with the server"));
+                Some(in_memory())
+            }
+        }
     }
 
     /// Keeps the files from every tool.
