@@ -347,7 +347,7 @@ mod tests {
         let embedded = EmbeddedHost { host: host.clone(), ..embedded };
         let load =
             || embedded.prepare(&read_json("", &json!({"path": CALCULATOR}).to_string()).unwrap(), None).unwrap();
-        let call = || crate::Call::new("calculator__add", r#"{"a": 1, "b": 1}"#);
+        let call = || Call::new("calculator__add", r#"{"a": 1, "b": 1}"#);
         host.load(load()).await.unwrap();
         let refused = host.call(call()).await;
         assert_eq!(refused.error().unwrap().kind, crate::ErrorKind::NeedsApproval);
