@@ -7,6 +7,7 @@
 pub mod contract;
 pub mod docker_registry;
 pub mod fake_server;
+pub mod key_value_suite;
 pub mod named;
 pub mod otlp_collector;
 

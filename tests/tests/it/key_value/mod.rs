@@ -6,3 +6,4 @@ mod keeping;
 mod listing;
 mod quotas;
 mod stage;
+mod suite;
