@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fumehood::key_value::DiskStore;
+#[cfg(feature = "postgres")]
+use fumehood::key_value::PostgresStore;
 use fumehood::permission::files::FileRole;
 use fumehood::{
     CacheReport, CodeCache, Compiler, Component, ComponentError, Host, HostBuilder, Load, LoadError, Namespace,
@@ -21,6 +23,8 @@ use crate::configured::lock_file_beside;
 use crate::exit::{ComponentLoadError, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
+#[cfg(feature = "postgres")]
+use crate::storage_server;
 use crate::user_folders::{default_cache, default_store, state_folder, store_of};
 use crate::{flags, published, render};
 use fumehood::settings::{TextSource, ValueSource};
@@ -157,6 +161,10 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
     builder = http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);
     if config.tools.values().all(|tool| tool.key_value.is_none()) {
         return Ok(builder);
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(server) = storage_server::of(config)? {
+        return Ok(builder.key_value_store(Arc::new(PostgresStore::open(&server)?)));
     }
     let file = match &config.key_value_store {
         Some(file) => config.path(file),

@@ -77,6 +77,8 @@ pub mod key_value {
     pub use fumehood_core::key_value::*;
     #[cfg(feature = "storage")]
     pub use fumehood_storage::{OpenError, key_value::DiskStore};
+    #[cfg(feature = "postgres")]
+    pub use fumehood_storage::key_value::PostgresStore;
 }
 
 #[cfg(feature = "agent")]
@@ -163,6 +165,8 @@ pub use fumehood_runtime::{
     LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
     serve_worker,
 };
+#[cfg(feature = "postgres")]
+pub use fumehood_storage::postgres;
 #[cfg(feature = "storage")]
 pub use fumehood_storage::{event_log, usage};
 #[cfg(feature = "telemetry")]
