@@ -52,7 +52,9 @@ impl Postgres {
     pub fn start_with(settings: &[&str]) -> Result<Option<Self>> {
         let Some(programs) = std::env::var_os(BIN).map(PathBuf::from).filter(|bin| bin.join("postgres").is_file())
         else {
-            println!("SKIPPED: {BIN} names no folder of a PostgreSQL server; `tests/postgres/setup` installs one");
+            let skipped =
+                format!("SKIPPED: {BIN} names no folder of a PostgreSQL server; see `tests/postgres/setup`\n");
+            std::io::stderr().write_all(skipped.as_bytes())?;
             return Ok(None);
         };
         let folder = tempfile::tempdir()?;

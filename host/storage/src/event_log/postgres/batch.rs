@@ -33,7 +33,7 @@ type Prepared = Result<PreparedRecord, String>;
 /// An item that is written as a whole.
 #[derive(Debug)]
 pub(super) enum Item {
-    Record(Prepared),
+    Record(Box<Prepared>),
     Entry(SessionEntry, Vec<Prepared>),
 }
 
@@ -41,7 +41,7 @@ impl Item {
     /// Prepares an item, which may then cross threads.
     pub(super) fn prepare(rows: &Rows) -> Self {
         match rows {
-            Rows::Record(record) => Self::Record(prepare(record)),
+            Rows::Record(record) => Self::Record(Box::new(prepare(record))),
             Rows::Entry(entry, records) => Self::Entry(entry.as_ref().clone(), records.iter().map(prepare).collect()),
         }
     }
@@ -49,7 +49,7 @@ impl Item {
     /// Returns the records that can be written.
     pub(super) fn records(&self) -> impl Iterator<Item = &PreparedRecord> {
         let records = match self {
-            Self::Record(record) => std::slice::from_ref(record),
+            Self::Record(record) => std::slice::from_ref(record.as_ref()),
             Self::Entry(_, records) => records,
         };
         records.iter().filter_map(|record| record.as_ref().ok())
@@ -194,8 +194,8 @@ mod tests {
     #[test]
     fn records_that_are_there_are_linked_once() {
         let items = ["a", "b", "a", "c"].map(|id| item(record(id)));
-        let Item::Record(Ok(known)) = item(record("b")) else { panic!("not prepared") };
-        let known = Known { ids: [("b".to_owned(), known.content.0.to_vec())].into(), ..Known::default() };
+        let known = item(record("b")).records().next().unwrap().content.0.to_vec();
+        let known = Known { ids: [("b".to_owned(), known)].into(), ..Known::default() };
         let plan = Plan::new(&items, known, begin());
         assert_eq!(plan.outcomes, [Ok(()), Ok(()), Ok(()), Ok(())]);
         let written: Vec<_> = plan.rows.iter().map(|row| (row.mark.seq, row.record.record.id.as_str())).collect();

@@ -39,10 +39,8 @@ impl CopyTarget for FileCopy {
     fn begin(&mut self, chain: &CopiedChain) -> Result<Mark, TransferError> {
         let set = "UPDATE meta SET value = ?1 WHERE name = 'log'";
         self.connection.execute(set, [chain.log.as_slice()]).map_err(StorageError::from)?;
-        let cuts = chain.anchors.iter().filter(|anchor| anchor.seq <= chain.before.seq);
-        cuts.map(|anchor| insert_anchor(&self.connection, anchor))
-            .collect::<Result<(), _>>()
-            .map_err(StorageError::from)?;
+        let mut cuts = chain.anchors.iter().filter(|anchor| anchor.seq <= chain.before.seq);
+        cuts.try_for_each(|anchor| insert_anchor(&self.connection, anchor)).map_err(StorageError::from)?;
         Ok(chain.before)
     }
 
