@@ -153,17 +153,33 @@ impl BudgetCounters for CellBudgets {
     }
 }
 
+/// Returns the name of the store of keys and values that the configuration shares with others, if it has one. A database has the same
+/// name where it has the same address.
+///
+/// # Errors
+/// If a secret cannot be read.
+fn shared_store_name(config: &Config) -> Result<Option<String>> {
+    if let Some(store) = shared_store(config)? {
+        return Ok(Some(store.name()));
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(server) = crate::storage_server::of(config)? {
+        return Ok(Some(format!("postgres at {}", server.place())));
+    }
+    Ok(None)
+}
+
 /// Returns which tools of a host keep values, and where.
 ///
 /// # Errors
 /// Like [`shared_store`].
 fn kept_values(config: &Config, host: &Host) -> Result<KeptValues> {
-    let (host, store) = (host.clone(), shared_store(config)?);
+    let (host, shared_store) = (host.clone(), shared_store_name(config)?);
     let keeps = move |tool: &Tool| {
         let component = tool.namespace().and_then(|name| host.component(name.as_str()));
         component.is_some_and(|component| component.keeps_values())
     };
-    Ok(KeptValues { keeps: Arc::new(keeps), shared_store: store.map(|store| store.name()) })
+    Ok(KeptValues { keeps: Arc::new(keeps), shared_store })
 }
 
 /// Returns the options of a worker with the components of a host.

@@ -75,6 +75,8 @@
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 pub mod key_value {
     pub use fumehood_core::key_value::*;
+    #[cfg(feature = "postgres")]
+    pub use fumehood_storage::key_value::PostgresStore;
     #[cfg(feature = "storage")]
     pub use fumehood_storage::{OpenError, key_value::DiskStore};
 }
@@ -166,6 +168,8 @@ pub use fumehood_runtime::{
     LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
     serve_worker,
 };
+#[cfg(feature = "postgres")]
+pub use fumehood_storage::postgres;
 #[cfg(feature = "storage")]
 pub use fumehood_storage::{event_log, jobs::JobFile, usage};
 #[cfg(feature = "telemetry")]

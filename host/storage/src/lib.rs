@@ -3,11 +3,15 @@
 //!
 //! All are opened in the same way: a missing file is created for its owner only, one of another program or a newer
 //! release is rejected and not changed, and another process that has it locked is waited for.
+//!
+//! With the feature `postgres`, the first two are also in a [PostgreSQL server](postgres), for several hosts at once.
 
 mod error;
 pub mod event_log;
 pub mod jobs;
 pub mod key_value;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod sqlite;
 pub mod usage;
 

@@ -45,6 +45,10 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     for (key, message) in config.telemetry.faults() {
         add(&mut faults, &["telemetry", key], message);
     }
+    #[cfg(feature = "postgres")]
+    for (path, message) in super::storage::faults(config) {
+        add(&mut faults, path, message);
+    }
     #[cfg(feature = "cell")]
     for (path, message) in config.cell.iter().flat_map(|cell| cell.faults()) {
         add(&mut faults, &[&["cell"], path.as_slice()].concat(), message);

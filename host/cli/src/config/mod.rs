@@ -30,6 +30,8 @@ mod read;
 pub(crate) mod registry;
 mod server;
 pub(crate) mod skill;
+#[cfg(feature = "postgres")]
+pub(crate) mod storage;
 pub(crate) mod telemetry;
 pub(crate) mod tenant;
 pub(crate) mod tool;
