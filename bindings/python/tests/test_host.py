@@ -144,12 +144,16 @@ async def test_calls_that_start_at_once_do_not_hold_the_loop(host: fumehood.Host
 
 
 async def test_quick_calls_begin_on_the_thread_of_the_loop(calculator: fumehood.Host, countdown: fumehood.Host) -> None:
-    def starts(name: str, arguments: str) -> list[type]:
-        return [type(calculator._native.start(name, arguments, None)) for _ in range(100)]
+    async def begins_here(name: str, arguments: str) -> bool:
+        # The machine may be so busy that a call of some microseconds is not quick.
+        for _ in range(100):
+            await calculator.call(name, arguments)
+            if type(calculator._native.start(name, arguments, None)) is fumehood.Result:
+                return True
+        return False
 
-    assert fumehood.Result not in starts("countdown__countdown", '{"from": 1, "step_ms": 5}')
-    await calculator.call("calculator__add", {"a": 1, "b": 1})
-    assert fumehood.Result in starts("calculator__add", '{"a": 1, "b": 1}')
+    assert not await begins_here("countdown__countdown", '{"from": 1, "step_ms": 5}')
+    assert await begins_here("calculator__add", '{"a": 1, "b": 1}')
 
 
 def test_other_threads_go_on_while_a_call_blocks(countdown: fumehood.Host) -> None:
