@@ -44,13 +44,20 @@ fn a_worker_fetches_what_its_lock_names() {
 #[test]
 fn a_worker_runs_nothing_that_its_own_lock_does_not_approve() {
     let Some((mut cell, digest)) = start() else { return };
+    let (own, file) = (std::fs::read_to_string(cell.path("g1.lock")).unwrap(), cell.path("calculator.wasm"));
+    let component = std::fs::read(&file).unwrap();
+    // A worker whose operator approved another component of this name, which nobody pushes.
+    std::fs::copy(cell.path("notes.wasm"), &file).unwrap();
+    let approved = cell.run_as_gateway(&["approve", "--yes"]);
+    assert!(approved.status.success(), "{approved:?}");
+    let other = std::fs::read_to_string(cell.path("g1.lock")).unwrap();
+    assert!(!other.contains(&digest.to_string()));
+    std::fs::write(&file, component).unwrap();
+    std::fs::write(cell.path("g1.lock"), own).unwrap();
     let gateway = cell.gateway("");
     wait_until("it is pushed", || cell.said("g1").contains("`calculator` was pushed"));
-    // A worker whose operator approved another version, which nobody has.
-    let other = Digest::of(b"another version").to_string();
-    cell.worker_apart("w1", move |lock| lock.replace(&digest.to_string(), &other));
-    let told = cell.said("w1");
-    assert!(told.contains("lock") || told.contains("no gateway has pushed"), "{told}");
+    cell.worker_apart("w1", |_| other);
+    wait_until("the worker misses its own", || cell.said("w1").contains("`calculator` is not served"));
     std::thread::sleep(std::time::Duration::from_secs(2));
     let answer = call(&gateway, "calculator__add", ADD);
     assert_eq!(answer.kind(), "unavailable", "{answer:?}");
