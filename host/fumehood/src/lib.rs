@@ -75,10 +75,10 @@
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 pub mod key_value {
     pub use fumehood_core::key_value::*;
-    #[cfg(feature = "storage")]
-    pub use fumehood_storage::{OpenError, key_value::DiskStore};
     #[cfg(feature = "postgres")]
     pub use fumehood_storage::key_value::PostgresStore;
+    #[cfg(feature = "storage")]
+    pub use fumehood_storage::{OpenError, key_value::DiskStore};
 }
 
 #[cfg(feature = "agent")]
