@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::interpreter;
 use crate::owner_process::OwnerProcess;
 use crate::result::part;
 
@@ -103,7 +104,7 @@ impl Events {
             loop {
                 queue.changed.notified().await;
                 // A loop that was closed takes no more callbacks, and nobody waits for the events.
-                if Python::try_attach(|py| callback.call0(py).is_ok()) != Some(true) {
+                if interpreter::attach(|py| callback.call0(py).is_ok()) != Some(true) {
                     return;
                 }
             }

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 
 use crate::component::Component;
 use crate::error::{HostError, load_error};
+use crate::interpreter;
 use crate::owner_process::OwnerProcess;
 use crate::result::Result;
 
@@ -83,7 +84,7 @@ impl Shared {
         self.ended.notify_all();
         if let Some(callback) = callback {
             // A loop that was closed takes no more callbacks, and nobody waits for the outcome.
-            let _ = Python::try_attach(|py| callback.call0(py).map(drop));
+            let _ = interpreter::attach(|py| callback.call0(py).map(drop));
         }
     }
 }

@@ -351,6 +351,24 @@ asyncio.run(main())
     assert (done.stdout, done.returncode) == ("end\n", 0), done.stderr
 
 
+def test_no_thread_is_in_the_interpreter_when_it_ends(components: pathlib.Path) -> None:
+    code = f"""
+import fumehood, time
+class Slow:
+    def __del__(self):
+        # The interpreter is ending; the thread that sleeps below comes back meanwhile.
+        time.sleep(1)
+slow = Slow()
+host = fumehood.Host()
+host.load_sync({str(components / "countdown.wasm")!r})
+operation = host._native.start("countdown__countdown", '{{"from": 1, "step_ms": 10}}', None)
+operation.on_end(lambda: (time.sleep(0.5), print("back", flush=True)))
+time.sleep(0.25)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.returncode) == ("back\n", 0), done.stderr
+
+
 async def test_a_host_that_was_shut_down_accepts_no_calls(components: pathlib.Path, cache: pathlib.Path) -> None:
     async with fumehood.Host(cache=cache) as host:
         await host.load(components / "calculator.wasm")
