@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::skip::skip;
+
 /// The program.
 const PROGRAM: &str = "docker-registry";
 /// The program that makes the file of passwords.
@@ -116,9 +118,7 @@ impl Drop for DockerRegistry {
     }
 }
 
-/// Prints that a test is skipped, past the capture of the test harness.
 fn skipped(program: &str) -> Option<DockerRegistry> {
-    use std::io::Write as _;
-    let _ = std::io::stderr().write_all(format!("SKIPPED: {program} is not installed\n").as_bytes());
+    skip(PROGRAM, &format!("{program} is not installed"));
     None
 }

@@ -22,12 +22,15 @@ const AMPLE: u64 = 1 << 30;
 /// cannot be opened twice, the same handle again. The store is empty at first.
 pub type OpenStore<'a> = &'a (dyn Fn() -> Result<Arc<dyn KeyValueStore>> + Sync);
 
+/// One part of the suite.
+type Part = fn(OpenStore<'_>) -> Result<()>;
+
 /// Runs the whole suite on an empty store. Each part has owners of its own.
 ///
 /// # Errors
 /// If the store behaves otherwise; the message says in which part, and how.
 pub fn check_store(open: OpenStore<'_>) -> Result<()> {
-    let parts: [(&str, fn(OpenStore<'_>) -> Result<()>); 10] = [
+    let parts: [(&str, Part); 10] = [
         ("values", check_values),
         ("keys", check_keys),
         ("owners", check_owners),

@@ -10,6 +10,8 @@ pub mod fake_server;
 pub mod key_value_suite;
 pub mod named;
 pub mod otlp_collector;
+pub mod postgres;
+pub mod skip;
 
 use std::path::{Path, PathBuf};
 

@@ -79,6 +79,12 @@ function finish(outcome) {
   return component
 }
 
+/** Checks the name of a tool, of which the native module would say less. */
+function toolName(name) {
+  if (typeof name === 'string') return name
+  throw new TypeError(`the name of a tool is a text such as 'calculator__add', not ${typeof name}`)
+}
+
 /** Awaits an operation, and stops it when the signal aborts. `begin` takes the handle that stops it. */
 function operate(signal, begin) {
   if (!signal) {
@@ -150,7 +156,7 @@ export class Host {
 
   async call(name, args, options) {
     const limits = callLimits(options)
-    return operate(options?.signal, (stop) => hold(this, this.#native.start(name, argumentsText(args), limits, stop)))
+    return operate(options?.signal, (stop) => hold(this, this.#native.start(toolName(name), argumentsText(args), limits, stop)))
   }
 
   async *stream(name, args, options) {
@@ -169,7 +175,7 @@ export class Host {
       stop.stop()
       end(undefined, signal.reason)
     }
-    const call = [name, argumentsText(args), limits]
+    const call = [toolName(name), argumentsText(args), limits]
     const begun = guarded(() => hold(this, this.#native.startObserved(call, events, notify, stop)))
     signal?.addEventListener('abort', abort, { once: true })
     begun.then(

@@ -1,13 +1,10 @@
 //! The host, as JavaScript sees it.
 
 use std::fmt;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use fumehood::settings::{EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
-use fumehood::{Call, CallResult, Host, Tool};
+use fumehood::settings::{Calling, EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
+use fumehood::{Call, Host, Tool};
 use napi::Env;
 use napi::bindgen_prelude::{Buffer, Either, Either3, Object};
 use napi_derive::napi;
@@ -17,15 +14,11 @@ use tokio::runtime::Runtime;
 use crate::events::{Events, Notify};
 use crate::fault::{Code, Fault, error_chain, host_fault, settings_fault};
 use crate::outcome::{Outcome, Promise};
-use crate::quick_tools::QuickTools;
 use crate::result::NativeResult;
 use crate::stop::Stop;
 
 /// Number of threads that carry outcomes to JavaScript. Guests run elsewhere.
 const RUNTIME_THREADS: usize = 2;
-
-/// A call on its way.
-type Calling = Pin<Box<dyn Future<Output = CallResult> + Send>>;
 
 /// A host and the runtime of its operations.
 #[napi]
@@ -33,7 +26,6 @@ pub struct NativeHost {
     embedded: EmbeddedHost,
     /// Always there until the host is dropped.
     runtime: Option<Runtime>,
-    quick: Arc<QuickTools>,
 }
 
 impl fmt::Debug for NativeHost {
@@ -81,37 +73,6 @@ impl NativeHost {
         let limits: LimitsSection = read_json("limits", json).map_err(|error| settings_fault(&error))?;
         Ok(call.limits(limits.over(*self.host().limits())))
     }
-
-    /// Begins a call, and returns its result if it ends within its first slice. The slice runs on this thread if calls of that tool
-    /// are quick.
-    fn begin(&self, name: &str, call: Call) -> Result<Result<CallResult, Calling>, Fault> {
-        let (host, is_quick) = (self.host().clone(), self.quick.contains(name));
-        let mut calling: Calling = Box::pin(async move { host.call(call).await });
-        if !is_quick {
-            return Ok(Err(calling));
-        }
-        let _entered = self.runtime()?.enter();
-        Ok(match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => {
-                self.quick.record(&result);
-                Ok(result)
-            }
-            Poll::Pending => {
-                self.quick.remove(name);
-                Err(calling)
-            }
-        })
-    }
-
-    /// Awaits a call that goes on elsewhere.
-    fn called(&self, calling: Calling) -> impl Future<Output = Outcome> + Send + 'static {
-        let quick = Arc::clone(&self.quick);
-        async move {
-            let result = calling.await;
-            quick.record(&result);
-            Outcome::Called(Box::new(result))
-        }
-    }
 }
 
 #[napi]
@@ -127,7 +88,7 @@ impl NativeHost {
             .enable_all()
             .build()
             .map_err(|error| host_fault(error_chain(&error)))?;
-        Ok(Self { embedded, runtime: Some(runtime), quick: Arc::default() })
+        Ok(Self { embedded, runtime: Some(runtime) })
     }
 
     /// Loads a component from the file in `settings`, or from `bytes`.
@@ -160,13 +121,17 @@ impl NativeHost {
         limits: Option<String>,
         stop: Option<&Stop>,
     ) -> Result<Either3<NativeResult, String, Object<'env>>, Fault> {
-        let call = self.make_call(name.clone(), arguments, limits.as_deref())?;
-        match self.begin(&name, call)? {
+        let call = self.make_call(name, arguments, limits.as_deref())?;
+        let begun = {
+            let _entered = self.runtime()?.enter();
+            self.embedded.begin(call)
+        };
+        match begun {
             Ok(result) => Ok(match Outcome::Called(Box::new(result)).settle() {
                 Either::A(result) => Either3::A(result),
                 Either::B(fault) => Either3::B(fault),
             }),
-            Err(calling) => self.spawn(env, stop, self.called(calling)).map(Either3::C),
+            Err(calling) => self.spawn(env, stop, outcome_of(calling)).map(Either3::C),
         }
     }
 
@@ -182,15 +147,13 @@ impl NativeHost {
     ) -> Result<Object<'env>, Fault> {
         let (name, arguments, limits) = call;
         let call = self.make_call(name, arguments, limits.as_deref())?.observer(events.observer(notify));
-        let host = self.host().clone();
-        self.spawn(env, stop, self.called(Box::pin(async move { host.call(call).await })))
+        self.spawn(env, stop, outcome_of(self.embedded.calling(call)))
     }
 
     /// Unloads a component, and returns whether it was loaded.
     #[napi]
     pub fn unload(&self, name: String) -> bool {
-        self.quick.clear();
-        self.host().unload(&name)
+        self.embedded.unload(&name)
     }
 
     /// Returns all tools, each as JSON.
@@ -222,6 +185,10 @@ impl NativeHost {
             Outcome::ShutDown
         })
     }
+}
+
+async fn outcome_of(calling: Calling) -> Outcome {
+    Outcome::Called(Box::new(calling.await))
 }
 
 /// Writes the definition of a tool. All texts are sanitized: they are shown to models.

@@ -6,6 +6,5 @@ mod events;
 mod fault;
 mod host;
 mod outcome;
-mod quick_tools;
 mod result;
 mod stop;

@@ -32,6 +32,19 @@ test('a model calls tools and reads results', async () => {
   assert.deepEqual(JSON.parse(text), { type: 'json', value: { result: 8 } })
 })
 
+test('arguments may have any names', async () => {
+  const host = await hostWith()
+  await host.load('echo.wasm')
+  const input = { constructor: 1, input: 2, options: 3, self: 4, then: 5, toJSON: 6, abortSignal: 7, toolCallId: 8, messages: 9 }
+  const { text } = await generateText({
+    model: scripted('echo__echo', input),
+    tools: tools(host),
+    stopWhen: stepCountIs(3),
+    prompt: 'Echo.',
+  })
+  assert.deepEqual(JSON.parse(text), { type: 'json', value: input })
+})
+
 test('a model reads why a call failed', async () => {
   const host = await hostWith('calculator')
   const model = scripted('calculator__divide', { a: 1, b: 0 })

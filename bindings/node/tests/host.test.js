@@ -175,6 +175,7 @@ for (const [options, message] of [
   [{ grants: { http: ['GET example.com'] } }, /`grants`: http\[0\]: `GET example\.com` is no rule/],
   [{ grants: { http: ['GETT https://a.example/'] } }, /did you mean `GET`\?/],
   [{ limits: { deadlin: '1s' } }, /`limits\.deadlin`: unknown field `deadlin`/],
+  [{ limits: { deadline: 5 } }, /`limits\.deadline`: invalid type: integer `5`, expected a text with a number and a unit, such as "2s"/],
   [{ limits: { deadline: 'soon' } }, /`limits\.deadline`: `soon` is not an amount of time/],
   [{ grant: {} }, /unknown option `grant`; known are name, grants, limits/],
 ]) {
@@ -199,6 +200,12 @@ test('settings of a host are checked', async () => {
   const host = new Host({ program: '/nothing' })
   await assert.rejects(host.load(SPIN_COMPONENT, { name: 'spin' }), /nothing/)
   await assert.rejects((await hostWith('calculator')).call('calculator__add', {}, { limit: {} }), /unknown option `limit`/)
+})
+
+test('calls without the name of a tool are errors of the program', async () => {
+  const host = await hostWith()
+  await assert.rejects(host.call(), { name: 'TypeError', message: /the name of a tool is a text/ })
+  await assert.rejects(host.stream(5).next(), { name: 'TypeError', message: /the name of a tool is a text/ })
 })
 
 test('references need settings of registries, which are checked', async () => {

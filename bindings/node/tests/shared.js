@@ -1,4 +1,5 @@
 // What the tests share: the components of the repository, a folder for compiled code, and waiting.
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,6 +16,13 @@ export const SPIN_COMPONENT = Buffer.from(
     '6e656e742d6e616d65010600110100016d0106001201000169',
   'hex',
 )
+
+/** Leaves a test out because this machine lacks `what`; in the gate that is a failure, by the rule of `tests/skip`. */
+export function skip(context, what, why) {
+  const { status, stderr } = spawnSync(join(ROOT, 'tests', 'skip'), [what, why], { encoding: 'utf8' })
+  if (status !== 0) throw new Error(stderr)
+  context.skip(why)
+}
 
 /** Returns the file of an example tool. */
 export function component(name) {

@@ -11,6 +11,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::interpreter;
+use crate::owner_process::OwnerProcess;
 use crate::result::part;
 
 /// A progress report of a running call.
@@ -53,6 +55,7 @@ pub(crate) struct Request {
 pub(crate) struct Events {
     queue: Arc<Queue>,
     task: Mutex<Option<AbortHandle>>,
+    owner: OwnerProcess,
 }
 
 #[derive(Default)]
@@ -101,7 +104,7 @@ impl Events {
             loop {
                 queue.changed.notified().await;
                 // A loop that was closed takes no more callbacks, and nobody waits for the events.
-                if Python::try_attach(|py| callback.call0(py).is_ok()) != Some(true) {
+                if interpreter::attach(|py| callback.call0(py).is_ok()) != Some(true) {
                     return;
                 }
             }
@@ -112,7 +115,8 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        let task = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task.filter(|_| self.owner.is_this()) {
             task.abort();
         }
     }
@@ -127,6 +131,7 @@ impl Events {
 
     /// Returns the events that came since the last time.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.owner.check()?;
         let events = std::mem::take(&mut *self.queue.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         events.into_iter().map(|event| event.into_object(py)).collect()
     }

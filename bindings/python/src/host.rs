@@ -1,10 +1,8 @@
 //! The host, as Python sees it.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use fumehood::settings::{EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
+use fumehood::settings::{Calling, EmbeddedHost, HostSettings, LimitsSection, LoadSettings, read_json};
 use fumehood::{Call, CallResult};
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
@@ -13,6 +11,7 @@ use crate::component::Component;
 use crate::error::{HostError, host_error, load_error, settings_error, value_error};
 use crate::event::Events;
 use crate::operation::{Operation, Outcome};
+use crate::owner_process::OwnerProcess;
 use crate::tool::Tool;
 
 /// Number of threads that carry outcomes to Python. Guests run elsewhere.
@@ -23,8 +22,7 @@ const RUNTIME_THREADS: usize = 2;
 pub(crate) struct NativeHost {
     /// Always there until the host is dropped.
     state: Option<Box<State>>,
-    /// The process that made it. Its threads exist in no other.
-    process: u32,
+    owner: OwnerProcess,
 }
 
 struct State {
@@ -32,36 +30,32 @@ struct State {
     runtime: Runtime,
 }
 
-/// A call on its way.
-type Calling = Pin<Box<dyn Future<Output = CallResult> + Send>>;
-
 impl NativeHost {
     /// Returns the host.
     ///
     /// # Errors
     /// In a process that was forked from that of the host, where no thread would ever answer.
     fn state(&self) -> PyResult<&State> {
-        let state = self.state.as_deref().filter(|_| self.process == std::process::id());
-        state.ok_or_else(|| {
-            HostError::new_err(
-                "this host was made in another process, from which this one was forked; its threads are not here: \
-                 make a host after the fork",
-            )
-        })
+        self.owner.check()?;
+        self.state.as_deref().ok_or_else(|| HostError::new_err("the host is gone"))
     }
 
-    /// Starts a call, and returns its outcome if it ends within its first slice.
-    fn begin(&self, py: Python<'_>, call: Call) -> PyResult<Result<CallResult, Calling>> {
+    /// Begins a call with the interpreter released. Returns its result, or the operation if it has not ended.
+    fn begin(
+        &self,
+        py: Python<'_>,
+        call: Call,
+        begin: fn(&EmbeddedHost, Call) -> Result<CallResult, Calling>,
+    ) -> PyResult<Result<CallResult, Operation>> {
         let state = self.state()?;
-        let host = state.embedded.host().clone();
-        py.detach(|| {
+        let begun = py.detach(|| {
             let _entered = state.runtime.enter();
-            let mut calling: Calling = Box::pin(async move { host.call(call).await });
-            Ok(match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(result) => Ok(result),
-                Poll::Pending => Err(calling),
-            })
-        })
+            begin(&state.embedded, call)
+        });
+        match begun {
+            Ok(result) => Ok(Ok(result)),
+            Err(calling) => self.spawn(outcome_of(calling)).map(Err),
+        }
     }
 
     fn make_call(&self, name: String, arguments: String, limits: Option<&str>) -> PyResult<Call> {
@@ -79,7 +73,7 @@ impl NativeHost {
 impl Drop for NativeHost {
     fn drop(&mut self) {
         let Some(state) = self.state.take() else { return };
-        if self.process != std::process::id() {
+        if !self.owner.is_this() {
             // Dropping it would wait for threads that were not forked.
             std::mem::forget(state);
             return;
@@ -88,6 +82,10 @@ impl Drop for NativeHost {
         runtime.shutdown_background();
         drop(embedded);
     }
+}
+
+async fn outcome_of(calling: Calling) -> Outcome {
+    Outcome::Called(Box::new(calling.await))
 }
 
 #[pymethods]
@@ -106,7 +104,7 @@ impl NativeHost {
                 .map_err(|error| host_error(&error))?;
             Ok::<_, PyErr>((embedded, runtime))
         })?;
-        Ok(Self { state: Some(Box::new(State { embedded, runtime })), process: std::process::id() })
+        Ok(Self { state: Some(Box::new(State { embedded, runtime })), owner: OwnerProcess::this() })
     }
 
     /// Loads a component from the file in `settings`, or from `bytes`.
@@ -129,14 +127,11 @@ impl NativeHost {
         operation.take(py)
     }
 
-    /// Starts a call. Returns its result if it ends within its first slice, and otherwise the operation.
+    /// Starts a call on the thread of an event loop. Returns its result if it ends at once, and otherwise the operation.
     fn start(&self, py: Python<'_>, name: String, arguments: String, limits: Option<&str>) -> PyResult<Py<PyAny>> {
-        match self.begin(py, self.make_call(name, arguments, limits)?)? {
+        match self.begin(py, self.make_call(name, arguments, limits)?, EmbeddedHost::begin)? {
             Ok(result) => Outcome::Called(Box::new(result)).into_object(py),
-            Err(calling) => {
-                let operation = self.spawn(async move { Outcome::Called(Box::new(calling.await)) })?;
-                Ok(Py::new(py, operation)?.into_any())
-            }
+            Err(operation) => Ok(Py::new(py, operation)?.into_any()),
         }
     }
 
@@ -151,16 +146,14 @@ impl NativeHost {
         let (name, arguments, limits) = call;
         let call = self.make_call(name, arguments, limits.as_deref())?.observer(events.observer());
         events.notify(state.runtime.handle(), callback);
-        let host = state.embedded.host().clone();
-        self.spawn(async move { Outcome::Called(Box::new(host.call(call).await)) })
+        self.spawn(outcome_of(state.embedded.calling(call)))
     }
 
     /// Calls a tool and waits for the result.
     fn call_sync(&self, py: Python<'_>, name: String, arguments: String, limits: Option<&str>) -> PyResult<Py<PyAny>> {
-        match self.begin(py, self.make_call(name, arguments, limits)?)? {
+        match self.begin(py, self.make_call(name, arguments, limits)?, EmbeddedHost::begin_here)? {
             Ok(result) => Outcome::Called(Box::new(result)).into_object(py),
-            Err(calling) => {
-                let operation = self.spawn(async move { Outcome::Called(Box::new(calling.await)) })?;
+            Err(operation) => {
                 operation.wait(py)?;
                 operation.take(py)
             }
@@ -168,7 +161,7 @@ impl NativeHost {
     }
 
     fn unload(&self, name: &str) -> PyResult<bool> {
-        Ok(self.state()?.embedded.host().unload(name))
+        Ok(self.state()?.embedded.unload(name))
     }
 
     fn tools(&self) -> PyResult<Vec<Tool>> {

@@ -8,7 +8,9 @@ mod component;
 mod error;
 mod event;
 mod host;
+mod interpreter;
 mod operation;
+mod owner_process;
 mod result;
 mod tool;
 
@@ -16,6 +18,7 @@ mod tool;
 #[pymodule]
 fn _fumehood(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    py.import("atexit")?.call_method1("register", (wrap_pyfunction!(interpreter::close, module)?,))?;
     module.add("HostError", py.get_type::<error::HostError>())?;
     module.add("LoadError", py.get_type::<error::LoadError>())?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;

@@ -11,6 +11,8 @@ use tokio::task::AbortHandle;
 
 use crate::component::Component;
 use crate::error::{HostError, load_error};
+use crate::interpreter;
+use crate::owner_process::OwnerProcess;
 use crate::result::Result;
 
 /// Interval at which a thread that waits looks for signals, such as that of Ctrl-C.
@@ -43,6 +45,7 @@ impl Outcome {
 pub(crate) struct Operation {
     shared: Arc<Shared>,
     task: AbortHandle,
+    owner: OwnerProcess,
 }
 
 #[derive(Default)]
@@ -81,7 +84,7 @@ impl Shared {
         self.ended.notify_all();
         if let Some(callback) = callback {
             // A loop that was closed takes no more callbacks, and nobody waits for the outcome.
-            let _ = Python::try_attach(|py| callback.call0(py).map(drop));
+            let _ = interpreter::attach(|py| callback.call0(py).map(drop));
         }
     }
 }
@@ -106,15 +109,17 @@ impl Operation {
             let outcome = future.await;
             ending.0.end(Step::Ended(outcome));
         });
-        Self { shared, task: task.abort_handle() }
+        Self { shared, task: task.abort_handle(), owner: OwnerProcess::this() }
     }
 
     /// Waits for the end with the interpreter released.
     ///
     /// # Errors
-    /// If a signal handler raised an exception; the operation is cancelled then.
+    /// If a signal handler raised an exception, after which the operation is dropped; and in a forked process.
     pub(crate) fn wait(&self, py: Python<'_>) -> PyResult<()> {
         loop {
+            // Looked at each time: a handler of a signal may have forked.
+            self.owner.check()?;
             let is_running = py.detach(|| {
                 let is_running = |state: &mut State| matches!(state.progress, Step::Running);
                 let waited = self.shared.ended.wait_timeout_while(self.shared.lock(), SIGNAL_INTERVAL, is_running);
@@ -130,7 +135,7 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        self.task.abort();
+        self.cancel();
     }
 }
 
@@ -138,6 +143,7 @@ impl Drop for Operation {
 impl Operation {
     /// Calls `callback` once, from any thread, when the operation has ended.
     pub(crate) fn on_end(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        self.owner.check()?;
         let mut state = self.shared.lock();
         if matches!(state.progress, Step::Running) {
             state.callback = Some(callback);
@@ -147,17 +153,21 @@ impl Operation {
         callback.call0(py).map(drop)
     }
 
-    /// Stops the operation; a guest stops within milliseconds.
+    /// Stops the operation; a guest stops within milliseconds. A forked process has nothing to stop.
     fn cancel(&self) {
-        self.task.abort();
+        if self.owner.is_this() {
+            self.task.abort();
+        }
     }
 
-    fn is_done(&self) -> bool {
-        !matches!(self.shared.lock().progress, Step::Running)
+    fn is_done(&self) -> PyResult<bool> {
+        self.owner.check()?;
+        Ok(!matches!(self.shared.lock().progress, Step::Running))
     }
 
     /// Returns the outcome, once.
     pub(crate) fn take(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.owner.check()?;
         let step = std::mem::replace(&mut self.shared.lock().progress, Step::Taken);
         match step {
             Step::Ended(outcome) => outcome.into_object(py),

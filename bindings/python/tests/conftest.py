@@ -2,13 +2,21 @@
 
 import os
 import pathlib
+import subprocess
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
 import fumehood
 
 ROOT = pathlib.Path(os.environ["FUMEHOOD_ROOT"])
+
+
+def skip(what: str, why: str) -> NoReturn:
+    """Leaves a test out because this machine lacks `what`; in the gate that is a failure, by the rule of `tests/skip`."""
+    subprocess.run([ROOT / "tests" / "skip", what, why], check=True)
+    pytest.skip(why)
 
 
 @pytest.fixture(scope="session")

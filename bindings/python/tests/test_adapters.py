@@ -1,6 +1,7 @@
 """Adapters of agent frameworks, each with the framework's own model for tests: it calls a tool, and reads what the tool said."""
 
 import json
+import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -24,6 +25,55 @@ import fumehood.pydantic_ai
 
 models.ALLOW_MODEL_REQUESTS = False
 set_tracing_disabled(True)
+
+
+ECHO = pathlib.Path(__file__).parent.parent / "echo.wasm"
+# Names that the frameworks, Python or this package may take for themselves.
+NAMES = (
+    "args arguments artifact callbacks color config context ctx func function host input input_data kwargs metadata name run_context "
+    "run_id run_manager run_name runtime self state store tags tool tool_call_id tool_input type verbose"
+).split()
+ARGUMENTS = {name: number for number, name in enumerate(NAMES)}
+
+
+@pytest.fixture
+def echo(host: fumehood.Host) -> fumehood.Host:
+    host.load_sync(ECHO)
+    return host
+
+
+async def test_langchain_passes_arguments_of_all_names(echo: fumehood.Host) -> None:
+    (tool,) = fumehood.langchain.tools(echo)
+    assert tool.args == {}
+    call = ToolCall(name=tool.name, args=ARGUMENTS, id="1", type="tool_call")
+    for message in (await tool.ainvoke(call), tool.invoke(call), await tool.ainvoke(call, {"tags": ["a"]})):
+        assert message.status == "success", message
+        assert message.artifact.structured == ARGUMENTS
+    assert (await tool.ainvoke({"self": 1, "config": 2})) == tool.invoke({"self": 1, "config": 2}) == '{"self":1,"config":2}'
+
+
+async def test_pydantic_ai_passes_arguments_of_all_names(echo: fumehood.Host) -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> PydanticResponse:
+        last = messages[-1].parts[-1]
+        if len(messages) == 1:
+            return PydanticResponse(parts=[ToolCallPart("echo__echo", ARGUMENTS)])
+        assert isinstance(last, ToolReturnPart)
+        return PydanticResponse(parts=[TextPart(str(last.content))])
+
+    run = await PydanticAgent(FunctionModel(model), tools=fumehood.pydantic_ai.tools(echo)).run("Echo.")
+    assert json.loads(run.output) == ARGUMENTS
+
+
+async def test_openai_agents_pass_arguments_of_all_names(echo: fumehood.Host) -> None:
+    model = ScriptedModel(json.dumps(ARGUMENTS), "echo__echo")
+    run = await Runner.run(Agent(name="a", model=model, tools=fumehood.openai_agents.tools(echo)), "Echo.")
+    assert json.loads(str(run.final_output)) == ARGUMENTS
+
+
+async def test_mcp_clients_pass_arguments_of_all_names(echo: fumehood.Host) -> None:
+    async with mcp.Client(fumehood.mcp.server(echo)) as client:
+        done = await client.call_tool("echo__echo", ARGUMENTS)
+        assert done.structured_content == ARGUMENTS
 
 
 async def test_langchain_calls_tools(calculator: fumehood.Host) -> None:
@@ -95,8 +145,8 @@ async def test_pydantic_ai_asks_again_for_refused_arguments(calculator: fumehood
 class ScriptedModel(Model):
     """A model of the OpenAI Agents SDK that calls a tool and then repeats what it said."""
 
-    def __init__(self, arguments: str) -> None:
-        self.arguments = arguments
+    def __init__(self, arguments: str, tool: str = "calculator__add") -> None:
+        self.arguments, self.tool = arguments, tool
         self.offered: set[str] = set()
 
     async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
@@ -111,7 +161,7 @@ class ScriptedModel(Model):
             )
         else:
             output = ResponseFunctionToolCall(
-                arguments=self.arguments, call_id="1", name="calculator__add", type="function_call"
+                arguments=self.arguments, call_id="1", name=self.tool, type="function_call"
             )
         return ModelResponse(output=[output], usage=Usage(), response_id=None)
 

@@ -12,9 +12,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 import wasmtime
+from conftest import skip
 
 import fumehood
 
@@ -129,6 +131,31 @@ async def test_the_loop_goes_on_while_a_call_runs(countdown: fumehood.Host) -> N
     assert (await calling).ok and turns >= 5
 
 
+async def test_calls_that_start_at_once_do_not_hold_the_loop(host: fumehood.Host, programs: pathlib.Path) -> None:
+    spin = wasmtime.wat2wasm((programs / "spin.wat").read_text())
+    await host.load(bytes(spin), name="spin", limits={"deadline": "50ms", "fuel": "1000G"})
+    calls = [asyncio.create_task(host.call("spin__run")) for _ in range(100)]
+    begun = time.thread_time()
+    await asyncio.sleep(0)
+    # A first slice of each on this thread would take 0.2 s of it.
+    assert time.thread_time() - begun < 0.1
+    results = await asyncio.gather(*calls)
+    assert {result.error.kind for result in results if result.error} <= {"deadline", "unavailable"}
+
+
+async def test_quick_calls_begin_on_the_thread_of_the_loop(calculator: fumehood.Host, countdown: fumehood.Host) -> None:
+    async def begins_here(name: str, arguments: str) -> bool:
+        # The machine may be so busy that a call of some microseconds is not quick.
+        for _ in range(100):
+            await calculator.call(name, arguments)
+            if type(calculator._native.start(name, arguments, None)) is fumehood.Result:
+                return True
+        return False
+
+    assert not await begins_here("countdown__countdown", '{"from": 1, "step_ms": 5}')
+    assert await begins_here("calculator__add", '{"a": 1, "b": 1}')
+
+
 def test_other_threads_go_on_while_a_call_blocks(countdown: fumehood.Host) -> None:
     def call() -> None:
         results.append(countdown.call_sync("countdown__countdown", {"from": 10, "step_ms": 100}))
@@ -181,6 +208,7 @@ async def test_events_come_while_the_call_runs(countdown: fumehood.Host) -> None
         ({"grants": {"clock": 5}}, "`grants.clock`: invalid type: integer"),
         ({"grants": {"key_value": "1"}}, "`grants`: key_value: "),
         ({"limits": {"deadlin": "1s"}}, "`limits.deadlin`: unknown field `deadlin`"),
+        ({"limits": {"deadline": 5}}, "`limits.deadline`: invalid type: integer `5`, expected a text with a number and a unit"),
         ({"limits": {"deadline": "soon"}}, "`limits.deadline`: `soon` is not an amount of time"),
     ],
 )
@@ -240,6 +268,57 @@ async def test_a_forked_process_is_refused_clearly(calculator: fumehood.Host, co
     assert (await calculator.call("calculator__add", {"a": 1, "b": 1})).ok
 
 
+async def test_operations_end_clearly_in_a_forked_process(countdown: fumehood.Host) -> None:
+    events = fumehood._fumehood.Events()
+    call = ("countdown__countdown", '{"from": 100, "step_ms": 50}', None)
+    operation = countdown._native.start_observed(call, events, lambda: None)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(60)
+            for attempt in (
+                lambda: countdown._native.wait(operation),
+                lambda: operation.on_end(lambda: None),
+                operation.is_done,
+                operation.take,
+                events.drain,
+            ):
+                with pytest.raises(fumehood.HostError, match="forked"):
+                    attempt()
+            operation.cancel()
+            del operation, events
+            code = 0
+        finally:
+            os._exit(code)
+    status = await asyncio.to_thread(os.waitpid, child, 0)
+    assert os.waitstatus_to_exitcode(status[1]) == 0
+    assert not operation.is_done() and countdown.running == 1
+    operation.cancel()
+
+
+def test_a_signal_handler_that_forks_leaves_no_child_waiting(components: pathlib.Path) -> None:
+    code = f"""
+import fumehood, os, signal, threading, time
+children = []
+def fork(*_):
+    children.append(os.fork())
+    if children[-1] == 0:
+        signal.alarm(30)
+signal.signal(signal.SIGUSR1, fork)
+host = fumehood.Host()
+host.load_sync({str(components / "countdown.wasm")!r}, limits={{"deadline": "60s"}})
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+try:
+    result = host.call_sync("countdown__countdown", {{"from": 20, "step_ms": 50}})
+except fumehood.HostError:
+    os._exit(0 if children == [0] else 1)
+print(result.ok, os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("True 0\n", 0), done.stderr
+
+
 def test_ctrl_c_stops_a_blocking_call(components: pathlib.Path) -> None:
     code = f"""
 import fumehood, os, signal, threading
@@ -270,6 +349,24 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
     assert (done.stdout, done.returncode) == ("end\n", 0), done.stderr
+
+
+def test_no_thread_is_in_the_interpreter_when_it_ends(components: pathlib.Path) -> None:
+    code = f"""
+import fumehood, time
+class Slow:
+    def __del__(self):
+        # The interpreter is ending; the thread that sleeps below comes back meanwhile.
+        time.sleep(1)
+slow = Slow()
+host = fumehood.Host()
+host.load_sync({str(components / "countdown.wasm")!r})
+operation = host._native.start("countdown__countdown", '{{"from": 1, "step_ms": 10}}', None)
+operation.on_end(lambda: (time.sleep(0.5), print("back", flush=True)))
+time.sleep(0.25)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.returncode) == ("back\n", 0), done.stderr
 
 
 async def test_a_host_that_was_shut_down_accepts_no_calls(components: pathlib.Path, cache: pathlib.Path) -> None:
@@ -304,34 +401,72 @@ async def test_references_need_settings_of_registries(components: pathlib.Path, 
         await host.load(reference)
 
 
-@pytest.mark.skipif(shutil.which("docker-registry") is None, reason="there is no docker-registry here")
-async def test_components_of_a_registry_are_loaded(components: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def fumehood_command(home: pathlib.Path, *arguments: str | pathlib.Path) -> "subprocess.CompletedProcess[str]":
+    program = pathlib.Path(sys.executable).parent / "fumehood"
+    environment = {"HOME": str(home), "PATH": os.environ["PATH"], "FUMEHOOD_KEY_PASSPHRASE": "correct horse"}
+    return subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def registry(tmp_path: pathlib.Path) -> Iterator[str]:
+    """The address of a registry that is empty."""
+    if shutil.which("docker-registry") is None:
+        skip("docker-registry", "there is no docker-registry here")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = "127.0.0.1:{}".format(free.getsockname()[1])
     settings = f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/data}}}}\nhttp: {{addr: '{address}'}}\n"
     (tmp_path / "config.yml").write_text(settings)
-    server = subprocess.Popen(["docker-registry", "serve", tmp_path / "config.yml"], stderr=subprocess.DEVNULL)
+    with open(tmp_path / "registry.log", "w") as log:
+        server = subprocess.Popen(["docker-registry", "serve", tmp_path / "config.yml"], stdout=log, stderr=log)
     try:
-        program = pathlib.Path(sys.executable).parent / "fumehood"
-        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-        reference = f"oci://{address}/acme/calculator:1.0.0"
-        publish = [program, "publish", reference, components / "calculator.wasm"]
-        for _ in range(100):
-            done = subprocess.run(publish, env=environment, capture_output=True, text=True, timeout=60)
-            if done.returncode == 0:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(address.split(":")[1]))):
                 break
-            await asyncio.sleep(0.1)
-        assert done.returncode == 0, done.stderr
-        host = fumehood.Host(registry={"store": tmp_path / "store", "signatures": "off"})
-        component = await host.load(reference)
-        assert component.name == "calculator"
-        assert (await host.call("calculator__add", {"a": 3, "b": 5})).structured == {"result": 8}
-        with pytest.raises(fumehood.LoadError, match="sign"):
-            await fumehood.Host(registry={"store": tmp_path / "other"}).load(reference)
+            assert server.poll() is None, (tmp_path / "registry.log").read_text()
+            time.sleep(0.05)
+        yield address
     finally:
         server.terminate()
         server.wait()
+
+
+async def test_components_of_a_registry_are_loaded(
+    registry: str, components: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    reference = f"oci://{registry}/acme/calculator:1.0.0"
+    done = fumehood_command(tmp_path, "publish", reference, components / "calculator.wasm")
+    assert done.returncode == 0, done.stderr
+    host = fumehood.Host(registry={"store": tmp_path / "store", "signatures": "off"})
+    component = await host.load(reference)
+    assert component.name == "calculator"
+    assert (await host.call("calculator__add", {"a": 3, "b": 5})).structured == {"result": 8}
+    with pytest.raises(fumehood.LoadError, match="sign"):
+        await fumehood.Host(registry={"store": tmp_path / "other"}).load(reference)
+
+
+async def test_signed_components_are_loaded_if_their_key_is_trusted(
+    registry: str, components: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    for name in ("acme", "stranger"):
+        made = fumehood_command(tmp_path, "key", "new", name)
+        assert made.returncode == 0, made.stderr
+        exported = fumehood_command(tmp_path, "key", "export", name)
+        (tmp_path / f"{name}.pem").write_text(exported.stdout)
+    reference = f"oci://{registry}/acme/calculator:1.0.0"
+    done = fumehood_command(tmp_path, "publish", reference, components / "calculator.wasm", "--sign", "acme")
+    assert done.returncode == 0, done.stderr
+    trusted: fumehood.Registry = {"store": tmp_path / "store", "trusted_keys": [{"file": tmp_path / "acme.pem"}]}
+    host = fumehood.Host(registry=trusted)
+    component = await host.load(reference)
+    assert component.name == "calculator" and component.digest.startswith("sha256:")
+    assert (await host.call("calculator__add", {"a": 3, "b": 5})).structured == {"result": 8}
+    # From the store, where the signature is kept as well.
+    offline: fumehood.Registry = {**trusted, "offline": True}
+    assert (await fumehood.Host(registry=offline).load(reference)).digest == component.digest
+    stranger: fumehood.Registry = {"store": tmp_path / "other", "trusted_keys": [{"file": tmp_path / "stranger.pem"}]}
+    with pytest.raises(fumehood.LoadError, match="sign"):
+        await fumehood.Host(registry=stranger).load(reference)
 
 
 async def test_a_lock_decides_what_can_be_called(components: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -341,10 +476,8 @@ async def test_a_lock_decides_what_can_be_called(components: pathlib.Path, tmp_p
     refused = await host.call("calculator__add", {"a": 1, "b": 1})
     assert refused.error is not None and refused.error.kind == "needs_approval"
     (tmp_path / "fumehood.toml").write_text('[tools.calculator]\ncomponent = "calculator.wasm"\n')
-    program = pathlib.Path(sys.executable).parent / "fumehood"
-    approve = [program, "--config", tmp_path / "fumehood.toml", "--trust-config", "approve", "calculator", "--yes"]
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    done = subprocess.run(approve, env=environment, capture_output=True, text=True, timeout=120)
+    config = ["--config", tmp_path / "fumehood.toml", "--trust-config"]
+    done = fumehood_command(tmp_path, *config, "approve", "calculator", "--yes")
     assert done.returncode == 0, done.stderr
     host = fumehood.Host(lock=tmp_path / "fumehood.lock")
     await host.load(tmp_path / "calculator.wasm")

@@ -19,6 +19,9 @@ pub enum CellError {
     /// The connection was closed.
     #[error("the connection to NATS was closed")]
     Closed,
+    /// The server has no JetStream, or no room in it.
+    #[error("jobs need JetStream of NATS 2.10 or later, with room for files: {0}")]
+    JetStream(String),
     /// No such worker announces itself.
     #[error(
         "no worker `{0}` of the cell announces itself to this gateway; look at its name, and whether it knows this gateway"

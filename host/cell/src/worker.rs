@@ -17,14 +17,15 @@ use tokio::time::Instant;
 use self::grants::Grants;
 pub use self::options::{KeptValues, LimitsOf, WorkerOptions};
 use self::running_call::RunningCall;
+pub(crate) use self::running_call::validate;
 use crate::error::CellError;
 use crate::identity::{
     Exchange, Frame, FrameError, Party, Role, Session, SessionError, SessionTable, Side, session_id,
 };
 use crate::link::{Link, NodeOptions};
 use crate::protocol::{
-    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, CallRequest, Hello, Offer, PROTOCOL_VERSION, RefusalReason,
-    ToGateway, ToWorker, Welcome, WorkerCalls, WorkerEffect,
+    ANNOUNCE_EVERY, Admission, Announcement, AttemptId, CallRequest, Hello, PROTOCOL_VERSION, RefusalReason, ToGateway,
+    ToWorker, Welcome, WorkerCalls, WorkerEffect,
 };
 
 /// Time between two looks at what is due while calls run.
@@ -162,6 +163,15 @@ impl Worker {
         Ok(())
     }
 
+    pub(crate) fn link(&self) -> &Link {
+        &self.inner.link
+    }
+
+    /// Returns the tools, and the options of their calls.
+    pub(crate) fn tools(&self) -> (Arc<dyn ToolProvider>, WorkerOptions) {
+        (Arc::clone(&self.inner.tools), self.inner.options.clone())
+    }
+
     /// Waits until a gateway tells this worker to end. It is for the caller to stop [`Self::serve`] then.
     pub async fn told_to_drain(&self) {
         self.inner.drain.cancelled().await;
@@ -188,7 +198,7 @@ impl Inner {
     }
 
     fn announce(&self) {
-        let offers = self.offers();
+        let offers = self.options.offers(&*self.tools);
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let announcement = {
             let State { calls, announced, .. } = &mut *self.state();
@@ -326,15 +336,6 @@ impl Inner {
             (Admission::Refuse(reason), _) => refuse(reason),
             (Admission::Run | Admission::Ignore, _) => {}
         }
-    }
-
-    /// Returns what this worker offers, sorted.
-    fn offers(&self) -> Vec<Offer> {
-        let tools = self.tools.tools();
-        let mut offers: Vec<Offer> = tools.iter().filter_map(|tool| self.options.kept_values.offer_of(tool)).collect();
-        offers.sort_unstable();
-        offers.dedup();
-        offers
     }
 
     async fn cancel_all(&self) {

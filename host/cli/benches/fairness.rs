@@ -1,5 +1,6 @@
 //! Fairness between tenants over HTTP: one sends a hundred times its share, and the latency of the other is measured with and
-//! without it. Clients run on the same machine, so that the last scenario is about the processors and not about the server.
+//! without it. Clients run on the same machine, so that they take processors from the server and from each other. What that does is
+//! measured, too: with the same requests to a second server, each tenant has a server of its own.
 //!
 //! `cargo bench -p fumehood-cli --bench fairness`
 
@@ -27,6 +28,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
 
 /// Number of calls of the measured tenant in one measurement: it calls one after the other.
 const CALLS: usize = 1_000;
@@ -161,45 +163,61 @@ async fn flood(address: SocketAddr, scenario: Arc<Scenario>, stop: Arc<AtomicBoo
     }
 }
 
+/// Calls as the measured tenant while the other one calls the server at `flooded`. Returns the 99th percentile of the latency, and
+/// the number of calls of the other one that ran.
+fn measure_beside(
+    clients: &Runtime,
+    greedy: &Runtime,
+    client: &mut Client,
+    (flooded, scenario): (SocketAddr, &Arc<Scenario>),
+) -> (Duration, usize) {
+    let (stop, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let floods: Vec<_> = (0..GREEDY_CONNECTIONS)
+        .map(|_| greedy.spawn(flood(flooded, Arc::clone(scenario), Arc::clone(&stop), Arc::clone(&ran))))
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let loaded = clients.block_on(measure(client));
+    stop.store(true, Ordering::Relaxed);
+    greedy.block_on(async {
+        for flood in floods {
+            flood.await.unwrap();
+        }
+    });
+    (loaded, ran.load(Ordering::Relaxed))
+}
+
 /// Clients run on threads of their own, so that they do not wait behind the server's tasks.
 fn run(scenario: Scenario) {
-    let server = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let clients = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let greedy = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let address = server.block_on(start(scenario.rate));
+    let servers = [(); 2].map(|()| Builder::new_multi_thread().enable_all().build().unwrap());
+    let clients = Builder::new_current_thread().enable_all().build().unwrap();
+    let greedy = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let [address, other] = [0, 1].map(|index: usize| servers[index].block_on(start(scenario.rate)));
     let scenario = Arc::new(scenario);
-    let (mut ratios, mut idle_p99, mut loaded_p99, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut alone, mut apart, mut together, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
         let mut client = clients.block_on(Client::connect(address, MODEST, &scenario));
-        let idle = clients.block_on(measure(&mut client));
-        let (stop, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let floods: Vec<_> = (0..GREEDY_CONNECTIONS)
-            .map(|_| greedy.spawn(flood(address, Arc::clone(&scenario), Arc::clone(&stop), Arc::clone(&ran))))
-            .collect();
-        std::thread::sleep(Duration::from_millis(500));
-        let loaded = clients.block_on(measure(&mut client));
-        stop.store(true, Ordering::Relaxed);
-        greedy.block_on(async {
-            for flood in floods {
-                flood.await.unwrap();
-            }
-        });
-        total += ran.load(Ordering::Relaxed);
-        ratios.push(loaded.as_secs_f64() / idle.as_secs_f64());
-        idle_p99.push(idle.as_secs_f64() * 1e3);
-        loaded_p99.push(loaded.as_secs_f64() * 1e3);
+        alone.push(clients.block_on(measure(&mut client)).as_secs_f64() * 1e3);
+        let (beside, _) = measure_beside(&clients, &greedy, &mut client, (other, &scenario));
+        apart.push(beside.as_secs_f64() * 1e3);
+        let (beside, ran) = measure_beside(&clients, &greedy, &mut client, (address, &scenario));
+        together.push(beside.as_secs_f64() * 1e3);
+        total += ran;
     }
-    let median = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values[ROUNDS / 2]
-    };
-    let (name, ratio) = (scenario.name, median(ratios));
-    println!("| {name} | {:.2} ms | {:.2} ms | {ratio:.2} | {total} |", median(idle_p99), median(loaded_p99));
+    let ratio = |of: &[f64], to: &[f64]| median(of.iter().zip(to).map(|(of, to)| of / to).collect());
+    let (to_alone, to_apart) = (ratio(&together, &alone), ratio(&together, &apart));
+    let (name, alone, apart, together) = (scenario.name, median(alone), median(apart), median(together));
+    println!("| {name} | {alone:.2} ms | {apart:.2} ms | {together:.2} ms | {to_alone:.2} | {to_apart:.2} | {total} |");
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn main() {
-    println!("{PLACES} places; {GREEDY_CONNECTIONS} connections beside one; medians of {ROUNDS} measurements\n");
-    println!("| too much of | p99 alone | p99 beside the other | ratio | calls of the other |\n|---|---|---|---|---|");
+    println!("{PLACES} places; {GREEDY_CONNECTIONS} connections beside one; p99, medians of {ROUNDS} measurements\n");
+    println!("| too much of | alone | servers apart | together | to alone | to apart | calls of the other |");
+    println!("|---|---|---|---|---|---|---|");
     for scenario in scenarios() {
         run(scenario);
     }

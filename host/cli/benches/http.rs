@@ -1,7 +1,10 @@
 //! Calls over HTTP beside a server of axum that echoes without a sandbox: 1 KB, keep-alive. One connection for the latency, 32 for
 //! the number of calls.
 //!
-//! `cargo bench -p fumehood-cli --bench http`
+//! `cargo bench -p fumehood-cli --bench http`; with `-- echo` or `-- sandbox` one server alone, for a profiler.
+//!
+//! Each server and the clients have a runtime of their own, as if they were different processes: in a shared one, a short answer never
+//! leaves its thread, and a longer one wakes another.
 
 #![allow(
     clippy::expect_used,
@@ -27,18 +30,33 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 
 /// Numbers of connections that call at once.
 const CONNECTIONS: [usize; 2] = [1, 32];
 /// Duration of one measurement.
-const DURATION: Duration = Duration::from_secs(3);
+const DURATION: Duration = Duration::from_secs(2);
 /// Number of alternating measurements of each.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 7;
 
 /// Calls per second, and the median latency.
 struct Measured {
     per_second: f64,
     median: Duration,
+}
+
+/// A server to measure, on a runtime of its own.
+struct Server {
+    name: &'static str,
+    address: SocketAddr,
+    _runtime: Runtime,
+}
+
+impl Server {
+    fn start<S: Future<Output = SocketAddr>>(name: &'static str, server: impl FnOnce() -> S) -> Self {
+        let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
+        Self { name, address: runtime.block_on(server()), _runtime: runtime }
+    }
 }
 
 /// Starts the echo server, which answers with the body that it got.
@@ -84,42 +102,53 @@ async fn call_until(address: SocketAddr, body: Bytes, end: Instant) -> Vec<Durat
     took
 }
 
-async fn measure(address: SocketAddr, body: &Bytes, connections: usize) -> Measured {
-    let (started, end) = (Instant::now(), Instant::now() + DURATION);
-    let callers: Vec<_> = (0..connections).map(|_| tokio::spawn(call_until(address, body.clone(), end))).collect();
-    let mut took = Vec::new();
-    for caller in callers {
-        took.extend(caller.await.unwrap());
-    }
-    let per_second = took.len() as f64 / started.elapsed().as_secs_f64();
-    took.sort_unstable();
-    Measured { per_second, median: took[took.len() / 2] }
+/// Calls a server over some connections, from one thread.
+fn measure(clients: &Runtime, server: &Server, body: &Bytes, connections: usize) -> Measured {
+    clients.block_on(async {
+        let (started, end) = (Instant::now(), Instant::now() + DURATION);
+        let callers: Vec<_> =
+            (0..connections).map(|_| tokio::spawn(call_until(server.address, body.clone(), end))).collect();
+        let mut took = Vec::new();
+        for caller in callers {
+            took.extend(caller.await.unwrap());
+        }
+        let per_second = took.len() as f64 / started.elapsed().as_secs_f64();
+        took.sort_unstable();
+        Measured { per_second, median: took[took.len() / 2] }
+    })
 }
 
-#[tokio::main]
-async fn main() {
-    let (echo, api) = (start_echo().await, start_api().await);
+fn of_median<T>(rounds: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    let mut values: Vec<f64> = rounds.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn micros(measured: &Measured) -> f64 {
+    measured.median.as_secs_f64() * 1e6
+}
+
+fn main() {
+    let only: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut servers = vec![Server::start("echo", start_echo), Server::start("sandbox", start_api)];
+    servers.retain(|server| only.is_empty() || only.iter().any(|name| name == server.name));
+    let clients = Builder::new_current_thread().enable_all().build().unwrap();
     let body = Bytes::from(format!(r#"{{"text":"{}"}}"#, "lorem ipsum ".repeat(85)));
     println!("{} bytes, keep-alive, alternating, medians of {ROUNDS} measurements\n", body.len());
     println!("| connections | | calls/s | p50 |\n|---|---|---|---|");
     for connections in CONNECTIONS {
-        let mut rounds = Vec::new();
-        for _ in 0..ROUNDS {
-            rounds.push((measure(echo, &body, connections).await, measure(api, &body, connections).await));
+        let measured: Vec<Vec<Measured>> = (0..ROUNDS)
+            .map(|_| servers.iter().map(|server| measure(&clients, server, &body, connections)).collect())
+            .collect();
+        for (index, server) in servers.iter().enumerate() {
+            let rate = of_median(&measured, |round| round[index].per_second);
+            let median = of_median(&measured, |round| micros(&round[index]));
+            println!("| {connections} | {} | {rate:.0} | {median:.0} µs |", server.name);
         }
-        let of_median = |value: &dyn Fn(&(Measured, Measured)) -> f64| {
-            let mut values: Vec<f64> = rounds.iter().map(value).collect();
-            values.sort_by(f64::total_cmp);
-            values[ROUNDS / 2]
-        };
-        let micros = |median: Duration| median.as_secs_f64() * 1e6;
-        let (plain_rate, plain) =
-            (of_median(&|(echo, _)| echo.per_second), of_median(&|(echo, _)| micros(echo.median)));
-        let (rate, sandboxed) = (of_median(&|(_, api)| api.per_second), of_median(&|(_, api)| micros(api.median)));
-        println!("| {connections} | echo of axum, without a sandbox | {plain_rate:.0} | {plain:.0} µs |");
-        println!("| {connections} | a tool in the sandbox | {rate:.0} | {sandboxed:.0} µs |");
-        let latency = of_median(&|(echo, api)| micros(api.median) / micros(echo.median));
-        let throughput = of_median(&|(echo, api)| echo.per_second / api.per_second);
-        println!("| {connections} | ratio | {throughput:.2} | {latency:.2} |");
+        if let [_, _] = servers[..] {
+            let latency = of_median(&measured, |round| micros(&round[1]) / micros(&round[0]));
+            let throughput = of_median(&measured, |round| round[0].per_second / round[1].per_second);
+            println!("| {connections} | ratio | {throughput:.2} | {latency:.2} |");
+        }
     }
 }

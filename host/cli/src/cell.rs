@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::boxed::BoxFuture;
 use fumehood::cell::{
-    CellTools, GatewayOptions, KeptValues, LateResult, LimitsOf, NatsCounters, NatsStore, NodeKey, NodeOptions,
-    NodePublicKey, ServerOptions, WorkerOptions,
+    CellTools, GatewayOptions, JobQueueOptions, KeptValues, LateResult, LimitsOf, NatsCounters, NatsStore, NodeKey,
+    NodeOptions, NodePublicKey, ServerOptions, WorkerOptions,
 };
-use fumehood::listener::{Budget, BudgetCounters, BudgetLeases, Lease};
+use fumehood::listener::{Budget, BudgetCounters, BudgetLeases, JobOptions, Lease};
 use fumehood::{CallLog, Host, Tool};
 
 use crate::config::Config;
@@ -20,6 +20,8 @@ use crate::render;
 
 /// The first part of subjects, unless the configuration has another.
 const DEFAULT_PREFIX: &str = "fumehood";
+/// Maximum number of jobs that wait or run, unless the configuration has another.
+const DEFAULT_QUEUED_JOBS: u32 = 1024;
 /// Time for which a gateway waits for the first worker before it serves.
 const FIRST_WORKER: Duration = Duration::from_secs(2);
 
@@ -59,8 +61,7 @@ pub(crate) fn node_options(config: &Config, role: Role) -> Result<NodeOptions> {
             format!("[cell] names nobody in `{key}`; add NAME = \"ed25519:…\", as `fumehood cell key show` prints it");
         return Err(UsageError(message).into());
     }
-    let peers: BTreeMap<String, NodePublicKey> =
-        peers.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect::<Result<_>>()?;
+    let peers = keys_of(peers)?;
     let server = server_options(config, section)?;
     Ok(NodeOptions { server, key: Arc::new(NodeKey::read(&config.path(&section.key))?), peers })
 }
@@ -152,17 +153,33 @@ impl BudgetCounters for CellBudgets {
     }
 }
 
+/// Returns the name of the store of keys and values that the configuration shares with others, if it has one. A database has the same
+/// name where it has the same address.
+///
+/// # Errors
+/// If a secret cannot be read.
+fn shared_store_name(config: &Config) -> Result<Option<String>> {
+    if let Some(store) = shared_store(config)? {
+        return Ok(Some(store.name()));
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(server) = crate::storage_server::of(config)? {
+        return Ok(Some(format!("postgres at {}", server.place())));
+    }
+    Ok(None)
+}
+
 /// Returns which tools of a host keep values, and where.
 ///
 /// # Errors
 /// Like [`shared_store`].
 fn kept_values(config: &Config, host: &Host) -> Result<KeptValues> {
-    let (host, store) = (host.clone(), shared_store(config)?);
+    let (host, shared_store) = (host.clone(), shared_store_name(config)?);
     let keeps = move |tool: &Tool| {
         let component = tool.namespace().and_then(|name| host.component(name.as_str()));
         component.is_some_and(|component| component.keeps_values())
     };
-    Ok(KeptValues { keeps: Arc::new(keeps), shared_store: store.map(|store| store.name()) })
+    Ok(KeptValues { keeps: Arc::new(keeps), shared_store })
 }
 
 /// Returns the options of a worker with the components of a host.
@@ -172,6 +189,25 @@ fn kept_values(config: &Config, host: &Host) -> Result<KeptValues> {
 pub(crate) async fn worker_options(config: &Config, host: &Host, places: usize) -> Result<WorkerOptions> {
     check_shared_store(config).await?;
     Ok(WorkerOptions { limits: limits_of(host), kept_values: kept_values(config, host)?, places })
+}
+
+/// Returns the options of the queue of jobs; `None` if there is none.
+///
+/// # Errors
+/// If the key of a node is malformed.
+pub(crate) fn queue_options(config: &Config) -> Result<Option<JobQueueOptions>> {
+    let section = section(config)?;
+    if !section.jobs || config.jobs.off {
+        return Ok(None);
+    }
+    let keep = config.jobs.keep.map_or_else(|| JobOptions::default().ttl, |time| time.0);
+    let max_queued = section.queue.unwrap_or(DEFAULT_QUEUED_JOBS);
+    let (gateways, workers) = (keys_of(&section.gateways)?, keys_of(&section.workers)?);
+    Ok(Some(JobQueueOptions { gateways, workers, max_queued, keep }))
+}
+
+fn keys_of(nodes: &BTreeMap<String, String>) -> Result<BTreeMap<String, NodePublicKey>> {
+    nodes.iter().map(|(name, public)| Ok((name.clone(), public.parse()?))).collect()
 }
 
 /// Returns the limits of tools as this host loaded them.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+#[cfg(feature = "postgres")]
+use fumehood::key_value::PostgresStore;
 use fumehood::key_value::{DiskStore, KeyValueStore};
 use fumehood::permission::files::FileRole;
 use fumehood::{
@@ -168,15 +170,18 @@ pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<Host
     with_store(builder, &file)
 }
 
-/// Returns the store that all hosts of the configuration's cell share, if it has one.
-#[cfg(feature = "cell")]
+/// Returns the store of keys and values that several hosts share, if the configuration has one: that of its cell, or of
+/// `[storage]`.
 fn shared_store(config: &Config) -> Result<Option<Arc<dyn KeyValueStore>>> {
-    Ok(crate::cell::shared_store(config)?.map(|store| Arc::new(store) as Arc<dyn KeyValueStore>))
-}
-
-/// Returns nothing: this program was built without cells.
-#[cfg(not(feature = "cell"))]
-fn shared_store(_: &Config) -> Result<Option<Arc<dyn KeyValueStore>>> {
+    #[cfg(feature = "cell")]
+    if let Some(store) = crate::cell::shared_store(config)? {
+        return Ok(Some(Arc::new(store)));
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(server) = crate::storage_server::of(config)? {
+        return Ok(Some(Arc::new(PostgresStore::open(&server)?)));
+    }
+    let _ = config;
     Ok(None)
 }
 

@@ -18,7 +18,7 @@ mod hooks;
 mod host;
 mod hostile_env;
 mod isolation;
-mod log_file;
+mod log_place;
 mod moment;
 mod persist_rules;
 mod plot;
@@ -35,6 +35,8 @@ mod service_manager;
 mod signals;
 mod signing_key;
 mod source;
+#[cfg(feature = "postgres")]
+mod storage_server;
 mod telemetry;
 mod trust;
 mod user_folders;

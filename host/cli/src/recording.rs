@@ -12,7 +12,7 @@ use crate::agent::settings;
 use crate::args::log::Recording as RecordingArguments;
 use crate::config::Config;
 use crate::persist_rules::PersistRules;
-use crate::{log_file, moment, render};
+use crate::{log_place, moment, render};
 
 const UNSAVED: &str = "the call is over, but not all of what happened is in the event log";
 
@@ -60,12 +60,12 @@ impl Recording {
         entry_point: EntryPoint,
         actor: Option<&str>,
     ) -> Result<Option<Self>> {
-        let Some(path) = log_file::path_for(typed, config)? else { return Ok(None) };
+        let Some(place) = log_place::place_for(typed, config)? else { return Ok(None) };
         let is_single_call = matches!(entry_point, EntryPoint::Call | EntryPoint::McpCall);
-        let options = log_file::options(typed.log_key.as_deref(), config)?;
+        let options = log_place::options(&place, typed.log_key.as_deref(), config)?;
         let options = Options { keep_journal: is_single_call, ..options };
-        let files = EventLog::files(&path).into_iter().chain(typed.log_key.clone()).collect();
-        let log = Arc::new(log_file::open(&path, &options)?);
+        let files = place.own_files(&options);
+        let log = Arc::new(log_place::open(&place, &options)?);
         let persist = PersistRules::default();
         persist.update(config);
         let rules = persist.clone();
@@ -77,7 +77,7 @@ impl Recording {
             ..CallLogOptions::new(entry_point.as_str())
         };
         let calls = CallLog::begin(Arc::clone(&log) as Arc<dyn Recorder>, options).await?;
-        let retention = log_file::retention(config, moment::now());
+        let retention = log_place::retention(config, moment::now());
         Ok(Some(Self { log, calls, persist, retention, files }))
     }
 

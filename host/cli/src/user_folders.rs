@@ -43,6 +43,12 @@ pub(crate) fn usage_of(config: &Config) -> Result<PathBuf, UsageError> {
     state_file("usage", &origin).ok_or_else(|| UsageError(missing.to_owned()))
 }
 
+/// Returns the file with the jobs of clients of the servers of a configuration; `None` if there is no home folder.
+pub(crate) fn jobs_of(config: &Config) -> Option<PathBuf> {
+    let origin = config.origin.canonicalize().or_else(|_| std::path::absolute(&config.origin));
+    state_file("jobs", &origin.unwrap_or_else(|_| config.origin.clone()))
+}
+
 /// Returns the default store of a configuration: one for each, so that a tool never finds what a tool of the same name
 /// in another configuration kept.
 pub(crate) fn default_store(config: &Config) -> Result<PathBuf> {

@@ -9,6 +9,7 @@ pub mod chat;
 pub mod digest;
 pub mod flow;
 pub mod hook;
+pub mod job;
 pub mod key_value;
 pub mod persistence;
 pub mod policy;

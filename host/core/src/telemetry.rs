@@ -58,6 +58,15 @@ pub const CALL_QUEUE_METRIC: &str = "fumehood.execute_tool.queue_duration";
 pub const FUEL_METRIC: &str = "fumehood.fuel";
 /// Metric of the peak memory of calls, in bytes.
 pub const PEAK_MEMORY_METRIC: &str = "fumehood.memory.peak";
+/// Metric of the duration of host functions that wait for something, in seconds.
+pub const HOST_CALL_METRIC: &str = "fumehood.host_call.duration";
+/// Metric of the duration of HTTP requests of tools, in seconds. That of the conventions requires the host as an attribute, and
+/// tools may name any number of hosts.
+pub const HTTP_REQUEST_METRIC: &str = "fumehood.http_request.duration";
+/// Metric of the duration of requests to models, in seconds.
+pub const MODEL_REQUEST_METRIC: &str = "gen_ai.client.operation.duration";
+/// Attribute with the operation of a model or a tool.
+pub const OPERATION_NAME: &str = "gen_ai.operation.name";
 /// Attribute with the full name of a tool.
 pub const TOOL_NAME: &str = "gen_ai.tool.name";
 /// Attribute with the kind of a failure.

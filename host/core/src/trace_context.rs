@@ -15,6 +15,7 @@ const MAX_TRACESTATE_BYTES: usize = 512;
 pub struct TraceContext {
     traceparent: String,
     tracestate: Option<String>,
+    decides_sampling: bool,
 }
 
 impl TraceContext {
@@ -27,7 +28,21 @@ impl TraceContext {
             !state.is_empty() && state.len() <= MAX_TRACESTATE_BYTES && state.bytes().all(is_printable)
         };
         let tracestate = tracestate.filter(is_valid_state).map(str::to_owned);
-        is_valid(traceparent).then(|| Self { traceparent: traceparent.to_owned(), tracestate })
+        let traceparent = is_valid(traceparent).then(|| traceparent.to_owned())?;
+        Some(Self { traceparent, tracestate, decides_sampling: true })
+    }
+
+    /// Sets whether its flag decides if spans below it are collected, which is the default. Whoever sends the context of a
+    /// request could otherwise have everything collected, or nothing (section 3.2.2.5.1).
+    #[must_use]
+    pub fn with_sampling_decision(self, decides_sampling: bool) -> Self {
+        Self { decides_sampling, ..self }
+    }
+
+    /// Returns whether its flag decides if spans below it are collected.
+    #[must_use]
+    pub fn decides_sampling(&self) -> bool {
+        self.decides_sampling
     }
 
     /// Returns the value of `traceparent`.
@@ -79,7 +94,8 @@ fn is_valid(text: &str) -> bool {
 ///
 /// Its methods run on the path of a call and must not block.
 pub trait TraceBridge: Send + Sync {
-    /// Makes a span of another process the parent of one that was just created.
+    /// Makes a span of another process the parent of one that was just created. Unless [`TraceContext::decides_sampling`], the
+    /// span is collected as often as one without a parent.
     fn set_parent(&self, span: &Span, parent: &TraceContext);
 
     /// Returns the context of a span; `None` if it is not collected.
@@ -125,6 +141,12 @@ pub fn outgoing() -> Option<TraceContext> {
     BRIDGE.get().filter(|bridge| bridge.propagates())?.context(&Span::current())
 }
 
+/// Returns the context of a span; `None` without a collector.
+#[must_use]
+pub fn context_of(span: &Span) -> Option<TraceContext> {
+    BRIDGE.get()?.context(span)
+}
+
 /// Returns the part of the calls of a tool that spans have: nothing without a collector.
 pub(crate) fn persistence(tool: &str) -> Persistence {
     BRIDGE.get().map_or(Persistence::Nothing, |bridge| bridge.persistence(tool))
@@ -133,7 +155,7 @@ pub(crate) fn persistence(tool: &str) -> Persistence {
 /// Returns the context of the current span; `None` without a collector.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
-    BRIDGE.get()?.context(&Span::current())
+    context_of(&Span::current())
 }
 
 impl fmt::Debug for dyn TraceBridge {

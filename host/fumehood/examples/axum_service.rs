@@ -3,12 +3,13 @@
 //! `cargo run -p fumehood --example axum_service -- 127.0.0.1:3000`, and then
 //!
 //! ```text
-//! curl -H 'tenant: ann' 127.0.0.1:3000/tools
-//! curl -H 'tenant: ann' 127.0.0.1:3000/tools/write -d '{"title": "milk", "text": "buy some"}'
+//! curl -H 'Authorization: Bearer token-of-ann' 127.0.0.1:3000/tools
+//! curl -H 'Authorization: Bearer token-of-ann' 127.0.0.1:3000/tools/write -d '{"title": "milk", "text": "buy some"}'
 //! ```
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use fumehood::key_value::MemoryStore;
 use fumehood::permission::KeyValueQuota;
-use fumehood::{Call, Grant, Host, Load, ToolService};
+use fumehood::{Call, Digest, Grant, Host, Load, ToolService};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
@@ -29,8 +30,8 @@ use tower::limit::ConcurrencyLimit;
 use tower::load_shed::LoadShed;
 
 const NOTES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/notes.wasm");
-/// A service of yours knows its tenants from a database, and who asks from a session or a token.
-const TENANTS: [&str; 2] = ["ann", "ben"];
+/// Tenants and their tokens. A service of yours has the digests of random tokens in a database, and no token at all.
+const TENANTS: [(&str, &str); 2] = [("ann", "token-of-ann"), ("ben", "token-of-ben")];
 /// Maximum number of calls at once. More are answered with 503.
 const MAX_CALLS: usize = 64;
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -39,13 +40,15 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 struct App {
     host: Arc<Host>,
     calls: LoadShed<ConcurrencyLimit<ToolService<Host>>>,
+    /// By the digest of the token, so that the time of a lookup says nothing about other tokens.
+    tenants: Arc<HashMap<Digest, &'static str>>,
 }
 
 /// Loads the component once, and once more under the name of each tenant, with a store and a grant of its own.
 async fn load() -> Result<Host, Box<dyn Error>> {
     let host = Host::builder().key_value_store(Arc::new(MemoryStore::default())).build()?;
     let notes = host.load(Load::path(NOTES)).await?;
-    for tenant in TENANTS {
+    for (tenant, _) in TENANTS {
         let grant = Grant::none().with_key_value(KeyValueQuota::new(1 << 20)?);
         host.load(Load::again(tenant, &notes).grant(grant)).await?;
     }
@@ -57,24 +60,28 @@ async fn load() -> Result<Host, Box<dyn Error>> {
 fn router(host: Arc<Host>) -> Router {
     let calls = tower::ServiceBuilder::new().load_shed().concurrency_limit(MAX_CALLS);
     let calls = calls.service(ToolService::new(Arc::clone(&host)));
+    let tenants = TENANTS.into_iter().map(|(tenant, token)| (Digest::of(token.as_bytes()), tenant));
     Router::new()
         .route("/tools", get(list))
         .route("/tools/{tool}", post(call))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .with_state(App { host, calls })
+        .with_state(App { host, calls, tenants: Arc::new(tenants.collect()) })
 }
 
 /// The response to a request that calls nothing.
 type Refusal = (StatusCode, &'static str);
 
-fn tenant_of(headers: &HeaderMap) -> Result<&'static str, Refusal> {
-    let named = headers.get("tenant").and_then(|name| name.to_str().ok());
-    let tenant = TENANTS.into_iter().find(|tenant| Some(*tenant) == named);
-    tenant.ok_or((StatusCode::UNAUTHORIZED, "expected the header `tenant: ann` or `tenant: ben`\n"))
+impl App {
+    /// Returns the tenant whose token a request shows.
+    fn tenant_of(&self, headers: &HeaderMap) -> Result<&'static str, Refusal> {
+        let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let tenant = token.and_then(|token| self.tenants.get(&Digest::of(token.as_bytes())).copied());
+        tenant.ok_or((StatusCode::UNAUTHORIZED, "show a token: `Authorization: Bearer TOKEN`\n"))
+    }
 }
 
 async fn list(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let tenant = tenant_of(&headers)?;
+    let tenant = app.tenant_of(&headers)?;
     let tools = app.host.tools();
     let own = tools.iter().filter_map(|tool| {
         let name = tool.full_name().strip_prefix(tenant)?.strip_prefix("__")?;
@@ -92,7 +99,7 @@ async fn call(
     headers: HeaderMap,
     arguments: String,
 ) -> Result<Response, Refusal> {
-    let tenant = tenant_of(&headers)?;
+    let tenant = app.tenant_of(&headers)?;
     let call = Call::new(format!("{tenant}__{tool}"), arguments).actor(tenant);
     let Ok(result) = app.calls.clone().oneshot(call).await else {
         let busy = (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], "too many calls at once\n");

@@ -75,6 +75,8 @@
 /// Private stores of tools: keys and values that outlive a call, in memory or on disk.
 pub mod key_value {
     pub use fumehood_core::key_value::*;
+    #[cfg(feature = "postgres")]
+    pub use fumehood_storage::key_value::PostgresStore;
     #[cfg(feature = "storage")]
     pub use fumehood_storage::{OpenError, key_value::DiskStore};
 }
@@ -107,6 +109,8 @@ pub use events::flow_provider::FlowProvider;
 pub use events::logged_calls::LoggedCalls;
 #[cfg(all(feature = "http", feature = "storage"))]
 pub use events::logged_timelines::LoggedTimelines;
+#[cfg(feature = "storage")]
+pub use events::saved_jobs::SavedJobs;
 pub use events::{EventStream, Observed};
 #[cfg(feature = "agent")]
 pub use fumehood_agent as agent;
@@ -125,6 +129,7 @@ pub use fumehood_core::call::{
 pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;
 pub use fumehood_core::flow;
+pub use fumehood_core::job;
 pub use fumehood_core::persistence;
 pub use fumehood_core::policy::approval;
 pub use fumehood_core::policy::permission::{self, Grant};
@@ -163,8 +168,10 @@ pub use fumehood_runtime::{
     LoadReport, Network, Resolver, SandboxError, Skipped, SystemResolver, Ungranted, Workers, serve_compiler,
     serve_worker,
 };
+#[cfg(feature = "postgres")]
+pub use fumehood_storage::postgres;
 #[cfg(feature = "storage")]
-pub use fumehood_storage::{event_log, usage};
+pub use fumehood_storage::{event_log, jobs::JobFile, usage};
 #[cfg(feature = "telemetry")]
 pub use fumehood_telemetry as telemetry;
 pub use host::{BuildError, Host, HostBuilder, RecordedHost};

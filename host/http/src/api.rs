@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::telemetry;
 use fumehood_core::tool::ToolProvider;
+use fumehood_core::trace_context::{self, TraceContext};
 use fumehood_listener::body::{GuardedBody, ResponseBody};
-use fumehood_listener::bounds::{self, BoundsError};
+use fumehood_listener::bounds::{self, BoundsError, CHEAP_BYTES};
+use fumehood_listener::parse_queue::ParseQueue;
 use fumehood_listener::{
     AdmittedRequest, HttpService, Listener, MemoryPermit, Phase, Rejection, ResponseGuard, TenantTools,
     message_memory_bytes,
@@ -16,7 +18,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::idempotency::Answers;
 use crate::negotiation::{Form, is_json, negotiate};
@@ -24,11 +26,12 @@ use crate::routes;
 use crate::sessions::approvals::Approvals;
 use crate::sessions::store::Sessions;
 use crate::state::{ApiOptions, Caller, Shared};
-use crate::trace_context::{TRACEPARENT, trace_context};
+use crate::trace_headers::{TRACEPARENT, parse_context};
 
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
     shared: Arc<Shared>,
+    parsers: ParseQueue,
 }
 
 impl fmt::Debug for Api {
@@ -64,29 +67,43 @@ impl Api {
             documents: Mutex::default(),
             stopped: listener.stopped(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), parsers: ParseQueue::new() })
     }
 
     async fn answer(&self, mut request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
         let context = request.context();
         // From here on the connection waits for this server, not for its client.
         context.enter(Phase::Response);
-        let size = bounds::measure(&request.body).map_err(|error| out_of_bounds(&error))?;
+        let body = request.body.clone();
+        let size = match body.len() <= CHEAP_BYTES {
+            true => bounds::measure(&body),
+            false => {
+                let measuring = self.parsers.run(context.parse_turn(), move || bounds::measure(&body));
+                measuring.await.ok_or(Rejection::overloaded())?
+            }
+        };
+        let size = size.map_err(|error| out_of_bounds(&error))?;
         request.reserve(message_memory_bytes(size)).await?;
         let guard = context.acquire_slot().await?;
         let permits = RequestPermits { _guard: guard, _memory: request.take_memory() };
         let tools = self.shared.tools.of(&request.tenant);
         let caller = Caller { tenant: Arc::clone(&request.tenant), tools };
-        let trace = trace_context(&request.head.headers);
+        let trace = parse_context(&request.head.headers);
+        let trace = trace.map(|trace| trace.with_sampling_decision(request.tenant.decides_sampling));
         let span = telemetry::server_span(
             request.head.method.as_str(),
             routes::route(request.head.uri.path()),
             trace.as_ref(),
         );
-        let responding = routes::respond(&self.shared, &caller, (&request.head, request.body));
-        let mut response = responding.instrument(span.clone()).await;
+        let (shared, head, body) = (Arc::clone(&self.shared), request.head, request.body);
+        let responding = async move { routes::respond(&shared, &caller, (&head, body)).await }.instrument(span.clone());
+        let mut response = match size.is_cheap() {
+            true => responding.await,
+            // Arguments are parsed and checked, and the call begins, on another thread.
+            false => self.parsers.start(context.parse_turn(), responding).await.ok_or(Rejection::overloaded())?,
+        };
         telemetry::record_status(&span, response.status().as_u16());
-        if let Some(trace) = trace.and_then(|trace| HeaderValue::from_str(trace.traceparent()).ok()) {
+        if let Some(trace) = trace.and_then(|trace| response_context(&span, trace)) {
             response.headers_mut().insert(TRACEPARENT, trace);
         }
         Ok(response.map(|body| GuardedBody::new(body, permits).boxed_unsync()))
@@ -116,6 +133,12 @@ impl HttpService for Api {
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
     }
+}
+
+/// Returns the `traceparent` of a response: the span of the request, or the client's own context if no spans are collected.
+fn response_context(span: &Span, received: TraceContext) -> Option<HeaderValue> {
+    let context = trace_context::context_of(span).unwrap_or(received);
+    HeaderValue::from_str(context.traceparent()).ok()
 }
 
 fn out_of_bounds(error: &BoundsError) -> Rejection {

@@ -80,7 +80,7 @@ pub(crate) async fn get_approval(shared: &Shared, caller: &Caller, id: &str) -> 
     }
 }
 
-/// Answers an approval. An answer is not changed.
+/// Answers an approval, if the client may. An answer is not changed.
 #[utoipa::path(
     post, path = "/v1/approvals/{id}", operation_id = "answerApproval", tag = "approvals",
     params(
@@ -96,12 +96,16 @@ pub(crate) async fn answer_approval(
     id: &str,
     (headers, body): (&HeaderMap, &Bytes),
 ) -> Response {
+    if !caller.tenant.approves {
+        let detail = "this client may not answer approvals, which its own messages may have caused; `fumehood approve-call`, the \
+                      dashboard, or a client with `approves = true` in [tenants] does";
+        return problem(StatusCode::FORBIDDEN, detail);
+    }
     let AnswerApproval { answer, reason } = match parse(body) {
         Ok(answer) => answer,
         Err(response) => return *response,
     };
-    let request = format!("POST /v1/approvals/{id}\n{answer:?}\n{reason}");
-    let claimed = match claim(shared, caller, headers, &request) {
+    let claimed = match claim(shared, caller, headers, || format!("POST /v1/approvals/{id}\n{answer:?}\n{reason}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };

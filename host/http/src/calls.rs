@@ -2,9 +2,12 @@
 
 #![allow(unused_qualifications, reason = "the macro of a path writes the whole name of its parameters")]
 
+use std::future::{poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
+use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
@@ -21,7 +24,7 @@ use tokio_util::bytes::Bytes;
 use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::history::{CallDetail, CallQuery, CallStatus, CallStoreError, CallSummary};
+use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::idempotency::{self, Answer, Claim, Claimed};
 use crate::negotiation::{Form, negotiate};
 use crate::problem::{Problem, problem};
@@ -48,7 +51,7 @@ const CURSOR_PREFIX: &str = "before:";
     params(
         ("name" = String, Path, description = "The full name of the tool"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key under which the call is run once"),
-        ("traceparent" = Option<String>, Header, description = "W3C trace context, which the response repeats"),
+        ("traceparent" = Option<String>, Header, description = "W3C trace context; the response has that of the request's span"),
     ),
     request_body = serde_json::Value,
     responses(
@@ -66,13 +69,14 @@ pub(crate) async fn create(
         let detail = "the result is application/json or text/event-stream; accept one of them";
         return problem(StatusCode::NOT_ACCEPTABLE, detail);
     };
-    let Ok(arguments) = String::from_utf8(body.to_vec()) else {
+    // Nobody else has the body by now, so that it is not copied.
+    let Ok(arguments) = String::from_utf8(body.into()) else {
         return problem(StatusCode::BAD_REQUEST, "the arguments are not UTF-8; send JSON in UTF-8");
     };
     if caller.tools.find(&name).is_none() {
         return unknown(&caller, &name).into_response();
     }
-    let claimed = match claim(&shared, &caller, headers, &format!("{name}\n{arguments}")) {
+    let claimed = match claim(&shared, &caller, headers, || format!("{name}\n{arguments}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -94,12 +98,21 @@ pub(crate) async fn create(
                 event("result", &ResultRecord::new(&result))
             };
             // The body is polled after the response began, outside of the request's span.
-            let ended = Box::pin(running.in_current_span());
+            let ended = begin(Box::pin(running.in_current_span())).await;
             let body = EventBody::new(first, queue, ended).boxed_unsync();
             let mut response = Response::new(body);
             *response.headers_mut() = response::content_type("text/event-stream");
             response
         }
+    }
+}
+
+/// Polls a future once where the request is answered, so that its arguments are checked there; the body of a response is polled on
+/// the thread that serves connections.
+async fn begin(mut future: BoxFuture<'static, String>) -> BoxFuture<'static, String> {
+    match poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
+        Poll::Ready(output) => Box::pin(ready(output)),
+        Poll::Pending => future,
     }
 }
 
@@ -138,7 +151,7 @@ fn may_run_again(result: &CallResult) -> bool {
     is_refused && result.metadata.fuel_used == 0 && result.metadata.duration.is_zero()
 }
 
-/// Claims the key of a request, if it has one.
+/// Claims the key of a request, if it has one. `request` writes what has to be the same when it is sent again.
 ///
 /// # Errors
 /// The response to a request that is not to be run.
@@ -146,7 +159,7 @@ pub(crate) fn claim(
     shared: &Shared,
     caller: &Caller,
     headers: &HeaderMap,
-    request: &str,
+    request: impl FnOnce() -> String,
 ) -> Result<Option<Claimed>, Box<Response>> {
     let refuse = |status, detail| Err(Box::new(problem(status, detail)));
     let key = match idempotency::key_of(headers) {
@@ -154,7 +167,7 @@ pub(crate) fn claim(
         Ok(None) => return Ok(None),
         Err(detail) => return refuse(StatusCode::BAD_REQUEST, detail),
     };
-    let request = Digest::of(request.as_bytes());
+    let request = Digest::of(request().as_bytes());
     match shared.answers.claim(&caller.tenant.name, key, request) {
         Claim::Run(claimed) => Ok(Some(claimed)),
         Claim::Answered(answer) => {
@@ -224,7 +237,7 @@ pub(crate) struct ListParameters {
 pub(crate) struct CallPage {
     /// The calls, the newest first.
     calls: Vec<CallSummary>,
-    /// The cursor of the next page, if there may be one.
+    /// The cursor of the next page, if there may be one. A page may have fewer calls than its limit, or none, and a next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -239,26 +252,27 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
         Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
     };
-    let limit = query.limit;
-    let calls = match &shared.options.calls {
+    let found = match &shared.options.calls {
         Some(calls) => calls.list(query).await,
         None => Ok(running_calls(shared, caller, &query)),
     };
-    let calls = match calls {
-        Ok(calls) => calls,
-        Err(error) => return unreadable(error),
-    };
-    let last = calls.last().filter(|_| calls.len() == limit);
-    let next = last.map(|last| format!("{CURSOR_PREFIX}{}", last.position));
-    response::json(&CallPage { calls, next })
+    match found {
+        Ok(CallList { calls, next }) => {
+            let next = next.map(|next| format!("{CURSOR_PREFIX}{next}"));
+            response::json(&CallPage { calls, next })
+        }
+        Err(error) => unreadable(error),
+    }
 }
 
 /// Returns the running calls of a tenant that match, the newest first.
-fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> Vec<CallSummary> {
+fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> CallList {
     let own = Some(&*caller.tenant.name);
     let calls = shared.tools.running().list(usize::MAX, |tenant, _| tenant == own);
     let calls = calls.into_iter().rev().map(CallSummary::from);
-    calls.filter(|call| matches(call, query)).take(query.limit).collect()
+    let calls: Vec<_> = calls.filter(|call| matches(call, query)).take(query.limit).collect();
+    let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| last.position);
+    CallList { calls, next }
 }
 
 impl From<RunningCall> for CallSummary {

@@ -77,6 +77,16 @@ pub struct CallQuery {
     pub limit: usize,
 }
 
+/// A part of the calls that match a query.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CallList {
+    /// The calls, the newest first.
+    pub calls: Vec<CallSummary>,
+    /// The [`CallQuery::before`] of the next part, unless there is none. A store that searched as far as one query may has a
+    /// next part after few calls, or none.
+    pub next: Option<u64>,
+}
+
 /// The error of a store that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallStoreError(pub String);
@@ -84,7 +94,7 @@ pub struct CallStoreError(pub String);
 /// The port for recorded calls.
 pub trait CallStore: Send + Sync {
     /// Returns the calls that match, the newest first.
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<Vec<CallSummary>, CallStoreError>>;
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>>;
 
     /// Returns the call of this id, if it is one of this actor.
     fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>>;

@@ -21,10 +21,10 @@ mod sessions;
 mod state;
 mod stream;
 mod tools;
-mod trace_context;
+mod trace_headers;
 
 pub use api::Api;
-pub use history::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+pub use history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 pub use sessions::{
     ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionApprovals,
     SessionError, SessionEvent, SessionEvents, SessionReply, WaitingCall,

@@ -38,16 +38,17 @@ struct Routes;
 pub(crate) fn get(shared: &Shared, caller: &Caller) -> Response {
     // The revision is read first: a change in between costs one more document, and never leaves an old one in place.
     let revision = caller.tools.changes().revision();
-    let mut documents = shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(cached) = documents.get(&caller.tenant.name)
+    let documents = || shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(cached) = documents().get(&caller.tenant.name)
         && cached.revision == revision
         && Arc::ptr_eq(&cached.tenant, &caller.tenant)
     {
         return response::json_text(cached.text.clone());
     }
-    let tenant = Arc::clone(&caller.tenant);
+    // Without the lock, for which other tenants would wait.
     let text = Bytes::from(document(caller.tools.as_ref(), &shared.options).to_string());
-    documents.insert(Arc::clone(&tenant.name), Document { tenant, revision, text: text.clone() });
+    let (tenant, cached) = (Arc::clone(&caller.tenant), text.clone());
+    documents().insert(Arc::clone(&tenant.name), Document { tenant, revision, text: cached });
     response::json_text(text)
 }
 

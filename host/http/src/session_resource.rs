@@ -19,7 +19,7 @@ use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
 use crate::running_message::RunningMessage;
 use crate::sessions::store::{MAX_SESSIONS, Session, SessionDetail, SessionSummary};
-use crate::sessions::{NewSession, SessionAgents, SessionApprovals, SessionError, SessionReply};
+use crate::sessions::{NewSession, SavedSessionInfo, SessionAgents, SessionApprovals, SessionError, SessionReply};
 use crate::state::{Caller, Shared};
 
 /// A new session. It has no settings.
@@ -62,7 +62,7 @@ pub(crate) async fn create(shared: &Shared, caller: &Caller, headers: &HeaderMap
     if let Err(response) = restore(shared, caller).await {
         return *response;
     }
-    let claimed = match claim(shared, caller, headers, "POST /v1/sessions") {
+    let claimed = match claim(shared, caller, headers, || "POST /v1/sessions".to_owned()) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -103,17 +103,19 @@ fn open(shared: &Shared, caller: &Caller, agents: &dyn SessionAgents, id: String
 pub(crate) async fn restore(shared: &Shared, caller: &Caller) -> Result<(), Box<Response>> {
     let Some(agents) = &shared.options.sessions else { return Ok(()) };
     let tenant = &caller.tenant.name;
-    let mut restored = shared.sessions.restored.lock().await;
-    if restored.contains(tenant) {
-        return Ok(());
-    }
-    let to_response = |error: SessionError| Box::new(error_response(&error));
-    let saved = agents.saved(Arc::clone(tenant), MAX_SESSIONS).await.map_err(to_response)?;
-    for info in saved.into_iter().rev() {
-        let session = open(shared, caller, agents.as_ref(), info.id).map_err(to_response)?;
-        shared.sessions.add_saved(Arc::new(session.restored(info.created_at, info.conversation)));
-    }
-    restored.insert(Arc::clone(tenant));
+    let restore = || async {
+        let saved = agents.saved(Arc::clone(tenant), MAX_SESSIONS).await?;
+        let open = |info: SavedSessionInfo| {
+            let session = open(shared, caller, agents.as_ref(), info.id)?;
+            Ok(Arc::new(session.restored(info.created_at, info.conversation)))
+        };
+        // All or none of them, because after an error the next request tries again.
+        let sessions = saved.into_iter().rev().map(open).collect::<Result<Vec<_>, SessionError>>()?;
+        sessions.into_iter().for_each(|session| shared.sessions.add_saved(session));
+        Ok::<_, SessionError>(())
+    };
+    let restored = shared.sessions.restore_cell(tenant);
+    restored.get_or_try_init(restore).await.map_err(|error| Box::new(error_response(&error)))?;
     Ok(())
 }
 
@@ -201,7 +203,7 @@ pub(crate) async fn send(
     if text.trim().is_empty() {
         return problem(StatusCode::UNPROCESSABLE_ENTITY, "`text` is blank; write the message there");
     }
-    let claimed = match claim(shared, caller, headers, &format!("POST /v1/sessions/{id}/messages\n{text}")) {
+    let claimed = match claim(shared, caller, headers, || format!("POST /v1/sessions/{id}/messages\n{text}")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
@@ -230,7 +232,7 @@ pub(crate) async fn resume(shared: &Shared, caller: &Caller, id: &str, headers: 
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let claimed = match claim(shared, caller, headers, &format!("POST /v1/sessions/{id}/resume")) {
+    let claimed = match claim(shared, caller, headers, || format!("POST /v1/sessions/{id}/resume")) {
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };

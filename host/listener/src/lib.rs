@@ -12,6 +12,7 @@ mod call_places;
 mod connections;
 mod fair_queue;
 mod guard;
+mod jobs;
 mod limits;
 mod listener;
 mod options;
@@ -30,6 +31,7 @@ mod write_deadline;
 
 pub use budget_leases::{Budget, BudgetCounters, BudgetKind, BudgetLeases, Lease};
 pub use connections::Phase;
+pub use jobs::{Called, JobCall, JobError, JobOptions, Jobs, StartedCall};
 pub use limits::{MemoryPermit, message_memory_bytes};
 pub use listener::Listener;
 pub use options::{HttpError, HttpOptions};

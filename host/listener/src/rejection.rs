@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::{HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use serde_json::json;
 
@@ -22,6 +22,8 @@ pub struct Rejection {
     pub why: &'static str,
     /// The time after which the same request may be admitted.
     pub retry_after: Option<Duration>,
+    /// The methods of the path, for `Allow`. A rejection with the status 405 has them (RFC 9110, section 15.5.6).
+    pub allow: Option<&'static str>,
     /// The access token that was refused, for `WWW-Authenticate`.
     pub(crate) refusal: Option<TokenRefusal>,
 }
@@ -30,13 +32,19 @@ impl Rejection {
     /// Creates a rejection.
     #[must_use]
     pub const fn new(status: StatusCode, why: &'static str) -> Self {
-        Self { status, why, retry_after: None, refusal: None }
+        Self { status, why, retry_after: None, allow: None, refusal: None }
     }
 
     /// Creates the rejection of a tenant that has used up a limit of its own.
     #[must_use]
     pub const fn too_many(why: &'static str, retry_after: Duration) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, why) }
+    }
+
+    /// Creates the rejection of a method that the path does not have. `allow` lists those that it has, such as `GET, HEAD`.
+    #[must_use]
+    pub const fn method_not_allowed(allow: &'static str, why: &'static str) -> Self {
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, why) }
     }
 
     /// Creates the rejection of a server that has no room.
@@ -83,6 +91,9 @@ impl Rejection {
         let mut response = response(self.status, PROBLEM_TYPE, problem.to_string());
         if let Some(after) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, retry_after_header(after));
+        }
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
         }
         response
     }

@@ -29,6 +29,8 @@ pub struct EndedCall<'a> {
     pub tool: Option<&'a str>,
     /// The actor on whose behalf it ran.
     pub actor: Option<&'a str>,
+    /// The name of the tenant that made it; `None` if there are no tenants.
+    pub tenant: Option<&'a Arc<str>>,
     /// The time from the request until the result, with the wait for a place.
     pub elapsed: Duration,
     /// The result. A call that was dropped by its caller has the kind `cancelled` and no cost.
@@ -115,7 +117,7 @@ impl fmt::Debug for RunningCalls {
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) tool: Option<Arc<Tool>>,
-    tenant: Option<Arc<str>>,
+    pub(crate) tenant: Option<Arc<str>>,
     pub(crate) actor: Option<Arc<str>>,
     client: Option<String>,
     started_at: Timestamp,

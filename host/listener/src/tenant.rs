@@ -32,6 +32,10 @@ pub struct Tenant {
     pub claims: Vec<String>,
     /// The tools that exist for it.
     pub tools: ToolFilter,
+    /// True if it may answer approvals: those of its own sessions, in which its own messages may have caused the calls.
+    pub approves: bool,
+    /// True if the flag of its `traceparent` decides whether spans of its requests are collected, and not the server alone.
+    pub decides_sampling: bool,
     /// Its limits.
     pub limits: TenantLimits,
 }
@@ -105,18 +109,26 @@ impl PartialEq for ToolFilter {
 impl Eq for ToolFilter {}
 
 impl Tenant {
-    /// Creates a tenant with this token: without an actor or limits, and with every tool.
+    /// Creates a tenant with this token: without an actor or limits, with every tool, and with all rights.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, token: &Token) -> Self {
         Self { tokens: vec![token.digest()], ..Self::anyone(name) }
     }
 
     /// Creates a tenant that presents no token: the programs on this machine, or pages of the server itself. It has no
-    /// actor and no limits, and every tool.
+    /// actor and no limits, every tool, and all rights.
     #[must_use]
     pub fn anyone(name: impl Into<Arc<str>>) -> Self {
-        let (tools, limits) = (ToolFilter::default(), TenantLimits::default());
-        Self { name: name.into(), actor: None, tokens: Vec::new(), claims: Vec::new(), tools, limits }
+        Self {
+            name: name.into(),
+            actor: None,
+            tokens: Vec::new(),
+            claims: Vec::new(),
+            tools: ToolFilter::default(),
+            approves: true,
+            decides_sampling: true,
+            limits: TenantLimits::default(),
+        }
     }
 
     /// Sets the actor of its calls.
@@ -135,6 +147,18 @@ impl Tenant {
     #[must_use]
     pub fn tools(self, tools: ToolFilter) -> Self {
         Self { tools, ..self }
+    }
+
+    /// Sets whether it may answer approvals.
+    #[must_use]
+    pub fn approves(self, approves: bool) -> Self {
+        Self { approves, ..self }
+    }
+
+    /// Sets whether the flag of its `traceparent` decides whether spans of its requests are collected.
+    #[must_use]
+    pub fn decides_sampling(self, decides_sampling: bool) -> Self {
+        Self { decides_sampling, ..self }
     }
 
     /// Sets its limits.

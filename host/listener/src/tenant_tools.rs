@@ -199,13 +199,15 @@ impl LimitedTools {
     }
 
     /// Counts a call, and waits for a place. The calls of a program run in the place of the program, because otherwise
-    /// programs that have all places would wait for each other.
+    /// programs that have all places would wait for each other. A job in a queue of the provider needs none here.
     ///
     /// # Errors
     /// If the call cannot run: a budget is used up, too many calls wait, or it was cancelled.
     async fn enter(&self, context: &CallContext) -> Result<Option<CallPlace>, CallError> {
         self.usage.admit(&self.tenant).await?;
-        let Some(places) = self.places.as_ref().filter(|_| context.program.is_none()) else { return Ok(None) };
+        let Some(places) = self.places.as_ref().filter(|_| context.program.is_none() && context.job.is_none()) else {
+            return Ok(None);
+        };
         let entering = places.enter(&self.tenant.name);
         let entered = match &context.cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(entering).await.ok_or_else(CallError::cancelled),

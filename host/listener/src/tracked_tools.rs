@@ -104,9 +104,9 @@ impl TrackedCall {
     fn end(&mut self, result: &CallResult) {
         self.has_ended = true;
         self.calls.remove(self.number);
-        let Entry { tool, actor, began, .. } = &*self.entry;
-        let tool = tool.as_deref().map(Tool::full_name);
-        self.calls.publish(&EndedCall { tool, actor: actor.as_deref(), elapsed: began.elapsed(), result });
+        let Entry { tool, actor, tenant, began, .. } = &*self.entry;
+        let (tool, actor, tenant) = (tool.as_deref().map(Tool::full_name), actor.as_deref(), tenant.as_ref());
+        self.calls.publish(&EndedCall { tool, actor, tenant, elapsed: began.elapsed(), result });
     }
 }
 

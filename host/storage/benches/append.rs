@@ -1,6 +1,6 @@
-//! Throughput of the event log, compared with plain inserts into SQLite.
+//! Throughput of the event log, compared with plain inserts into SQLite, and in PostgreSQL if the tests have a server.
 //!
-//! `cargo bench -p fumehood-storage --bench append`
+//! `cargo bench -p fumehood-storage --features postgres --bench append`
 
 #![allow(
     clippy::expect_used,
@@ -40,10 +40,13 @@ fn record(number: u64) -> Record {
 }
 
 /// Measures durable records per second, with this number of threads that each wait for one record after the other.
-fn measure_durable(writers: u64) -> f64 {
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = EventLog::open(folder.path().join("events.db"), &Options::default()).expect("a log");
-    let next = AtomicU64::new(1);
+fn measure_durable(log: &EventLog, writers: u64) -> f64 {
+    measure_durable_from(log, writers, 1)
+}
+
+/// Like [`measure_durable`], with records from this number on.
+fn measure_durable_from(log: &EventLog, writers: u64, first: u64) -> f64 {
+    let next = AtomicU64::new(first);
     let started = Instant::now();
     thread::scope(|scope| {
         for _ in 0..writers {
@@ -55,7 +58,7 @@ fn measure_durable(writers: u64) -> f64 {
             });
         }
     });
-    (next.into_inner() - 1) as f64 / started.elapsed().as_secs_f64()
+    (next.into_inner() - first) as f64 / started.elapsed().as_secs_f64()
 }
 
 /// Measures the delay of a caller by a queued record at 5000 records per second: the median and the 99th percentile.
@@ -108,12 +111,49 @@ fn measure_verify() -> f64 {
     ROWS as f64 / started.elapsed().as_secs_f64()
 }
 
+/// Measures the same in a PostgreSQL server that flushes each commit to its disk.
+#[cfg(feature = "postgres")]
+fn measure_postgres() {
+    use fumehood_storage::postgres::{Server, ServerSettings};
+    let Some(server) = fumehood_tests::postgres::Postgres::start_with(&["fsync=on"]).expect("a server") else { return };
+    let open = |database: &str, key: u8| {
+        let settings = ServerSettings { url: server.url(database), ..ServerSettings::default() };
+        let options = Options { key: Some([key; 32]), ..Options::default() };
+        EventLog::open_postgres(&Server::new(&settings).expect("settings"), &options).expect("a log")
+    };
+    for writers in [1, 8, 64, 256] {
+        let database = format!("bench_{writers}");
+        server.create_database(&database).expect("a database");
+        let log = open(&database, 1);
+        let rate = measure_durable(&log, writers);
+        println!("PostgreSQL, {writers:>3} writers      {rate:>9.0} records/s");
+        if writers == 64 {
+            let started = Instant::now();
+            let report = log.reader().verify(None).expect("read");
+            assert_eq!(report.finding, None, "the log is in order");
+            let rate = report.rows as f64 / started.elapsed().as_secs_f64();
+            println!("PostgreSQL, verify           {rate:>9.0} rows/s");
+        }
+    }
+    server.create_database("bench_two").expect("a database");
+    let (one, two) = (open("bench_two", 1), open("bench_two", 2));
+    let both = thread::scope(|scope| {
+        let other = scope.spawn(|| measure_durable_from(&two, 32, 1 << 32));
+        measure_durable(&one, 32) + other.join().expect("measured")
+    });
+    println!("PostgreSQL, 2 gateways with 32 {both:>7.0} records/s");
+}
+
 fn main() {
     println!("one by one without the log   {:>9.0} records/s", measure_plain_inserts());
     for writers in [1, 8, 64, 256] {
-        println!("durable, {writers:>3} writers         {:>9.0} records/s", measure_durable(writers));
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = EventLog::open(folder.path().join("events.db"), &Options::default()).expect("a log");
+        println!("durable, {writers:>3} writers         {:>9.0} records/s", measure_durable(&log, writers));
     }
     let (p50, p99) = measure_queued();
     println!("queued: the caller waits     {p50:>9.1?} in the median, {p99:.1?} at the 99th percentile");
     println!("verify                       {:>9.0} rows/s", measure_verify());
+    #[cfg(feature = "postgres")]
+    measure_postgres();
 }

@@ -29,11 +29,21 @@ pub enum OpenError {
         /// The reason.
         source: SchemaError,
     },
+    /// A PostgreSQL server cannot be reached, or its tables cannot be used.
+    #[error("the {database} at {place} cannot be used: {source}")]
+    Server {
+        /// The kind of tables that was expected.
+        database: &'static str,
+        /// The address of the server, without a password.
+        place: String,
+        /// The reason.
+        source: SchemaError,
+    },
     /// The key that seals anchors of an event log is missing or unusable.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The thread that writes an event log cannot be started.
-    #[error("the system starts no thread to write the event log")]
+    /// The thread that writes an event log, or that speaks with a server, cannot be started.
+    #[error("the system starts no thread for the storage")]
     Thread(#[source] io::Error),
 }
 
@@ -60,6 +70,9 @@ pub enum SchemaError {
         /// The newest version that is known.
         known: i64,
     },
+    /// A PostgreSQL database has no tables of this kind, and is opened for reading only, which makes none.
+    #[error("it has no such tables; open it once for writing, which makes them, or name another database")]
+    NoTables,
     /// An error of the database.
     #[error(transparent)]
     Storage(#[from] StorageError),
@@ -96,7 +109,16 @@ pub enum StorageError {
     /// One record exceeds the size limit of the database.
     #[error("the record is too large for the database; cap results before they are recorded")]
     TooLarge,
-    /// Any other error, with SQLite's message.
+    /// A server does not answer, with what was noticed.
+    #[error("the database server cannot be reached: {0}; start it, or check its address and the network")]
+    Unreachable(String),
+    /// A server refuses the connection or an operation, with its message.
+    #[error("the database server refuses: {0}; check user, password, database and what the user may do there")]
+    Refused(String),
+    /// A server that only follows another one.
+    #[error("the database server takes no writes, as a standby does; name the primary")]
+    Standby,
+    /// Any other error, with the message of the database.
     #[error("{0}")]
     Other(String),
 }
@@ -151,6 +173,9 @@ pub enum KeyError {
         /// Its permission bits.
         mode: u32,
     },
+    /// A log in a server has no place beside it for a key, and none was named.
+    #[error("a log in PostgreSQL needs a key of this writer's own; name the file that holds it, or shall hold it")]
+    Unnamed,
     /// The path is not a regular file.
     #[error("the key {0} is not a regular file; name the file that holds the key")]
     NotAFile(PathBuf),

@@ -24,6 +24,12 @@
 //! # }
 //! ```
 
+#[cfg(feature = "postgres")]
+mod postgres_store;
+
+#[cfg(feature = "postgres")]
+pub use postgres_store::PostgresStore;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

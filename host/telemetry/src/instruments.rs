@@ -1,20 +1,26 @@
 //! The metrics of calls as instruments of OpenTelemetry.
 
+use std::time::Duration;
+
 use fumehood_core::call::result::Metadata;
 use fumehood_core::telemetry::{
-    CALL_DURATION_METRIC, CALL_QUEUE_METRIC, ERROR_TYPE, FUEL_METRIC, PEAK_MEMORY_METRIC, TOOL_NAME,
+    CALL_DURATION_METRIC, CALL_QUEUE_METRIC, CHAT, ERROR_TYPE, FUEL_METRIC, HOST_CALL_FIELD, HOST_CALL_METRIC,
+    HTTP_REQUEST_METRIC, MODEL_REQUEST_METRIC, OPERATION_NAME, PEAK_MEMORY_METRIC, PROVIDER_NAME, TOOL_NAME,
 };
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
 use crate::labels::OK;
 
-/// The instruments of calls.
+/// The instruments of calls, and of what they wait for.
 pub(crate) struct Instruments {
     duration: Histogram<f64>,
     queue: Histogram<f64>,
     fuel: Histogram<u64>,
     memory: Histogram<u64>,
+    host_calls: Histogram<f64>,
+    http_requests: Histogram<f64>,
+    model_requests: Histogram<f64>,
 }
 
 impl Instruments {
@@ -25,11 +31,14 @@ impl Instruments {
             queue: seconds(CALL_QUEUE_METRIC),
             fuel: meter.u64_histogram(FUEL_METRIC).build(),
             memory: meter.u64_histogram(PEAK_MEMORY_METRIC).with_unit("By").build(),
+            host_calls: seconds(HOST_CALL_METRIC),
+            http_requests: seconds(HTTP_REQUEST_METRIC),
+            model_requests: seconds(MODEL_REQUEST_METRIC),
         }
     }
 
     /// Records a call. The name of the tool and the outcome are from bounded sets.
-    pub(crate) fn record(&self, tool: &str, outcome: &'static str, metadata: &Metadata) {
+    pub(crate) fn record_call(&self, tool: &str, outcome: &'static str, metadata: &Metadata) {
         let mut attributes = vec![KeyValue::new(TOOL_NAME, tool.to_owned())];
         if outcome != OK {
             attributes.push(KeyValue::new(ERROR_TYPE, outcome));
@@ -38,5 +47,21 @@ impl Instruments {
         self.queue.record(metadata.queued.as_secs_f64(), &attributes);
         self.fuel.record(metadata.fuel_used, &attributes);
         self.memory.record(u64::try_from(metadata.peak_memory).unwrap_or(u64::MAX), &attributes);
+    }
+
+    /// Records a host function, by its name from a closed set.
+    pub(crate) fn record_host_call(&self, function: &str, duration: Duration) {
+        self.host_calls.record(duration.as_secs_f64(), &[KeyValue::new(HOST_CALL_FIELD, function.to_owned())]);
+    }
+
+    /// Records an HTTP request of a tool. Its host is left out: tools may name any number of them.
+    pub(crate) fn record_http_request(&self, duration: Duration) {
+        self.http_requests.record(duration.as_secs_f64(), &[]);
+    }
+
+    /// Records a request to a model, by the kind of its provider.
+    pub(crate) fn record_model_request(&self, provider: &str, duration: Duration) {
+        let attributes = [KeyValue::new(OPERATION_NAME, CHAT), KeyValue::new(PROVIDER_NAME, provider.to_owned())];
+        self.model_requests.record(duration.as_secs_f64(), &attributes);
     }
 }

@@ -9,6 +9,7 @@
 
 mod bridge;
 mod export;
+mod histograms;
 mod instruments;
 mod labels;
 mod live;
@@ -20,6 +21,7 @@ mod sampling;
 mod service;
 mod span_metrics;
 mod tls;
+mod tool_metrics;
 
 pub use live::{CallPhase, LiveCall, LiveSnapshot};
 pub use live_client::{LiveClient, LiveClientError};

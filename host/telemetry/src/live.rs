@@ -1,7 +1,7 @@
 //! The running calls as clients get them, and the outcomes of the last minute.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fumehood_listener::{CallPhase as Phase, RunningCall};
@@ -21,7 +21,8 @@ pub struct LiveSnapshot {
     pub running: usize,
     /// Number of calls that wait for a place.
     pub waiting: usize,
-    /// Numbers of calls that ended in the last minute, by outcome: `ok` or the kind of the failure.
+    /// Numbers of calls that ended in the last minute, by outcome: `ok` or the kind of the failure. Like the other numbers, those
+    /// of the tenant that asks, unless it may read those of all.
     pub outcomes: BTreeMap<String, u64>,
 }
 
@@ -90,7 +91,10 @@ pub(crate) struct RecentOutcomes {
 }
 
 #[derive(Default)]
-struct Seconds(VecDeque<(u64, BTreeMap<&'static str, u64>)>);
+struct Seconds(VecDeque<(u64, Counts)>);
+
+/// Numbers of calls, by outcome and by the name of their tenant.
+type Counts = BTreeMap<&'static str, Vec<(Option<Arc<str>>, u64)>>;
 
 impl Default for RecentOutcomes {
     fn default() -> Self {
@@ -99,30 +103,40 @@ impl Default for RecentOutcomes {
 }
 
 impl RecentOutcomes {
-    /// Counts a call that has ended.
-    pub(crate) fn add(&self, outcome: &'static str) {
+    /// Counts a call of a tenant that has ended.
+    pub(crate) fn add(&self, outcome: &'static str, tenant: Option<&Arc<str>>) {
         // No code that holds the lock can panic half-way.
-        self.seconds.lock().unwrap_or_else(PoisonError::into_inner).add(self.epoch.elapsed().as_secs(), outcome);
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        seconds.add(self.epoch.elapsed().as_secs(), outcome, tenant);
     }
 
-    /// Returns the numbers of calls by outcome.
-    pub(crate) fn totals(&self) -> BTreeMap<String, u64> {
+    /// Returns the numbers of calls by outcome: those of a tenant, or of all.
+    pub(crate) fn totals(&self, only: Option<&str>) -> BTreeMap<String, u64> {
         let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         seconds.prune(self.epoch.elapsed().as_secs());
         let mut totals = BTreeMap::new();
-        for (outcome, count) in seconds.0.iter().flat_map(|(_, counts)| counts) {
-            *totals.entry((*outcome).to_owned()).or_default() += count;
+        for (outcome, counts) in seconds.0.iter().flat_map(|(_, counts)| counts) {
+            let counted = counts.iter().filter(|(tenant, _)| only.is_none() || tenant.as_deref() == only);
+            let count = counted.map(|(_, count)| count).sum::<u64>();
+            if count > 0 {
+                *totals.entry((*outcome).to_owned()).or_default() += count;
+            }
         }
         totals
     }
 }
 
 impl Seconds {
-    fn add(&mut self, second: u64, outcome: &'static str) {
+    fn add(&mut self, second: u64, outcome: &'static str, tenant: Option<&Arc<str>>) {
         self.prune(second);
-        match self.0.back_mut().filter(|(last, _)| *last == second) {
-            Some((_, counts)) => *counts.entry(outcome).or_default() += 1,
-            None => self.0.push_back((second, BTreeMap::from([(outcome, 1)]))),
+        if self.0.back().is_none_or(|(last, _)| *last != second) {
+            self.0.push_back((second, Counts::new()));
+        }
+        let Some((_, counts)) = self.0.back_mut() else { return };
+        let counts = counts.entry(outcome).or_default();
+        match counts.iter_mut().find(|(other, _)| other.as_ref() == tenant) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((tenant.cloned(), 1)),
         }
     }
 
@@ -140,11 +154,22 @@ mod tests {
     #[test]
     fn outcomes_of_earlier_minutes_are_forgotten() {
         let outcomes = RecentOutcomes::default();
-        outcomes.add("ok");
-        outcomes.add("ok");
-        assert_eq!(outcomes.totals(), BTreeMap::from([("ok".to_owned(), 2)]));
+        outcomes.add("ok", None);
+        outcomes.add("ok", None);
+        assert_eq!(outcomes.totals(None), BTreeMap::from([("ok".to_owned(), 2)]));
         let mut seconds = Seconds::default();
-        (0..=60).for_each(|second| seconds.add(second, "ok"));
+        (0..=60).for_each(|second| seconds.add(second, "ok", None));
         assert_eq!(seconds.0.len(), 60);
+    }
+
+    #[test]
+    fn outcomes_of_others_are_left_out() {
+        let (outcomes, one, two) = (RecentOutcomes::default(), Arc::from("one"), Arc::from("two"));
+        outcomes.add("ok", Some(&one));
+        outcomes.add("ok", Some(&two));
+        outcomes.add("trap", Some(&two));
+        assert_eq!(outcomes.totals(Some("one")), BTreeMap::from([("ok".to_owned(), 1)]));
+        assert_eq!(outcomes.totals(None), BTreeMap::from([("ok".to_owned(), 2), ("trap".to_owned(), 1)]));
+        assert!(outcomes.totals(Some("three")).is_empty());
     }
 }

@@ -1,98 +1,37 @@
 //! The metrics of calls, and their text for Prometheus.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use fumehood_core::call::result::CallResult;
+use fumehood_core::tool::ToolProvider;
 use fumehood_core::trace_context;
 use fumehood_listener::{CallSink, EndedCall, RunningCalls};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::exemplar::HistogramWithExemplars;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::export::ExportCounts;
+use crate::histograms::{BYTES, Buckets, COUNTS, Exemplar, FUEL, Histograms, SECONDS};
 use crate::instruments::Instruments;
-use crate::labels::{LabelValues, OK, OTHER};
+use crate::labels::OK;
 use crate::live::RecentOutcomes;
+use crate::tool_metrics::{ToolFamilies, ToolMetrics, ToolTable};
 
-/// Maximum number of tools with metrics of their own.
-const MAX_TOOLS: usize = 200;
-/// Maximum number of actors with counters of their own.
-const MAX_ACTORS: usize = 50;
-/// Maximum number of counters of calls: combinations of tool, outcome and actor.
-const MAX_CALL_SERIES: usize = 5_000;
-
-type Labels = Vec<(&'static str, String)>;
-type Histogram = HistogramWithExemplars<Labels>;
-type Histograms = Family<Labels, Histogram, Buckets>;
-
-/// Bounds of the buckets of a histogram.
-#[derive(Clone)]
-struct Buckets(&'static [f64]);
-
-impl MetricConstructor<Histogram> for Buckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
-}
-
-/// Seconds from 10 µs to a minute.
-const SECONDS: Buckets =
-    Buckets(&[0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0]);
-/// Fuel from a thousand instructions to ten billions.
-const FUEL: Buckets = Buckets(&[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10]);
-/// Bytes from 64 KiB, the page of a memory, to 1 GiB.
-const BYTES: Buckets = Buckets(&[
-    65_536.0,
-    262_144.0,
-    1_048_576.0,
-    4_194_304.0,
-    16_777_216.0,
-    67_108_864.0,
-    268_435_456.0,
-    1_073_741_824.0,
-]);
-/// Numbers of requests of one call.
-const COUNTS: Buckets = Buckets(&[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 64.0]);
-
-/// The histograms of one tool.
-struct ToolMetrics {
-    label: Arc<str>,
-    duration: Histogram,
-    queue: Histogram,
-    fuel: Histogram,
-    memory: Histogram,
-    requests: Histogram,
-}
-
-/// Metrics of calls that have ended, for [`RunningCalls::subscribe`]: by tool, outcome and actor, with a bounded number of series whatever tools and clients say.
+/// Metrics of calls that have ended, for [`RunningCalls::subscribe`]: by tool, outcome, actor and tenant, with a bounded number of
+/// series whatever tools and clients say.
 pub struct Metrics {
     registry: Registry,
-    calls: Family<Labels, Counter>,
-    families: ToolFamilies,
+    tools: ToolTable,
     host_calls: Histograms,
     http_requests: Histograms,
     model_requests: Histograms,
-    tools: RwLock<HashMap<Arc<str>, Arc<ToolMetrics>>>,
-    actors: LabelValues,
-    /// Combinations of tool, outcome and actor.
-    series: LabelValues,
     recent: RecentOutcomes,
     counts: Arc<ExportCounts>,
     instruments: Option<Instruments>,
-}
-
-struct ToolFamilies {
-    duration: Histograms,
-    queue: Histograms,
-    fuel: Histograms,
-    memory: Histograms,
-    requests: Histograms,
 }
 
 impl fmt::Debug for Metrics {
@@ -121,6 +60,7 @@ impl Metrics {
             family
         };
         let families = ToolFamilies {
+            calls,
             duration: add(
                 "call_duration",
                 "Time from leaving the queue to the end of a call",
@@ -139,88 +79,69 @@ impl Metrics {
         let model_requests = add("model_request_duration", "Time of requests to models", Some(Unit::Seconds), SECONDS);
         Self {
             registry,
-            calls,
-            families,
+            tools: ToolTable::new(families),
             host_calls,
             http_requests,
             model_requests,
-            tools: RwLock::default(),
-            actors: LabelValues::new(MAX_ACTORS),
-            series: LabelValues::new(MAX_CALL_SERIES),
             recent: RecentOutcomes::default(),
             counts,
             instruments,
         }
     }
 
-    /// Returns the numbers of calls that ended in the last minute, by outcome.
-    pub(crate) fn recent_outcomes(&self) -> BTreeMap<String, u64> {
-        self.recent.totals()
+    /// Lets tools that `loaded` does not have any more make room for others, once there are metrics of 200 tools. Without this,
+    /// the first 200 keep theirs. The tools are followed for as long as somebody else holds them.
+    pub fn follow_tools(&self, loaded: &Arc<dyn ToolProvider>) {
+        self.tools.follow(loaded);
     }
 
-    /// Records the end of a call. `tool` is the name of a tool that is loaded; `None` for a name that is not.
-    fn record_call(&self, tool: Option<&str>, actor: Option<&str>, result: &CallResult) {
-        let tool = self.tool(tool);
+    /// Returns the numbers of calls that ended in the last minute, by outcome: those of a tenant, or of all.
+    pub(crate) fn recent_outcomes(&self, only: Option<&str>) -> BTreeMap<String, u64> {
+        self.recent.totals(only)
+    }
+
+    /// Records the end of a call.
+    fn record_call(&self, call: &EndedCall<'_>) {
+        let (tool, result) = (self.tools.get(call.tool), call.result);
         let outcome = result.error().map_or(OK, |error| error.kind.as_str());
-        self.count(&tool.label, outcome, actor);
-        self.recent.add(outcome);
+        self.tools.count(&tool, outcome, call.actor, call.tenant.map(|tenant| &**tenant));
+        self.recent.add(outcome, call.tenant);
         if let Some(instruments) = &self.instruments {
-            instruments.record(&tool.label, outcome, &result.metadata);
+            instruments.record_call(&tool.label, outcome, &result.metadata);
         }
-        let metadata = &result.metadata;
-        let exemplar = trace_context::current().filter(trace_context::TraceContext::is_sampled);
-        let exemplar = exemplar.map(|trace| vec![("trace_id", trace.trace_id().to_owned())]);
-        let at = exemplar.as_ref().map(|_| SystemTime::now());
-        let observe = |histogram: &Histogram, value: f64| histogram.observe(value, exemplar.clone(), at);
-        observe(&tool.duration, metadata.duration.as_secs_f64());
-        observe(&tool.queue, metadata.queued.as_secs_f64());
+        self.record_costs(&tool, result);
+    }
+
+    fn record_costs(&self, tool: &ToolMetrics, result: &CallResult) {
+        let (metadata, exemplar) = (&result.metadata, Exemplar::new(trace_context::current().as_ref()));
+        exemplar.observe(&tool.duration, metadata.duration.as_secs_f64());
+        exemplar.observe(&tool.queue, metadata.queued.as_secs_f64());
         #[allow(clippy::cast_precision_loss, reason = "histograms need no more than 52 bits")]
         {
-            observe(&tool.fuel, metadata.fuel_used as f64);
-            observe(&tool.memory, metadata.peak_memory as f64);
-            observe(&tool.requests, metadata.requests.len() as f64);
+            exemplar.observe(&tool.fuel, metadata.fuel_used as f64);
+            exemplar.observe(&tool.memory, metadata.peak_memory as f64);
+            exemplar.observe(&tool.requests, metadata.requests.len() as f64);
         }
-    }
-
-    fn count(&self, tool: &str, outcome: &'static str, actor: Option<&str>) {
-        let labels = |tool: &str, actor: &str| -> Labels {
-            vec![("tool", tool.to_owned()), ("outcome", outcome.to_owned()), ("actor", actor.to_owned())]
-        };
-        let actor = actor.map(|actor| self.actors.admit(actor));
-        let actor = actor.as_deref().unwrap_or_default();
-        let has_room = self.series.admit(&format!("{tool} {outcome} {actor}")).as_ref() != OTHER;
-        self.calls.get_or_create(&if has_room { labels(tool, actor) } else { labels(OTHER, OTHER) }).inc();
     }
 
     /// Records the duration of a host function, by its name from a closed set.
-    pub(crate) fn record_host_call(&self, function: &str, duration: Duration) {
+    pub(crate) fn record_host_call(&self, function: &str, duration: Duration, exemplar: &Exemplar) {
         let labels = vec![("function", function.to_owned())];
-        self.host_calls.get_or_create(&labels).observe(duration.as_secs_f64(), None, None);
+        exemplar.observe(&self.host_calls.get_or_create(&labels), duration.as_secs_f64());
+        self.instruments.iter().for_each(|instruments| instruments.record_host_call(function, duration));
     }
 
     /// Records the duration of an HTTP request of a tool.
-    pub(crate) fn record_http_request(&self, duration: Duration) {
-        self.http_requests.get_or_create(&Vec::new()).observe(duration.as_secs_f64(), None, None);
+    pub(crate) fn record_http_request(&self, duration: Duration, exemplar: &Exemplar) {
+        exemplar.observe(&self.http_requests.get_or_create(&Vec::new()), duration.as_secs_f64());
+        self.instruments.iter().for_each(|instruments| instruments.record_http_request(duration));
     }
 
     /// Records the duration of a request to a model, by the kind of its provider.
-    pub(crate) fn record_model_request(&self, provider: &str, duration: Duration) {
+    pub(crate) fn record_model_request(&self, provider: &str, duration: Duration, exemplar: &Exemplar) {
         let labels = vec![("provider", provider.to_owned())];
-        self.model_requests.get_or_create(&labels).observe(duration.as_secs_f64(), None, None);
-    }
-
-    fn tool(&self, name: Option<&str>) -> Arc<ToolMetrics> {
-        let name = name.unwrap_or(OTHER);
-        // No code that holds the lock can panic half-way.
-        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = tools.get(name) {
-            return Arc::clone(found);
-        }
-        drop(tools);
-        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        let name: Arc<str> = if tools.len() < MAX_TOOLS { Arc::from(name) } else { Arc::from(OTHER) };
-        let create = || Arc::new(self.families.create(&name));
-        Arc::clone(tools.entry(Arc::clone(&name)).or_insert_with(create))
+        exemplar.observe(&self.model_requests.get_or_create(&labels), duration.as_secs_f64());
+        self.instruments.iter().for_each(|instruments| instruments.record_model_request(provider, duration));
     }
 
     /// Returns all metrics, and the numbers of running calls, in the text format of OpenMetrics 1.0.
@@ -247,47 +168,52 @@ impl Metrics {
 
 impl CallSink for Metrics {
     fn record(&self, call: &EndedCall<'_>) {
-        self.record_call(call.tool, call.actor, call.result);
-    }
-}
-
-impl ToolFamilies {
-    fn create(&self, tool: &Arc<str>) -> ToolMetrics {
-        let labels = vec![("tool", tool.to_string())];
-        let create = |family: &Histograms| family.get_or_create_owned(&labels);
-        ToolMetrics {
-            label: Arc::clone(tool),
-            duration: create(&self.duration),
-            queue: create(&self.queue),
-            fuel: create(&self.fuel),
-            memory: create(&self.memory),
-            requests: create(&self.requests),
-        }
+        self.record_call(call);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    use fumehood_core::boxed::BoxFuture;
+    use fumehood_core::call::CallContext;
     use fumehood_core::call::result::Metadata;
+    use fumehood_core::schema::gate::{Gate, GateLimits};
+    use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+    use fumehood_core::tool::name::Namespace;
+    use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ValidatedCall};
+    use fumehood_core::trace_context::TraceContext;
+    use serde_json::json;
 
     use super::*;
+    use crate::tool_metrics::MAX_TOOLS;
 
-    fn result() -> CallResult {
+    fn record(metrics: &Metrics, tool: Option<&str>, actor: Option<&str>, tenant: Option<&str>) {
         let metadata = Metadata { fuel_used: 5_000, duration: Duration::from_millis(3), ..Metadata::default() };
-        CallResult { id: String::new(), tool: String::new(), outcome: Ok(Vec::new()), metadata }
+        let result = CallResult { id: String::new(), tool: String::new(), outcome: Ok(Vec::new()), metadata };
+        let (tenant, elapsed) = (tenant.map(Arc::from), Duration::ZERO);
+        metrics.record(&EndedCall { tool, actor, tenant: tenant.as_ref(), elapsed, result: &result });
+    }
+
+    fn text(metrics: &Metrics) -> String {
+        metrics.to_text(&RunningCalls::new())
     }
 
     #[test]
-    fn calls_are_counted_by_tool_outcome_and_actor() {
+    fn calls_are_counted_by_tool_outcome_and_client() {
         let metrics = Metrics::default();
-        metrics.record_call(Some("a__b"), Some("ann"), &result());
-        metrics.record_call(Some("a__b"), None, &result());
-        metrics.record_host_call("key-value.get", Duration::from_millis(1));
-        let text = metrics.to_text(&RunningCalls::new());
+        record(&metrics, Some("a__b"), Some("ann"), Some("ci"));
+        record(&metrics, Some("a__b"), Some("ann"), Some("ci"));
+        record(&metrics, Some("a__b"), None, None);
+        metrics.record_host_call("key-value.get", Duration::from_millis(1), &Exemplar::default());
+        let text = text(&metrics);
         for line in [
-            r#"fumehood_calls_total{tool="a__b",outcome="ok",actor="ann"} 1"#,
-            r#"fumehood_call_duration_seconds_bucket{le="0.005",tool="a__b"} 2"#,
-            r#"fumehood_call_fuel_sum{tool="a__b"} 10000.0"#,
+            r#"fumehood_calls_total{tool="a__b",outcome="ok",actor="ann",tenant="ci"} 2"#,
+            r#"fumehood_calls_total{tool="a__b",outcome="ok",actor="",tenant=""} 1"#,
+            r#"fumehood_call_duration_seconds_bucket{le="0.005",tool="a__b"} 3"#,
+            r#"fumehood_call_fuel_sum{tool="a__b"} 15000.0"#,
             r#"fumehood_host_call_duration_seconds_count{function="key-value.get"} 1"#,
             "fumehood_calls_running 0",
             "fumehood_telemetry_spans_dropped_total 0",
@@ -298,12 +224,97 @@ mod tests {
     }
 
     #[test]
+    fn a_sampled_trace_is_an_exemplar_of_requests() {
+        let metrics = Metrics::default();
+        let context = |flags: &str| {
+            let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
+            Exemplar::new(TraceContext::parse(&text, None).as_ref())
+        };
+        metrics.record_host_call("key-value.get", Duration::from_millis(1), &context("00"));
+        assert!(!text(&metrics).contains("trace_id"));
+        metrics.record_http_request(Duration::from_millis(1), &context("01"));
+        metrics.record_model_request("openai", Duration::from_millis(1), &context("01"));
+        metrics.record_host_call("key-value.set", Duration::from_millis(1), &context("01"));
+        assert_eq!(text(&metrics).matches("{trace_id=\"0af7651916cd43dd8448eb211c80319c\"}").count(), 3);
+    }
+
+    #[test]
     fn many_tools_share_one_series() {
         let metrics = Metrics::default();
-        (0..MAX_TOOLS * 2).for_each(|number| metrics.record_call(Some(&format!("t__{number}")), None, &result()));
-        let text = metrics.to_text(&RunningCalls::new());
+        (0..MAX_TOOLS * 2).for_each(|number| record(&metrics, Some(&format!("t__{number}")), None, None));
+        let text = text(&metrics);
         let series = text.lines().filter(|line| line.starts_with("fumehood_call_duration_seconds_count{")).count();
-        assert!(series <= MAX_TOOLS + 1, "{series}");
-        assert!(text.contains(r#"tool="other""#));
+        assert_eq!(series, MAX_TOOLS + 1);
+        assert!(text.contains(r#"fumehood_calls_total{tool="other",outcome="ok",actor="",tenant=""} 200"#), "{text}");
+    }
+
+    #[test]
+    fn clients_beyond_the_limit_share_series() {
+        let metrics = Metrics::default();
+        for number in 0..8_000 {
+            let (tool, tenant) = (format!("t__{}", number % 150), format!("client-{}", number / 150));
+            record(&metrics, Some(&tool), Some(&tenant), Some(&tenant));
+        }
+        let text = text(&metrics);
+        let series: Vec<&str> = text.lines().filter(|line| line.starts_with("fumehood_calls_total{")).collect();
+        assert_eq!(series.len(), 5_001);
+        let count = |line: &&str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+        assert_eq!(series.iter().map(count).sum::<u64>(), 8_000);
+    }
+
+    /// Tools whose set is replaced.
+    #[derive(Default)]
+    struct Replaced {
+        names: Mutex<BTreeSet<String>>,
+        revision: Revision,
+    }
+
+    impl ToolProvider for Replaced {
+        fn kind(&self) -> ProviderKind {
+            ProviderKind::BuiltIn
+        }
+
+        fn tools(&self) -> Vec<Arc<Tool>> {
+            Vec::new()
+        }
+
+        fn find(&self, name: &str) -> Option<Arc<Tool>> {
+            let (namespace, tool) = name.split_once("__")?;
+            self.names.lock().unwrap().contains(name).then(|| {
+                let raw =
+                    RawDefinition { name: tool.to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+                let definition = raw.parse(&DefinitionLimits::default()).unwrap();
+                let gate = Gate::for_arguments(&json!({ "type": "object" }), GateLimits::default()).unwrap();
+                Arc::new(Tool::new(definition, gate).in_namespace(&Namespace::parse(namespace).unwrap()))
+            })
+        }
+
+        fn call(&self, _: ValidatedCall, _: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+            Box::pin(std::future::ready(Err(Stop::new("none is called"))))
+        }
+
+        fn changes(&self) -> Changes {
+            self.revision.subscribe()
+        }
+    }
+
+    #[test]
+    fn tools_that_are_gone_make_room() {
+        let (metrics, tools) = (Metrics::default(), Arc::new(Replaced::default()));
+        metrics.follow_tools(&(Arc::clone(&tools) as Arc<dyn ToolProvider>));
+        let names = |generation: &str| (0..MAX_TOOLS).map(|number| format!("{generation}__t{number}")).collect();
+        let old: BTreeSet<String> = names("old");
+        tools.names.lock().unwrap().clone_from(&old);
+        old.iter().for_each(|name| record(&metrics, Some(name), None, None));
+        record(&metrics, Some("new__t0"), None, None);
+        assert!(text(&metrics).contains(r#"tool="other",outcome="ok""#), "all of them are loaded");
+        *tools.names.lock().unwrap() = names("new");
+        record(&metrics, Some("new__t0"), None, None);
+        assert!(!text(&metrics).contains("new__t0"), "nothing says that the set has changed");
+        tools.revision.advance();
+        record(&metrics, Some("new__t0"), None, None);
+        let text = text(&metrics);
+        assert!(text.contains(r#"fumehood_calls_total{tool="new__t0",outcome="ok",actor="",tenant=""} 1"#), "{text}");
+        assert!(!text.contains("old__"), "{text}");
     }
 }

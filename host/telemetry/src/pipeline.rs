@@ -25,7 +25,7 @@ use crate::export::{CollectorClient, CountingExporter, CountingProcessor, Export
 use crate::instruments::Instruments;
 use crate::metrics::Metrics;
 use crate::options::ExportOptions;
-use crate::sampling::{CallFilter, FilteredSampler};
+use crate::sampling::{CallFilter, FilteredSampler, SamplingRatio};
 use crate::span_metrics::{MeasuredSpans, SpanMetrics};
 
 /// Name of the instrumentation in spans and metrics.
@@ -135,7 +135,7 @@ impl Telemetry {
             layer
                 .with_tracked_inactivity(false)
                 .with_context_activation(false)
-                .with_filter(CallFilter::new(options.sampling))
+                .with_filter(CallFilter(SamplingRatio::new(options.sampling)))
         });
         let measured = SpanMetrics(Arc::clone(&metrics)).with_filter(MeasuredSpans);
         let subscriber = Registry::default().with(collected).with(measured);
@@ -144,6 +144,7 @@ impl Telemetry {
             trace_context::install_bridge(Box::new(OpenTelemetryBridge {
                 propagates: options.propagates,
                 content: options.content.clone(),
+                ratio: SamplingRatio::new(options.sampling),
             }))?;
         }
         Ok(Self { metrics, traces, meters, runtime })

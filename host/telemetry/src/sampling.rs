@@ -18,16 +18,20 @@ use tracing_subscriber::registry::LookupSpan;
 
 use fumehood_core::telemetry::{EXECUTE_TOOL, HOST_CALL, HTTP_REQUEST, TARGET};
 
-/// The share of calls without a parent that is collected.
+/// The share of traces that is collected.
 #[derive(Debug)]
-pub(crate) struct CallFilter {
-    /// Calls are collected if a random number is below this.
+pub(crate) struct SamplingRatio {
+    /// Traces are collected if a random number is below this.
     threshold: u64,
     state: AtomicU64,
 }
 
-impl CallFilter {
-    /// Creates a filter for a ratio from 0 to 1.
+/// A filter that collects a share of the calls without a parent.
+#[derive(Debug)]
+pub(crate) struct CallFilter(pub(crate) SamplingRatio);
+
+impl SamplingRatio {
+    /// Creates a ratio from 0 to 1.
     pub(crate) fn new(ratio: f64) -> Self {
         #[allow(
             clippy::cast_possible_truncation,
@@ -38,8 +42,8 @@ impl CallFilter {
         Self { threshold, state: AtomicU64::new(RandomState::new().hash_one(0)) }
     }
 
-    /// Decides on the next call: SplitMix64 over a counter, so that callers share no lock.
-    fn is_sampled(&self) -> bool {
+    /// Decides on the next trace: SplitMix64 over a counter, so that callers share no lock.
+    pub(crate) fn is_sampled(&self) -> bool {
         if self.threshold == u64::MAX {
             return true;
         }
@@ -56,7 +60,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> layer::Filter<S> for CallFilter {
             return false;
         }
         match metadata.name() {
-            EXECUTE_TOOL => context.lookup_current().is_some() || self.is_sampled(),
+            EXECUTE_TOOL => context.lookup_current().is_some() || self.0.is_sampled(),
             // Those of a call that is not collected would begin traces of their own.
             HOST_CALL | HTTP_REQUEST => context.lookup_current().is_some(),
             _ => true,
@@ -107,8 +111,8 @@ mod tests {
     #[test]
     fn samples_about_the_ratio() {
         let count = |ratio: f64| {
-            let filter = CallFilter::new(ratio);
-            (0..10_000).filter(|_| filter.is_sampled()).count()
+            let ratio = SamplingRatio::new(ratio);
+            (0..10_000).filter(|_| ratio.is_sampled()).count()
         };
         assert_eq!((count(0.0), count(1.0), count(2.0)), (0, 10_000, 10_000));
         assert!((700..1_300).contains(&count(0.1)), "{}", count(0.1));

@@ -61,7 +61,7 @@ impl MetricsService {
             None => self.running.counts(),
             Some(tenant) => self.running.counts_of(tenant),
         };
-        let outcomes = self.metrics.recent_outcomes();
+        let outcomes = self.metrics.recent_outcomes(only);
         LiveSnapshot { calls: calls.into_iter().map(LiveCall::from).collect(), running, waiting, outcomes }
     }
 
@@ -105,7 +105,7 @@ impl HttpService for MetricsService {
     fn check(&self, head: &Parts) -> Result<(), Rejection> {
         match head.method {
             Method::GET | Method::HEAD => Ok(()),
-            _ => Err(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "this is read only; send GET")),
+            _ => Err(Rejection::method_not_allowed("GET, HEAD", "this is read only; send GET")),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fumehood_core::telemetry::{CHAT, HOST_CALL, HOST_CALL_FIELD, HTTP_REQUEST, PROVIDER_NAME, TARGET};
+use fumehood_core::trace_context;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::subscriber::Interest;
@@ -12,6 +13,7 @@ use tracing::{Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::histograms::Exemplar;
 use crate::metrics::Metrics;
 
 /// A layer that measures spans of host functions and requests.
@@ -31,10 +33,11 @@ impl<S> Filter<S> for MeasuredSpans {
     }
 }
 
-/// The start of a span, and the value of its label.
+/// The start of a span, the value of its label, and the trace that it is part of.
 struct Started {
     at: Instant,
     label: String,
+    exemplar: Exemplar,
 }
 
 /// Takes the value of the one field that becomes a label, from a closed set.
@@ -55,19 +58,21 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for SpanMetrics {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut label = LabelVisitor::default();
         attributes.record(&mut label);
+        // The trace of the span around it. When the new one closes, its own is not known any more.
+        let exemplar = Exemplar::new(trace_context::current().as_ref());
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(Started { at: Instant::now(), label: label.0 });
+            span.extensions_mut().insert(Started { at: Instant::now(), label: label.0, exemplar });
         }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        let Some(Started { at, label }) = span.extensions_mut().remove::<Started>() else { return };
+        let Some(Started { at, label, exemplar }) = span.extensions_mut().remove::<Started>() else { return };
         let duration = at.elapsed();
         match span.metadata().name() {
-            HOST_CALL => self.0.record_host_call(&label, duration),
-            CHAT => self.0.record_model_request(&label, duration),
-            _ => self.0.record_http_request(duration),
+            HOST_CALL => self.0.record_host_call(&label, duration, &exemplar),
+            CHAT => self.0.record_model_request(&label, duration, &exemplar),
+            _ => self.0.record_http_request(duration, &exemplar),
         }
     }
 }

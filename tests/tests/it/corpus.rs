@@ -12,11 +12,11 @@ use fumehood_tests::{component, contract};
 use serde_json::{Value, json};
 
 /// Deadline of a call, long enough that most attacks end by themselves although all of them run at once.
-const DEADLINE: Duration = Duration::from_secs(1);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(1);
 /// Slack for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEMORY: usize = 64 << 20;
-const CANARY: &str = "CANARY: nobody may read this";
+pub(crate) const CANARY: &str = "CANARY: nobody may read this";
 /// Number of rounds, each of them everything at once.
 const ROUNDS: usize = 2;
 /// Maximum number of descriptors, and of threads, that a process keeps for the next host, once for all.
@@ -64,9 +64,12 @@ const HOOKS: [&str; 9] = [
     "hooks/widen",
 ];
 
-/// Returns the attacks: a program, one of its tools, the arguments, and the kinds of error with which it may end. An
-/// empty list means a result.
-fn attacks() -> Vec<(&'static str, &'static str, Value, &'static [ErrorKind])> {
+/// An attack: a program, one of its tools, the arguments, and the kinds of error with which it may end. An empty list
+/// means a result.
+pub(crate) type Attack = (&'static str, &'static str, Value, &'static [ErrorKind]);
+
+/// Returns the attacks.
+pub(crate) fn attacks() -> Vec<Attack> {
     use ErrorKind::{BadResult, Deadline, Denied, Fuel, Memory, OutputTooLarge, Quota, ToolFailed, Trap};
     let none = || json!({});
     let get = json!({"scheme": "http", "authority": "127.0.0.1:9"});
@@ -164,7 +167,7 @@ fn bytes(program: &str) -> Vec<u8> {
     }
 }
 
-fn named(program: &str) -> String {
+pub(crate) fn named(program: &str) -> String {
     program.replace('/', "-")
 }
 
@@ -202,23 +205,30 @@ fn contained(program: &str, result: &CallResult, allowed: &[ErrorKind]) {
     assert!(!serde_json::to_string(result).unwrap().contains(CANARY), "{program}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() {
-    let root = tempfile::tempdir().unwrap();
-    std::fs::create_dir(root.path().join("granted")).unwrap();
-    std::fs::write(root.path().join("canary"), CANARY).unwrap();
-    let before = (count("/proc/self/fd"), count("/proc/self/task"));
+/// Creates a host with every attacking program, and the honest tool. `files` may write in a folder below `root`, beside which
+/// lies what nobody may read.
+pub(crate) async fn armed_host(root: &Path) -> Host {
+    std::fs::create_dir(root.join("granted")).unwrap();
+    std::fs::write(root.join("canary"), CANARY).unwrap();
     let limits = Limits { deadline: DEADLINE, memory: MEMORY, ..Limits::default() };
-    let host = Arc::new(Host::builder().limits(limits).concurrency(64).build().unwrap());
+    let host = Host::builder().limits(limits).concurrency(64).build().unwrap();
     let calm = Limits { deadline: PATIENCE, ..limits };
     host.load(Load::bytes("honest", calculator()).limits(calm)).await.unwrap();
     let programs: BTreeSet<&str> = attacks().iter().map(|(program, ..)| *program).collect();
     for program in programs {
         let quota = Quota::new(256 << 10, 50).unwrap();
-        let folder = || Folder::new(root.path().join("granted"), "/w", Access::Write(quota)).unwrap();
+        let folder = || Folder::new(root.join("granted"), "/w", Access::Write(quota)).unwrap();
         let grant = if program == "files" { Grant::none().with_folder(folder()).unwrap() } else { Grant::none() };
         host.load(Load::bytes(named(program), bytes(program)).grant(grant)).await.unwrap();
     }
+    host
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() {
+    let root = tempfile::tempdir().unwrap();
+    let before = (count("/proc/self/fd"), count("/proc/self/task"));
+    let host = Arc::new(armed_host(root.path()).await);
     let stop = Arc::<AtomicBool>::default();
     let neighbour = tokio::spawn(honest(Arc::clone(&host), Arc::clone(&stop)));
     for _ in 0..ROUNDS {
@@ -237,6 +247,7 @@ async fn all_of_them_at_once_are_contained_and_an_honest_tool_is_always_right() 
     let after = host.call(Call::new("honest__add", json!({"a": 3, "b": 5}))).await;
     assert_eq!(after.text().as_deref(), Some(r#"{"result":8}"#), "the host answers still");
     let in_the_way = Arc::clone(&host);
+    let calm = Limits { deadline: PATIENCE, memory: MEMORY, ..Limits::default() };
     let spinning = tokio::spawn(async move { in_the_way.call(Call::new("spin__run", "{}").limits(calm)).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     let ending = Instant::now();

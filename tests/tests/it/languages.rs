@@ -5,12 +5,12 @@
 //! root of the project. Without the variable nothing is tested here, and a note on stderr says so.
 
 use std::io::ErrorKind::WouldBlock;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load, ToolDefinition};
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 const COMPONENTS: &str = "FUMEHOOD_LANGUAGE_COMPONENTS";
@@ -38,7 +38,7 @@ async fn javascript() {
 async fn all_checks(language: &'static str) {
     let path = match built(language) {
         Ok(path) => path,
-        Err(why) => return skipped(language, &why),
+        Err(why) => return skip("languages", &format!("the component in {language}: {why}")),
     };
     let host = Host::builder().concurrency(4).build().unwrap();
     host.load(Load::path(path)).await.unwrap();
@@ -66,11 +66,6 @@ fn built(language: &str) -> Result<PathBuf, String> {
     let path = folder.join(format!("{language}.wasm"));
     assert!(path.is_file(), "there is no {}; run `tests/languages/build` again", path.display());
     Ok(path)
-}
-
-/// Prints that a language is skipped, past the capture of the test harness, which hides the output of tests that pass.
-fn skipped(language: &str, why: &str) {
-    std::io::stderr().write_all(format!("SKIPPED the component in {language}: {why}\n").as_bytes()).unwrap();
 }
 
 impl Shop {

@@ -30,6 +30,7 @@ mod http;
 mod key_value;
 mod languages;
 mod limits;
+mod listener;
 mod load;
 mod mcp;
 mod packages;

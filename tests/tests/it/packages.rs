@@ -7,6 +7,7 @@ use std::process::Command;
 
 use fumehood::{Call, Host, Load};
 use fumehood_build_tools::{RustTarget, Toolchain};
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toml::Table;
@@ -145,7 +146,7 @@ fn readme_block(language: &str) -> String {
 async fn tool_is_built_from_packages_outside_of_the_repository() {
     let toolchain = match Toolchain::choose(RustTarget::Wasi, &root(), &[root().join(".guest-rust/rustc")]) {
         Ok(toolchain) => toolchain,
-        Err(error) => return eprintln!("SKIPPED: {error:#}"),
+        Err(error) => return skip("toolchain", &format!("{error:#}")),
     };
     let sdk = ["fumehood-core", "fumehood-guest-macros", "fumehood-guest"];
     let packages = unpack_packages(&sdk);

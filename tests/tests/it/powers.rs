@@ -113,11 +113,11 @@ async fn agent_state_is_shown_only_where_it_was_granted() {
     let bytes = fumehood_tests::contract("tell-context").unwrap();
     host.load(Load::bytes("denied", bytes.clone())).await.unwrap();
     host.load(Load::bytes("granted", bytes).grant(Grant::none().with_state())).await.unwrap();
-    let call = |tool: &str| {
-        let mut call = Call::new(format!("{tool}__state"), "{}").id("call-x").actor("ann");
-        call.context.state = Some(r#"{"step":1}"#.into());
-        host.call(call)
-    };
-    assert_eq!(call("denied").await.text().as_deref(), Some("none"));
-    assert_eq!(call("granted").await.text().as_deref(), Some(r#"{"step":1}"#));
+    let call = |tool: &str| Call::new(format!("{tool}__state"), "{}").id("call-x").actor("ann");
+    let told = async |call: Call| host.call(call).await.text().map(|text| text.into_owned());
+    for state in [r#"{"step":1}"#, r#"{"step":2}"#] {
+        assert_eq!(told(call("denied").state(state)).await.as_deref(), Some("none"));
+        assert_eq!(told(call("granted").state(state)).await.as_deref(), Some(state));
+    }
+    assert_eq!(told(call("granted")).await.as_deref(), Some("none"), "the state is that of one call");
 }

@@ -26,6 +26,7 @@ use fumehood::event_log::{EventLog, Filter, Options, StoredRecord};
 use fumehood::model::{ModelSpec, Provider, ProviderConfig, Timeouts};
 use fumehood::record::{RecordKind, Recorder};
 use fumehood::{AgentBuilder, Host, Load};
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -159,8 +160,7 @@ fn solved(driver: &str, outcome: &Outcome) {
 async fn a_real_model_works_a_sum_out_and_keeps_to_the_allowlist_with_every_driver() {
     let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (Some(url), Some(name)) = (of("FUMEHOOD_TEST_MODEL_URL"), of("FUMEHOOD_TEST_MODEL")) else {
-        println!("SKIPPED: set FUMEHOOD_TEST_MODEL_URL and FUMEHOOD_TEST_MODEL to a server and a model of it");
-        return;
+        return skip("real-model", "set FUMEHOOD_TEST_MODEL_URL and FUMEHOOD_TEST_MODEL to a server and a model of it");
     };
     exercise(&url, &name, FORBIDDEN).await;
     for (driver, outcome) in exercise(&url, &name, SUM).await {

@@ -93,8 +93,17 @@ fn named(dependencies: &BTreeSet<String>, names: &[&'static str]) -> Vec<&'stati
 fn sandbox_alone_has_no_mcp_database_model_or_tls() {
     /// Maximum number of packages that the sandbox needs: the engine has more than half of them.
     const MAX_DEPENDENCIES: usize = 250;
-    let optional =
-        ["genai", "libsqlite3-sys", "reqwest", "ring", "rmcp", "rusqlite", "rustls", "rustls-platform-verifier"];
+    let optional = [
+        "genai",
+        "libsqlite3-sys",
+        "reqwest",
+        "ring",
+        "rmcp",
+        "rusqlite",
+        "rustls",
+        "rustls-platform-verifier",
+        "tokio-postgres",
+    ];
     let alone = dependencies("");
     println!("fumehood without features has {} dependencies; of its features", alone.len());
     assert_eq!(named(&alone, &optional), [""; 0]);
@@ -103,6 +112,7 @@ fn sandbox_alone_has_no_mcp_database_model_or_tls() {
         ("agent", &["genai", "reqwest", "ring", "rustls", "rustls-platform-verifier"][..]),
         ("cell", &["ring", "rustls"]),
         ("mcp", &["reqwest", "ring", "rmcp", "rustls", "rustls-platform-verifier"]),
+        ("postgres", &["libsqlite3-sys", "ring", "rusqlite", "rustls", "rustls-platform-verifier", "tokio-postgres"]),
         ("registry", &["reqwest", "ring", "rustls", "rustls-platform-verifier"]),
         ("storage", &["libsqlite3-sys", "rusqlite"]),
         ("telemetry", &["reqwest", "ring", "rustls", "rustls-platform-verifier"]),

@@ -305,8 +305,8 @@ class Host:
     ) -> Result:
         """Calls a tool. Every outcome of the tool is a value.
 
-        Cancelling the task stops the guest within milliseconds. The first slice of a call runs on this thread, with the interpreter
-        released: two milliseconds at most, or one bulk instruction.
+        Cancelling the task stops the guest within milliseconds. The call begins on this thread, with the interpreter released, only if the
+        last call of that tool took less than 0.25 ms.
 
         :param arguments: a mapping, or JSON text as a model wrote it
         :param limits: limits of this call, in place of the tool's

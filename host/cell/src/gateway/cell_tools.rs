@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
@@ -18,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::attempt::{Outgoing, remaining};
 use super::outcome::{error_of, no_worker, result_of};
+use super::queued_call::{CallQueue, QueuedCall};
 use super::sessions::Sessions;
 use crate::error::CellError;
 use crate::link::{Link, NodeOptions};
@@ -83,6 +85,8 @@ pub(super) struct Inner {
     pub(super) link: Link,
     pub(super) sessions: Sessions,
     began: Instant,
+    /// The queue of jobs, once it was opened.
+    jobs: OnceLock<Arc<dyn CallQueue>>,
     state: Mutex<State>,
 }
 
@@ -125,7 +129,8 @@ impl CellTools {
         let mut messages = link.subscribe(&format!("gateway.{}", link.name())).await?;
         let mut announcements = link.subscribe("workers").await?;
         let (sessions, began) = (Sessions::new(run), Instant::now());
-        let inner = Arc::new(Inner { tools, options, link, sessions, began, state: Mutex::default() });
+        let (jobs, state) = (OnceLock::new(), Mutex::default());
+        let inner = Arc::new(Inner { tools, options, link, sessions, began, jobs, state });
         let reader = Arc::clone(&inner);
         let reader = tokio::spawn(async move {
             let mut tick = tokio::time::interval(TICK);
@@ -150,6 +155,21 @@ impl CellTools {
 
     pub(super) fn inner(&self) -> &Inner {
         &self.inner
+    }
+
+    /// Puts calls with a job in their context into this queue from now on.
+    pub(crate) fn set_queue(&self, queue: Arc<dyn CallQueue>) {
+        let _set_before = self.inner.jobs.set(queue);
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.inner.link
+    }
+
+    /// Returns whether the calls of a tool run at workers, by its full name.
+    #[must_use]
+    pub fn is_remote(&self, tool: &str) -> bool {
+        self.inner.tools.find(tool).is_some_and(|tool| self.inner.remote_offer(&tool).is_some())
     }
 
     /// Returns the number of workers that announce themselves.
@@ -270,8 +290,8 @@ impl Inner {
                 error.with_hint("send less, or raise `max_payload` of the NATS server; the tool did not run"),
             );
         }
-        let limits = context.limits.unwrap_or_else(|| (self.options.limits)(&tool));
-        let mut plan = RetryPlan::new(self.options.retry_repeatable && is_repeatable(&tool));
+        let (limits, repeatable) = self.terms_of(&tool, &context);
+        let mut plan = RetryPlan::new(repeatable);
         let mut last = None;
         let granted = limits;
         while let Some(limits) = remaining(granted, began.elapsed()) {
@@ -292,6 +312,12 @@ impl Inner {
             last = Some(error);
         }
         failed(last.unwrap_or_else(|| no_worker(NoWorker::Full, tool.full_name())))
+    }
+
+    /// Returns the limits of a call, and whether another worker may begin it once more.
+    fn terms_of(&self, tool: &Tool, context: &CallContext) -> (Limits, bool) {
+        let limits = context.limits.unwrap_or_else(|| (self.options.limits)(tool));
+        (limits, self.options.retry_repeatable && is_repeatable(tool))
     }
 
     /// Returns what a call of this tool needs of a worker; `None` if it runs in this process.
@@ -325,7 +351,14 @@ impl ToolProvider for CellTools {
                 let (id, tool, metadata) = (context.id, name.to_owned(), Metadata::default());
                 return Ok(CallResult { id, tool, outcome: Err(CallError::replaced()), metadata });
             }
-            Ok(self.inner.call(call, context, offer).await)
+            match (context.job, self.inner.jobs.get()) {
+                (Some(job), Some(queue)) => {
+                    let (limits, repeatable) = self.inner.terms_of(call.tool(), &context);
+                    let queued = QueuedCall { call: &call, context: &context, offer, limits, repeatable };
+                    Ok(queue.run(job, queued).await)
+                }
+                _ => Ok(self.inner.call(call, context, offer).await),
+            }
         })
     }
 

@@ -5,7 +5,10 @@ mod cell_tools;
 mod draining;
 mod inbox;
 mod outcome;
+mod queued_call;
 mod sessions;
 
 pub use cell_tools::{CellTools, GatewayOptions, LateResult};
 pub use draining::Draining;
+pub(crate) use outcome::result_of;
+pub(crate) use queued_call::{CallQueue, QueuedCall};

@@ -58,7 +58,7 @@ pub(super) fn error_of<T>(conclusion: &Conclusion<T>, worker: &str, tool: &str) 
 }
 
 /// Reads the result that a worker sent, and checks it as one of this call.
-pub(super) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_bytes: usize) -> CallResult {
+pub(crate) fn result_of(body: &[u8], id: &str, tool: &Tool, worker: &str, max_bytes: usize) -> CallResult {
     let tool_name = tool.full_name().to_owned();
     let (outcome, metadata) = match serde_json::from_slice::<CallResult>(body) {
         Ok(CallResult { outcome, metadata, .. }) => (outcome, metadata),

@@ -31,6 +31,14 @@ pub enum Role {
     Announcer,
     /// A gateway, to a worker: a grant.
     Grantor,
+    /// A gateway, to every worker: a job.
+    JobGateway,
+    /// A worker, to every other and to every gateway: the claim of a job.
+    JobWorker,
+    /// A worker, to every gateway: the end of a job.
+    JobEnd,
+    /// A gateway, to every gateway: the record of a job.
+    JobRecord,
 }
 
 impl Role {
@@ -40,6 +48,10 @@ impl Role {
             Self::Worker => b"fumehood cell 1: worker to gateway\0",
             Self::Announcer => b"fumehood cell 1: worker to all\0",
             Self::Grantor => b"fumehood cell 1: grant of a gateway\0",
+            Self::JobGateway => b"fumehood cell 1: job of a gateway\0",
+            Self::JobWorker => b"fumehood cell 1: claim of a worker\0",
+            Self::JobEnd => b"fumehood cell 1: end of a job\0",
+            Self::JobRecord => b"fumehood cell 1: record of a job\0",
         }
     }
 }
@@ -170,7 +182,8 @@ mod tests {
     #[test]
     fn a_message_of_one_role_is_none_of_another() {
         let (key, bytes) = sealed();
-        for role in [Role::Worker, Role::Announcer, Role::Grantor] {
+        let jobs = [Role::JobGateway, Role::JobWorker, Role::JobEnd, Role::JobRecord];
+        for role in [Role::Worker, Role::Announcer, Role::Grantor].into_iter().chain(jobs) {
             assert!(matches!(open::<u32>(&bytes, role, |_| Some(key)), Err(FrameError::Signature(_))));
         }
         assert!(matches!(open::<u32>(&bytes, Role::Gateway, |_| None), Err(FrameError::Unknown(_))));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::digest::Digest;
-use fumehood_core::tool::Tool;
+use fumehood_core::tool::{Tool, ToolProvider};
 
 use crate::protocol::Offer;
 
@@ -56,6 +56,16 @@ pub struct WorkerOptions {
     pub kept_values: KeptValues,
     /// The number of calls that run at the same time.
     pub places: usize,
+}
+
+impl WorkerOptions {
+    /// Returns what a worker with these tools offers, sorted.
+    pub(crate) fn offers(&self, tools: &dyn ToolProvider) -> Vec<Offer> {
+        let mut offers: Vec<Offer> = tools.tools().iter().filter_map(|tool| self.kept_values.offer_of(tool)).collect();
+        offers.sort_unstable();
+        offers.dedup();
+        offers
+    }
 }
 
 impl fmt::Debug for WorkerOptions {

@@ -89,7 +89,7 @@ impl RunningCall {
     }
 }
 
-async fn validate(tool: &Arc<Tool>, arguments: Arguments) -> Result<ValidatedCall, CallError> {
+pub(crate) async fn validate(tool: &Arc<Tool>, arguments: Arguments) -> Result<ValidatedCall, CallError> {
     if tool.validation_steps(&arguments) <= MAX_INLINE_STEPS {
         return tool.validate(arguments).map_err(InvalidCall::into);
     }

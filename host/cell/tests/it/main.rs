@@ -13,6 +13,7 @@ mod budgets;
 mod bus;
 mod components;
 mod costs;
+mod jobs;
 mod key_value;
 mod nats;
 mod scale;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fumehood_cell::ServerOptions;
+use fumehood_tests::skip::skip;
 
 /// Timeout of every wait, far above what any of them takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ impl Nats {
 
     fn start_in(folder: Option<tempfile::TempDir>) -> Option<Self> {
         let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
-            println!("SKIPPED: FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
+            skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
             return None;
         };
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -1,6 +1,6 @@
 //! A session of the agent: its tools, its log and its display, set up from options and fumehood.toml.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::config::price::PriceSection;
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::trust::ConfigSource;
-use crate::{configured, hooks, host, log_file, moment, render, servers, telemetry};
+use crate::{configured, hooks, host, log_place, moment, render, servers, telemetry};
 
 /// A conversation with an agent, with everything that it needs.
 pub(crate) struct AgentSession {
@@ -55,15 +55,19 @@ impl AgentSession {
         telemetry::begin(&config)?;
         let defaults = config.limits.over(Limits::default());
         let limits = typed.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| name_limit_option(&error))?;
-        let log_path = log_file::path_for(&typed.recording, &config)?;
+        let log_place = log_place::place_for(&typed.recording, &config)?;
+        let key = typed.recording.log_key.as_deref();
+        let options = log_place.as_ref().map(|place| log_place::options(place, key, &config)).transpose()?;
+        let log_place = log_place.zip(options);
+        let log_files = log_place.iter().flat_map(|(place, options)| place.own_files(options)).collect();
         // Before anything is loaded: only files that are there can be kept from tools.
-        let log = log_path.as_deref().map(|path| open_log(path, typed, &config)).transpose()?;
+        let log = log_place.map(|(place, options)| log_place::open(&place, &options).map(Arc::new)).transpose()?;
         let saved = saving.read(log.as_deref(), typed)?;
         let (typed, saved_settings) = &settle(arguments, typed, &config, saved.as_ref())?;
         let mut setup = AgentSetup::read(&config, typed, None)?;
         setup.set_id(saving.id().unwrap_or_default());
         let notes = agent_setup::open_notes(&config)?;
-        let host = load(arguments, typed, &config, limits, log_path.as_deref()).await?;
+        let host = load(arguments, typed, &config, limits, log_files).await?;
         let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
@@ -82,7 +86,7 @@ impl AgentSession {
         let screen = || View::Screen(Screen::new(progress, limits.deadline, holds_replies));
         let view = if arguments.json { View::Lines } else { screen() };
         let interrupts = Interrupts::watch(agent.cancel_handle(), saving.interruption());
-        let retention = log_file::retention(&config, moment::now());
+        let retention = log_place::retention(&config, moment::now());
         let (events, price) = (Events::subscribe(agent.tap()), config.model.price);
         Ok(Self { host, remotes, events, agent, log, retention, view, interrupts, price })
     }
@@ -217,7 +221,7 @@ async fn load(
     typed: &AgentArguments,
     config: &Config,
     limits: Limits,
-    log: Option<&Path>,
+    log_files: Vec<PathBuf>,
 ) -> Result<Host> {
     let grant = typed.powers.grant_for(&typed.tool, "with `--tool FILE`")?;
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
@@ -228,9 +232,7 @@ async fn load(
     let builder = host::with_typed_store(builder, config, &typed.powers, &typed.tool)?;
     let memory = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
-    // A tool that could change the log, or read the key beside it, could forge the record of its own calls.
-    let files = log.into_iter().flat_map(EventLog::files).chain(typed.recording.log_key.clone());
-    let builder = files.fold(builder, HostBuilder::own_folder);
+    let builder = log_files.into_iter().fold(builder, HostBuilder::own_folder);
     let host = builder.limits(limits).memory_ceiling(memory_ceiling).build()?;
     for file in &typed.tool {
         let named = host::typed_component(config, file, typed.allow_slow_compile).await?;
@@ -253,8 +255,4 @@ fn check_tool_names(host: &Host, remotes: &McpTools, flag: &str, names: &[String
     tools.extend(remotes.tools().iter().map(|tool| tool.full_name().to_owned()));
     let there = if tools.is_empty() { "none; load some with `--tool FILE`".to_owned() } else { tools.join(", ") };
     Err(UsageError(format!("`{flag}`: there is no tool `{name}`; there are: {there}")).into())
-}
-
-fn open_log(place: &Path, typed: &AgentArguments, config: &Config) -> Result<Arc<EventLog>> {
-    Ok(Arc::new(log_file::open(place, &log_file::options(typed.recording.log_key.as_deref(), config)?)?))
 }

@@ -57,11 +57,15 @@ pub(crate) enum LogAction {
     Stats(Stats),
     /// Print new records until Ctrl-C
     Follow(Follow),
-    /// Print records as JSON Lines, oldest first
+    /// Print records as JSON Lines, oldest first, or copy them to a new log in a file with `--to`
     Export(Export),
+    /// Copy a log in a file into the PostgreSQL server of [storage], with its hashes, seals and saved sessions
+    #[cfg(feature = "postgres")]
+    Import(Import),
     /// Verify that no record was edited, removed or reordered; exit with 9 if one was, with 10 if that cannot be verified
     Verify(Verify),
-    /// Print a checkpoint of the log, one line to keep elsewhere, for `fumehood log verify --since`
+    /// Print a checkpoint of the log, one line to keep elsewhere, for `fumehood log verify --since`; of a log in PostgreSQL, one
+    /// for each writer
     Head,
 }
 
@@ -194,8 +198,29 @@ pub(crate) struct Export {
     #[arg(long, short = 'n', value_name = "COUNT")]
     pub(crate) limit: Option<u32>,
 
+    /// New file for a copy of the log, with its hashes, seals and saved sessions, instead of JSON Lines
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["limit", "session", "tool", "kind", "status", "actor", "since", "until"])]
+    pub(crate) to: Option<PathBuf>,
+
+    /// Log of one of several writers to copy, as `fumehood log verify` names it [default: that of the own key]
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "LOG", value_parser = parse_log_id, requires = "to")]
+    pub(crate) writer: Option<fumehood::event_log::LogId>,
+
     #[command(flatten)]
     pub(crate) filters: Filters,
+}
+
+#[cfg(feature = "postgres")]
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// Log to copy
+    pub(crate) from: PathBuf,
+
+    /// File with the key that seals the log to copy [default: `FROM.key` beside it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from_key: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -204,27 +229,50 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "MARK", value_parser = parse_mark, conflicts_with = "since")]
     pub(crate) mark: Option<fumehood::event_log::Mark>,
 
-    /// Checkpoint that `fumehood log head` printed, or `@FILE` with one: no earlier record may have changed or vanished
-    #[arg(long, value_name = "CHECKPOINT", value_parser = parse_checkpoint)]
-    pub(crate) since: Option<Checkpoint>,
+    /// Checkpoint that `fumehood log head` printed, or `@FILE` with some, of which the newest of each log counts: no earlier record may have changed or vanished
+    #[arg(long, value_name = "CHECKPOINT", value_parser = parse_checkpoints)]
+    pub(crate) since: Option<Checkpoints>,
 
     /// Accept that the key cannot be read: seals are not checked, and a log that was rewritten as a whole is not noticed
     #[arg(long)]
     pub(crate) without_key: bool,
+
+    /// File with the key of another writer, whose seals are then checked as well; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) writer_key: Vec<PathBuf>,
 }
 
-/// Parses a checkpoint, or the last line of the file that is named after `@`.
-fn parse_checkpoint(text: &str) -> Result<Checkpoint, String> {
+/// Checkpoints in the order in which they were kept, at least one.
+#[derive(Debug, Clone)]
+pub(crate) struct Checkpoints {
+    pub(crate) all: Vec<Checkpoint>,
+    /// The one that was kept last.
+    pub(crate) last: Checkpoint,
+}
+
+/// Parses a checkpoint, or the lines of the file that is named after `@`.
+fn parse_checkpoints(text: &str) -> Result<Checkpoints, String> {
     /// Maximum part of the file that is read, in bytes: far more than a file of checkpoints has.
     const MAX_FILE_BYTES: u64 = 1 << 20;
     let Some(path) = text.strip_prefix('@') else {
-        return text.parse().map_err(|error: CheckpointError| error.to_string());
+        let last: Checkpoint = text.parse().map_err(|error: CheckpointError| error.to_string())?;
+        return Ok(Checkpoints { all: vec![last], last });
     };
     let mut lines = String::new();
     let file = std::fs::File::open(path).map_err(|error| format!("{path} cannot be read: {error}"))?;
     file.take(MAX_FILE_BYTES).read_to_string(&mut lines).map_err(|error| format!("{path} cannot be read: {error}"))?;
+    // The last line must be a checkpoint; earlier ones may be remarks.
     let last = lines.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    last.parse().map_err(|error| format!("{path}: {error}"))
+    let last = last.parse().map_err(|error: CheckpointError| format!("{path}: {error}"))?;
+    Ok(Checkpoints { all: lines.lines().filter_map(|line| line.parse().ok()).collect(), last })
+}
+
+#[cfg(feature = "postgres")]
+fn parse_log_id(text: &str) -> Result<fumehood::event_log::LogId, String> {
+    let digits = format!("{text}{text}");
+    let bytes = parse_hex_32(&digits).filter(|_| text.len() == 32).ok_or("expected 32 hexadecimal digits")?;
+    let (id, _) = bytes.split_first_chunk().ok_or("expected 32 hexadecimal digits")?;
+    Ok(fumehood::event_log::LogId(*id))
 }
 
 fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {

@@ -84,6 +84,10 @@ pub(crate) struct Approve {
     #[arg(long)]
     pub(crate) full: bool,
 
+    /// Name of the approver, kept in the lock with the time
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+
     /// Approve nothing; exit with 3 if something needs approval
     #[arg(long, conflicts_with = "yes")]
     pub(crate) check: bool,

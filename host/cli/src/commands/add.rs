@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
         let message = "nobody can be asked here, so nothing was written; look at it, and add it with `--yes`";
         return Err(UsageError(message.to_owned()).into());
     }
-    lock.approve(name.clone(), check.parts().clone());
+    lock.approve_with_note(name.clone(), check.parts().clone(), approve::approval_note(None));
     lock.save()?;
     change.write()?;
     let origin = changed.origin.display();

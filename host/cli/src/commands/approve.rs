@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::approval::Entry;
-use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace};
+use fumehood::approval::{ApprovalNote, Entry};
+use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText};
 use serde::Serialize;
 
 use super::revoke;
@@ -16,7 +16,10 @@ use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
 use crate::trust::ConfigSource;
-use crate::{host, question, render};
+use crate::{host, moment, question, render};
+
+/// Maximum length of the name of an approver, in bytes.
+const MAX_NAME_BYTES: usize = 256;
 
 /// Approval of one component, for `--json`.
 #[derive(Serialize)]
@@ -63,6 +66,9 @@ impl Candidate {
 }
 
 pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Result<Exit> {
+    if approve.by.as_ref().is_some_and(|by| by.len() > MAX_NAME_BYTES) {
+        return Err(UsageError(format!("`--by` has more than {MAX_NAME_BYTES} bytes; shorten it")).into());
+    }
     if approve.revoke {
         return revoke::revoke_named(arguments, &approve.names);
     }
@@ -263,12 +269,18 @@ fn decide(
         return Ok(is_approved);
     }
     if approve.yes || (can_ask(arguments) && question::ask(&format!("Approve `{name}`?"))?) {
-        lock.approve(name.clone(), check.parts().clone());
+        let note = approval_note(approve.by.as_deref());
+        lock.approve_with_note(name.clone(), check.parts().clone(), note);
         lock.save()?;
         render::note(&format!("approved `{name}`, kept in {}", lock.path().display()));
         return Ok(true);
     }
     Ok(false)
+}
+
+/// Returns what the lock keeps of an approval that is given now.
+pub(crate) fn approval_note(by: Option<&str>) -> ApprovalNote {
+    ApprovalNote { by: by.map(PrintableText::from), at: moment::now() }
 }
 
 pub(crate) fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {

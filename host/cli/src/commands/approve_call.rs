@@ -1,7 +1,5 @@
 //! `fumehood approve-call`: answers to calls of saved sessions that wait for a person.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result};
 use fumehood::agent::agent::{AnswerCallError, answer_saved};
 use fumehood::agent::deferred::GivenAnswer;
@@ -15,10 +13,11 @@ use crate::args::Arguments;
 use crate::args::sessions::ApproveCall;
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
+use crate::log_place::{self, LogPlace};
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, FAINT, STRONG, styled};
 use crate::trust::ConfigSource;
-use crate::{log_file, moment, question};
+use crate::{moment, question};
 
 /// Maximum length of a reason or a name, in bytes.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -53,11 +52,11 @@ pub(crate) async fn run(arguments: &Arguments, typed: &ApproveCall) -> Result<Ex
             return Err(UsageError(format!("`{flag}` has more than {MAX_TEXT_BYTES} bytes; shorten it")).into());
         }
     }
-    let uses = |config: &Config| config.log.key.is_some() || (typed.file.is_none() && config.log.path.is_some());
+    let uses = |config: &Config| log_place::is_configured(typed.file.as_deref(), config);
     let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
-    let path = log_file::locate(typed.file.as_deref(), &config)?;
-    let options = log_file::options(typed.log_key.as_deref(), &config)?;
-    let reader = log_file::open_read_only(&path, &options)?;
+    let place = log_place::locate(typed.file.as_deref(), &config)?;
+    let options = log_place::options(&place, typed.log_key.as_deref(), &config)?;
+    let reader = log_place::open_read_only(&place, &options)?;
     let Some(id) = typed.id.as_deref() else { return list(arguments, &reader) };
     let waiting = find(&reader, id)?;
     drop(reader);
@@ -74,22 +73,21 @@ pub(crate) async fn run(arguments: &Arguments, typed: &ApproveCall) -> Result<Ex
             question::ask(&format!("May {} run?", one_line(&call.deferred.tool)))?
         }
     };
-    store(arguments, typed, &path, &options, waiting, id, yes).await
+    store(arguments, typed, (&place, &options), waiting, id, yes).await
 }
 
 /// Stores an answer.
 async fn store(
     arguments: &Arguments,
     typed: &ApproveCall,
-    path: &Path,
-    options: &Options,
+    (place, options): (&LogPlace, &Options),
     waiting: Waiting,
     id: &str,
     yes: bool,
 ) -> Result<Exit> {
     let Waiting { session, restored } = waiting;
     let others = restored.session.waiting_calls().iter().filter(|call| call.id != id && call.answer.is_none()).count();
-    let log = log_file::open(path, options)?;
+    let log = log_place::open(place, options)?;
     let answer = GivenAnswer { yes, reason: typed.reason.clone().unwrap_or_default(), by: typed.by.clone() };
     match answer_saved(&log, restored, id, answer, moment::now()).await {
         Ok(()) => log.close()?,

@@ -24,7 +24,7 @@ use crate::registry::registry_client;
 use crate::render::quotation::Quotation;
 use crate::render::{self, BAD, GOOD, STRONG, line, styled};
 use crate::trust::ConfigSource;
-use crate::{log_file, published};
+use crate::{log_place, published};
 
 /// Maximum number of calls of the log that are looked at, the newest first.
 const MAX_CALLS: usize = 100_000;
@@ -179,11 +179,11 @@ fn row_of_file(
 
 /// Counts the calls of each component in the log; `None` if there is no log.
 fn read_uses(config: &Config) -> Result<Option<BTreeMap<String, Use>>> {
-    let path = log_file::locate(None, config)?;
-    if config.log.off || !path.exists() {
+    let place = log_place::locate(None, config)?;
+    if config.log.off || place.is_missing() {
         return Ok(None);
     }
-    let reader: Reader = log_file::open_read_only(&path, &log_file::options(None, config)?)?;
+    let reader: Reader = log_place::open_read_only(&place, &log_place::options(&place, None, config)?)?;
     let newest = Filter {
         kind: Some(RecordKind::ToolFinished),
         limit: Some(MAX_CALLS),

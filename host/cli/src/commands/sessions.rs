@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::render::quotation::{Quotation, one_line};
 use crate::render::{self, FAINT, STRONG, styled, table};
 use crate::trust::ConfigSource;
-use crate::{log_file, moment};
+use crate::{log_place, moment};
 
 /// A session in the list, for `--json`.
 #[derive(Serialize)]
@@ -99,23 +99,23 @@ struct Shown<'a> {
 }
 
 pub(crate) async fn run(arguments: &Arguments, sessions: &Sessions) -> Result<Exit> {
-    let uses = |config: &Config| config.log.key.is_some() || (sessions.file.is_none() && config.log.path.is_some());
+    let uses = |config: &Config| log_place::is_configured(sessions.file.as_deref(), config);
     let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
-    let path = log_file::locate(sessions.file.as_deref(), &config)?;
-    let options = log_file::options(sessions.log_key.as_deref(), &config)?;
-    let reader = log_file::open_read_only(&path, &options)?;
+    let place = log_place::locate(sessions.file.as_deref(), &config)?;
+    let options = log_place::options(&place, sessions.log_key.as_deref(), &config)?;
+    let reader = log_place::open_read_only(&place, &options)?;
     match &sessions.action {
         SessionsAction::List => list(arguments, &reader),
         SessionsAction::Show { id } => show(arguments, &reader, id),
         SessionsAction::Rm { id } => {
             drop(reader);
-            let log = log_file::open(&path, &options)?;
+            let log = log_place::open(&place, &options)?;
             let was_there = log.remove_session(id).await.with_context(|| format!("{id} was not removed"))?;
             log.close()?;
             if !was_there {
                 return Err(saved::missing(id).into());
             }
-            render::note(&format!("removed the session `{id}`; its records stay in {}", path.display()));
+            render::note(&format!("removed the session `{id}`; its records stay in {place}"));
             Ok(Exit::Ok)
         }
     }

@@ -27,8 +27,15 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
         render::note(&format!("{} has no component with a tag", config.origin.display()));
         return Ok(Exit::Ok);
     }
-    let review =
-        args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, revoke: false, prune: false };
+    let review = args::Approve {
+        names,
+        yes: update.yes,
+        full: update.full,
+        by: None,
+        check: update.dry_run,
+        revoke: false,
+        prune: false,
+    };
     approve::review(arguments, &review, &config, Version::New).await
 }
 

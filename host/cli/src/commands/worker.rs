@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::cell::{Draining, Worker};
+use fumehood::cell::{Draining, JobRunner, Worker};
 use fumehood::{CancellationToken, Grant, Host, Limits};
 
 use crate::args::{Arguments, Worker as WorkerArguments, WorkerAction};
@@ -50,7 +50,10 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     let default = processors.saturating_mul(PLACES_PER_PROCESSOR);
     let places = cell::section(&config)?.places.unwrap_or(default);
     let arrived = pushed_components::fetch(&config, ConfigSource::from_arguments(arguments).without_asking()).await?;
-    let (host, components) = load(arguments, (source, &config), &worker.components, places).await?;
+    let queue = cell::queue_options(&config)?;
+    let for_jobs = if queue.is_some() { places } else { 0 };
+    let concurrency = places.saturating_add(for_jobs);
+    let (host, components) = load(arguments, (source, &config), &worker.components, concurrency).await?;
     let count = host.tools().iter().filter(|tool| tool.is_approved()).count();
     if count == 0 && arrived.is_none() {
         let message = "this worker has no tool that may be called; name components, or approve those of [tools]";
@@ -61,10 +64,19 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
     // Announcements name what the host has at their time, so that gateways know of a change at once.
     let watch = watch::start(components, Triggers { files: false, hangup: true, arrived }, watching.clone())?;
     let size = usize::try_from(places).unwrap_or(usize::MAX);
+    let unusable = "this worker cannot join its cell; look at [cell] and at the NATS server";
     let worker_options = cell::worker_options(&config, &host, size).await?;
-    let joined = Worker::join(options, Arc::new(host.clone()), worker_options)
-        .await
-        .context("this worker cannot join its cell; look at [cell] and at the NATS server")?;
+    let joined = Worker::join(options, Arc::new(host.clone()), worker_options).await.context(unusable)?;
+    let runner = match queue {
+        Some(queue) => Some(JobRunner::open(&joined, queue, size).await.context(unusable)?),
+        None => None,
+    };
+    let grace = worker.grace.unwrap_or(DEFAULT_GRACE);
+    let ending = CancellationToken::new();
+    let jobs = runner.map(|runner| {
+        let ending = ending.clone();
+        tokio::spawn(async move { runner.serve(ending, grace).await })
+    });
     service_manager::notify(ServiceState::Ready);
     service_manager::keep_alive();
     render::note(&format!("the worker `{name}` runs {count} tools, {places} calls at the same time"));
@@ -74,10 +86,14 @@ async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> 
             () = signals.received() => "",
             () = drained.told_to_drain() => ", as a gateway has told it",
         };
+        ending.cancel();
         service_manager::notify(ServiceState::Stopping);
         render::note(&format!("this worker takes no more calls, and ends with the last of those that run{reason}"));
     };
-    let served = joined.serve(stop, worker.grace.unwrap_or(DEFAULT_GRACE)).await;
+    let served = joined.serve(stop, grace).await;
+    if let Some(jobs) = jobs {
+        let _panicked = jobs.await;
+    }
     watching.cancel();
     host.shutdown(Duration::ZERO).await;
     // The token above is cancelled, so this does not wait for a signal.

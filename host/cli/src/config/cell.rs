@@ -69,6 +69,12 @@ pub(crate) struct CellSection {
     /// Send a call of a tool that says it is read-only or idempotent to another worker, once, if its worker is lost.
     #[serde(default)]
     pub(crate) retry_repeatable: bool,
+    /// Keep jobs in JetStream of the server, and run those of `tools` in [jobs] from a queue there: workers as gateways need it.
+    #[serde(default)]
+    pub(crate) jobs: bool,
+    /// Maximum number of jobs that wait or run. Usually 1024.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) queue: Option<u32>,
 }
 
 /// A store that all nodes of a cell share.
@@ -115,6 +121,9 @@ impl CellSection {
         }
         if self.places.is_some_and(|places| places == 0 || places > MAX_PLACES) {
             faults.push((vec!["places"], format!("a worker has 1 to {MAX_PLACES} places")));
+        }
+        if self.queue == Some(0) {
+            faults.push((vec!["queue"], "no job could wait or run; leave `jobs` out to have none".to_owned()));
         }
         if self.user.is_some() != self.password.is_some() {
             faults.push((vec!["user"], "`user` and `password` belong together; add the other one".to_owned()));

@@ -32,6 +32,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_skills(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);
+    super::jobs::check(&mut faults, config);
     tenant::check(&mut faults, config);
     oauth::check(&mut faults, config);
     hooks::check(&mut faults, config);
@@ -43,6 +44,10 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     }
     for (key, message) in config.telemetry.faults() {
         add(&mut faults, &["telemetry", key], message);
+    }
+    #[cfg(feature = "postgres")]
+    for (path, message) in super::storage::faults(config) {
+        add(&mut faults, path, message);
     }
     #[cfg(feature = "cell")]
     for (path, message) in config.cell.iter().flat_map(|cell| cell.faults()) {

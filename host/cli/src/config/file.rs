@@ -19,10 +19,13 @@ use super::cell::CellSection;
 use super::flows::FlowsSection;
 use super::guardrail::GuardrailsSection;
 use super::hooks::HooksSection;
+use super::jobs::JobsSection;
 use super::mcp::{McpSection, ServeSection};
 use super::model::ModelSection;
 use super::registry::RegistrySection;
 use super::skill::{ChannelSection, KnowledgeSection, PromptSection, SkillSection};
+#[cfg(feature = "postgres")]
+use super::storage::StorageSection;
 use super::telemetry::TelemetrySection;
 use super::tenant::TenantSection;
 use super::tool::ToolSection;
@@ -86,12 +89,20 @@ pub(crate) struct Config {
     /// The record of what happened.
     #[serde(default)]
     pub(crate) log: LogSection,
+    /// A PostgreSQL server that has the event log, saved sessions, and what tools with `key_value` keep, instead of files of
+    /// this machine. Several gateways may share one.
+    #[cfg(feature = "postgres")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) storage: Option<StorageSection>,
     /// Traces and metrics. The standard `OTEL_*` variables stand above these keys.
     #[serde(default)]
     pub(crate) telemetry: TelemetrySection,
     /// Tools for other programs.
     #[serde(default)]
     pub(crate) serve: ServeSection,
+    /// Calls that go on after their client has left.
+    #[serde(default)]
+    pub(crate) jobs: JobsSection,
     /// Gateways and workers on NATS: `fumehood serve --cell` sends calls to those who run `fumehood worker`.
     #[cfg(feature = "cell")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,6 +147,18 @@ impl Config {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         }
+    }
+
+    /// Returns whether the log and what tools keep are in a server.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn has_storage_server(&self) -> bool {
+        self.storage.is_some()
+    }
+
+    /// Returns whether the log and what tools keep are in a server: never, without the feature.
+    #[cfg(not(feature = "postgres"))]
+    pub(crate) fn has_storage_server(&self) -> bool {
+        false
     }
 
     /// Like [`Self::folder`], as an absolute path: an approval must not depend on the working folder.

@@ -15,6 +15,7 @@ mod files;
 pub(crate) mod flows;
 pub(crate) mod guardrail;
 pub(crate) mod hooks;
+pub(crate) mod jobs;
 mod keys;
 #[cfg(test)]
 mod malformed;
@@ -29,6 +30,8 @@ mod read;
 pub(crate) mod registry;
 mod server;
 pub(crate) mod skill;
+#[cfg(feature = "postgres")]
+pub(crate) mod storage;
 pub(crate) mod telemetry;
 pub(crate) mod tenant;
 pub(crate) mod tool;

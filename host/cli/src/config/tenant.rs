@@ -31,6 +31,12 @@ pub(crate) struct TenantSection {
     /// Patterns of the tools that exist for it, such as "web__*". Usually all that are served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
+    /// Let it answer the approvals of its own sessions. Usually not: `fumehood approve-call` and the dashboard do.
+    #[serde(default)]
+    pub(crate) approves: bool,
+    /// Let the sampled flag of its `traceparent` decide whether traces of its calls are sent. Usually `sampling` of [telemetry] does.
+    #[serde(default)]
+    pub(crate) decides_sampling: bool,
     /// Requests in a minute. Usually any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) requests_per_minute: Option<NonZeroU32>,
@@ -70,6 +76,7 @@ impl TenantSection {
             fuel_per_day: self.fuel_per_day.map(|count| count.0),
         };
         let tenant = Tenant::with_claims(name, self.claims.clone()).actor(self.actor(name)).tools(tools).limits(limits);
+        let tenant = tenant.approves(self.approves).decides_sampling(self.decides_sampling);
         Ok(Tenant { tokens, ..tenant })
     }
 }

@@ -9,6 +9,8 @@ use crate::config::cell::CellSection;
 use crate::config::mcp::DashboardSetting;
 use crate::config::oauth::OAuthSection;
 use crate::config::registry::{RegistrySection, SignatureRule};
+#[cfg(feature = "postgres")]
+use crate::config::storage::StorageSection;
 use crate::config::telemetry::TelemetrySection;
 use crate::config::tenant::TenantSection;
 use crate::config::tool::{ApprovalRule, ToolSection};
@@ -51,8 +53,7 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     for what in telemetry_effects(&config.telemetry) {
         add("connect", what);
     }
-    #[cfg(feature = "cell")]
-    for (kind, what) in config.cell.iter().flat_map(cell_effects) {
+    for (kind, what) in server_effects(config) {
         add(kind, what);
     }
     for what in config.tenants.iter().flat_map(|(name, tenant)| tenant_effects(name, tenant)) {
@@ -138,6 +139,19 @@ fn oauth_effects(oauth: &OAuthSection) -> Vec<(&'static str, String)> {
     effects
 }
 
+/// Returns everything that goes to servers of the operator: those of a cell, and that of the storage.
+fn server_effects(config: &Config) -> Vec<(&'static str, String)> {
+    #[cfg(feature = "cell")]
+    let cell = config.cell.iter().flat_map(cell_effects);
+    #[cfg(not(feature = "cell"))]
+    let cell = std::iter::empty();
+    #[cfg(feature = "postgres")]
+    let storage = config.storage.iter().flat_map(storage_effects);
+    #[cfg(not(feature = "postgres"))]
+    let storage = std::iter::empty();
+    cell.chain(storage).collect()
+}
+
 /// Returns everything that a cell sends, runs and reads.
 #[cfg(feature = "cell")]
 fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
@@ -163,6 +177,22 @@ fn cell_effects(cell: &CellSection) -> Vec<(&'static str, String)> {
         files.map(|file| ("read", format!("a certificate or key of the cell from {}", quote(&file.to_string_lossy()))));
     effects.extend(plain.into_iter().chain(workers).chain(gateways).chain(of_jetstream.into_iter().flatten()));
     effects.extend(password.chain(files));
+    effects
+}
+
+/// Returns everything that a storage server is sent, and what is read for it.
+#[cfg(feature = "postgres")]
+fn storage_effects(storage: &StorageSection) -> Vec<(&'static str, String)> {
+    let url = storage.place();
+    let mut effects =
+        vec![("connect", format!("storage: send records, saved sessions and what tools keep to {}", quote(&url)))];
+    if storage.unencrypted {
+        effects.push(("connect", "storage: without encryption".to_owned()));
+    }
+    let password = storage.password.iter().map(|from| format!("the password of the storage from {}", from.place()));
+    let roots = storage.tls_roots.iter().map(|file| quote(&file.to_string_lossy()));
+    let roots = roots.map(|file| format!("certificates that vouch for the storage from {file}"));
+    effects.extend(password.chain(roots).map(|what| ("read", what)));
     effects
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fumehood_tests::skip::skip;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 
@@ -84,7 +85,7 @@ impl Cell {
 
     fn start_server(has_jetstream: bool) -> Option<Self> {
         let Some(program) = std::env::var_os(SERVER).map(PathBuf::from).filter(|program| program.is_file()) else {
-            println!("SKIPPED: {SERVER} names no NATS server; `tests/cell/setup` installs one");
+            skip("nats", &format!("{SERVER} names no NATS server; `tests/cell/setup` installs one"));
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
@@ -290,6 +291,20 @@ impl Cell {
             &log,
         ]);
         command.args(options);
+        let gateway = self.spawn(name, command);
+        let said = gateway.wait_for(" at http://");
+        let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
+        self.nodes.insert(name.to_owned(), gateway);
+        address
+    }
+
+    /// Starts a gateway that serves MCP beside the HTTP API, and returns its address. `more` are keys of its section.
+    pub(crate) fn mcp_gateway(&mut self, name: &str, more: &str) -> String {
+        let config = self.write_config(name, 1, more).display().to_string();
+        let log = self.path(&format!("{name}.db")).display().to_string();
+        let options = ["--cell", "--listen", "127.0.0.1:0", "--no-auth", "--log", &log];
+        let serve = ["--config", &config, "--isolation", "in-process", "serve"];
+        let command = self.command(&[&serve[..], &options].concat());
         let gateway = self.spawn(name, command);
         let said = gateway.wait_for(" at http://");
         let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();

@@ -15,6 +15,7 @@ mod budgets;
 mod calls;
 mod chaos;
 mod harness;
+mod jobs;
 mod key_values;
 mod losses;
 mod operation;

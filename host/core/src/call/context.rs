@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::history::CallHistory;
+use super::job_id::JobId;
 use super::observer::Observer;
 use crate::call::event::Progress;
 use crate::call::limits::Limits;
@@ -33,6 +34,8 @@ pub struct CallContext {
     pub program: Option<Arc<CallHistory>>,
     /// The id of the record that led to the call, such as that of the start of a program.
     pub cause: Option<Arc<str>>,
+    /// The job that the call is, if it was one before it began; `None` for a call whose caller waits.
+    pub job: Option<JobId>,
 }
 
 /// A token that cancels calls. Clones share their state, which is cancelled once and for all.
@@ -96,11 +99,13 @@ impl CallContext {
 
 impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, actor, state, limits, observer, cancelled, step, client, history: _, program, cause } = self;
+        let Self { id, actor, state, limits, observer, cancelled, step, client, history: _, program, cause, job } =
+            self;
         let mut shown = f.debug_struct("CallContext");
         shown.field("id", id).field("actor", actor).field("state", &state.is_some()).field("limits", limits);
         shown.field("observer", &observer.is_some()).field("cancelled", &cancelled.is_some());
         shown.field("step", step).field("client", client).field("program", &program.is_some()).field("cause", cause);
+        shown.field("job", job);
         shown.finish_non_exhaustive()
     }
 }

@@ -6,6 +6,7 @@ pub mod error_kind;
 pub mod event;
 mod fuel_account;
 pub mod history;
+mod job_id;
 pub mod limits;
 mod observer;
 mod refusal;
@@ -13,6 +14,7 @@ pub mod result;
 
 pub use context::{CallContext, CancellationToken, SessionStep};
 pub use fuel_account::FuelAccount;
+pub use job_id::JobId;
 pub use observer::{Observer, Usage};
 pub(crate) use refusal::quote;
 pub use refusal::{Power, Refusal};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::text::sanitize::{printable, printable_value};
-use fumehood_http::{CallDetail, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
+use fumehood_http::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 use fumehood_storage::event_log::{EventLog, Filter, Order, ReadError, StoredRecord};
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ impl LoggedCalls {
         record.actor.as_deref() == actor && entry_points.iter().any(|visible| Some(visible.as_str()) == entry_point)
     }
 
-    fn read_list(&self, query: &CallQuery) -> Result<Vec<CallSummary>, ReadError> {
+    fn read_list(&self, query: &CallQuery) -> Result<CallList, ReadError> {
         let mut filter = Filter {
             actor: query.actor.clone(),
             tool: query.tool.clone(),
@@ -66,22 +66,24 @@ impl LoggedCalls {
         let (mut calls, mut ends) = (Vec::new(), HashMap::new());
         for _ in 0..MAX_BATCHES {
             let rows = self.log.reader().query(&filter)?;
-            filter.after_seq = rows.last().map(|row| row.seq);
             let is_last = rows.len() < BATCH_RECORDS;
+            filter.after_seq = rows.last().map(|row| row.seq).or(filter.after_seq);
             for row in rows.into_iter().filter(|row| self.is_visible(&row.record, query.actor.as_deref())) {
                 let Some(summary) = self.summarize(row, &mut ends)? else { continue };
                 if query.status.as_ref().is_none_or(|status| *status == summary.status) {
                     calls.push(summary);
                 }
                 if calls.len() == query.limit {
-                    return Ok(calls);
+                    let next = calls.last().map(|last| last.position);
+                    return Ok(CallList { calls, next });
                 }
             }
             if is_last {
-                break;
+                return Ok(CallList { calls, next: None });
             }
         }
-        Ok(calls)
+        // Older records were not searched.
+        Ok(CallList { calls, next: filter.after_seq })
     }
 
     /// Returns the call that began with this record, or keeps the record in `ends` if it is the end of one. Ends come
@@ -164,7 +166,7 @@ impl LoggedCalls {
 }
 
 impl CallStore for LoggedCalls {
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<Vec<CallSummary>, CallStoreError>> {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
         Box::pin(self.query(move |calls| calls.read_list(&query)))
     }
 
@@ -186,5 +188,66 @@ fn summary(first: &StoredRecord, end: Option<&StoredRecord>) -> CallSummary {
         actor: first.record.actor.clone(),
         client: text("client"),
         position: first.seq,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::record::{Durability, Recorder as _};
+    use fumehood_core::time::Timestamp;
+    use fumehood_storage::event_log::Options;
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(number: u64, status: &str) -> Record {
+        Record {
+            id: format!("r{number}"),
+            parent: None,
+            session: "s".to_owned(),
+            at: Timestamp(number),
+            kind: RecordKind::ToolRejected,
+            actor: None,
+            tool: Some("a__b".to_owned()),
+            digest: None,
+            call: Some(format!("c{number}")),
+            status: Some(status.to_owned()),
+            body: json!({ "entry_point": "serve" }),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_query_goes_on_where_its_search_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Arc::new(EventLog::open(folder.path().join("events.db"), &Options::default()).unwrap());
+        let searched = (BATCH_RECORDS * MAX_BATCHES) as u64;
+        drop(log.record(record(0, "denied"), Durability::Queued));
+        for number in 1..=searched {
+            let _queued = log.record(record(number, "ok"), Durability::Queued).await;
+        }
+        log.flush().await.unwrap();
+        let calls = LoggedCalls::new(log, &["serve"]);
+        let query = CallQuery { status: Some("denied".to_owned()), limit: 50, ..CallQuery::default() };
+        let first = calls.list(query.clone()).await.unwrap();
+        assert_eq!((first.calls.len(), first.next.is_some()), (0, true));
+        let second = calls.list(CallQuery { before: first.next, ..query }).await.unwrap();
+        let ids: Vec<&str> = second.calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!((ids, second.next), (vec!["c0"], None));
+    }
+
+    #[tokio::test]
+    async fn a_full_page_goes_on_after_its_last_call() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Arc::new(EventLog::open(folder.path().join("events.db"), &Options::default()).unwrap());
+        for number in 0..3 {
+            let _queued = log.record(record(number, "ok"), Durability::Queued).await;
+        }
+        log.flush().await.unwrap();
+        let calls = LoggedCalls::for_operator(log);
+        let query = CallQuery { limit: 2, ..CallQuery::default() };
+        let first = calls.list(query.clone()).await.unwrap();
+        assert_eq!((first.calls.len(), first.next), (2, Some(first.calls[1].position)));
+        let second = calls.list(CallQuery { before: first.next, ..query }).await.unwrap();
+        assert_eq!((second.calls[0].id.as_str(), second.next), ("c0", None));
     }
 }

@@ -6,6 +6,8 @@ pub(crate) mod flow_provider;
 pub(crate) mod logged_calls;
 #[cfg(all(feature = "http", feature = "storage"))]
 pub(crate) mod logged_timelines;
+#[cfg(feature = "storage")]
+pub(crate) mod saved_jobs;
 
 use std::fmt;
 use std::pin::Pin;

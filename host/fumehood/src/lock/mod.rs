@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fumehood_core::digest::Digest;
-use fumehood_core::policy::approval::{Approval, Entry, Manifest, PinError};
+use fumehood_core::policy::approval::{Approval, ApprovalNote, Entry, Manifest, PinError};
+use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::time::Timestamp;
 use fumehood_core::tool::name::{NameError, Namespace};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 /// The version of the format that this program writes. It reads earlier ones, too.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Maximum wait for another process that is writing.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Interval of the checks whether that process has finished.
@@ -173,6 +175,11 @@ struct WrittenApproval<N> {
     /// The name as text, with its position if it is read from a file.
     name: N,
     pin: Digest,
+    /// Its approver and the time in milliseconds since 1970, if they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<PrintableText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
     parts: Manifest,
 }
 
@@ -224,6 +231,11 @@ impl Lock {
     /// Approves these parts under that name, in place of an earlier approval. [`Lock::save`] writes it to the file.
     pub fn approve(&mut self, name: Namespace, parts: Manifest) {
         self.change(Change::Approve(name, Box::new(Approval::new(parts))));
+    }
+
+    /// Like [`Self::approve`], and keeps by whom and when.
+    pub fn approve_with_note(&mut self, name: Namespace, parts: Manifest, note: ApprovalNote) {
+        self.change(Change::Approve(name, Box::new(Approval::new(parts).with_note(Some(note)))));
     }
 
     /// Approves the way to start or reach the server of that name. [`Lock::save`] writes it to the file.
@@ -296,6 +308,8 @@ fn text(approved: &Approved) -> Result<String, toml::ser::Error> {
     let approval = |(name, approval): (&Namespace, &Approval)| WrittenApproval {
         name: name.to_string(),
         pin: approval.pin(),
+        by: approval.note().and_then(|note| note.by.clone()),
+        at: approval.note().map(|note| note.at),
         parts: approval.manifest().clone(),
     };
     let entry = |(name, entry): (&Namespace, &Entry)| WrittenEntry {
@@ -349,8 +363,10 @@ fn read(path: &Path, text: &str) -> Result<Approved, LockError> {
     }
     let Written { approvals, entries, .. } = toml::from_str::<Written<Spanned<String>>>(text).map_err(damaged)?;
     let mut approved = Approved::default();
-    for WrittenApproval { name, pin, parts } in approvals {
-        add(&mut approved.approvals, (path, text), &name, Approval::from_parts(pin, parts))?;
+    for WrittenApproval { name, pin, by, at, parts } in approvals {
+        let note = at.map(|at| ApprovalNote { by, at });
+        let approval = Approval::from_parts(pin, parts).map(|approval| approval.with_note(note));
+        add(&mut approved.approvals, (path, text), &name, approval)?;
     }
     for WrittenEntry { name, pin, lines } in entries {
         add(&mut approved.entries, (path, text), &name, Entry::from_parts(pin, lines))?;
@@ -410,6 +426,29 @@ mod tests {
     }
 
     #[test]
+    fn the_approver_is_kept_and_changes_no_pin() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fumehood.lock");
+        let mut lock = Lock::open(&path).unwrap();
+        lock.approve(notes(), parts("state = true"));
+        let pin = lock.get(&notes()).unwrap().pin();
+        let note = ApprovalNote { by: Some("ann\u{202e}".into()), at: Timestamp(1_700_000_000_000) };
+        lock.approve_with_note(notes(), parts("state = true"), note.clone());
+        lock.save().unwrap();
+        let read = Lock::open(&path).unwrap();
+        assert_eq!(read, lock);
+        let approval = read.get(&notes()).unwrap();
+        assert_eq!((approval.pin(), approval.note()), (pin, Some(&note)));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("at = 1700000000000\n") && text.contains("ann"), "{text}");
+        // A lock of an earlier version has neither.
+        let old: Vec<&str> =
+            text.lines().filter(|line| !line.starts_with("by =") && !line.starts_with("at =")).collect();
+        std::fs::write(&path, old.join("\n").replace("version = 3", "version = 2")).unwrap();
+        assert_eq!(Lock::open(&path).unwrap().get(&notes()).unwrap().note(), None);
+    }
+
+    #[test]
     fn a_lock_that_was_touched_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fumehood.lock");
@@ -426,8 +465,8 @@ mod tests {
         check(&good.replace("state = true", "http = everything"), "was edited by hand; remove it, and approve");
         check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with a bad name in line 6");
         check(&good.replace("contract = \"0.1.0\"\n", ""), "is damaged (line");
-        check(&good.replace("version = 2", "version = 3"), "has version 3");
-        check(&good.replace("version = 2\n", "version = 2\n}"), "is damaged (line 4");
+        check(&good.replace("version = 3", "version = 4"), "has version 4");
+        check(&good.replace("version = 3\n", "version = 3\n}"), "is damaged (line 4");
         check(
             &format!("{good}\n{}", good.split_once("\n[[").map(|(_, rest)| format!("[[{rest}")).unwrap()),
             "a second entry for `notes` in line 1",
@@ -470,7 +509,7 @@ mod tests {
         lock.approve(notes(), parts("run: [\"a\"]"));
         lock.save().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, text.replace("version = 2", "version = 1")).unwrap();
+        std::fs::write(&path, text.replace("version = 3", "version = 1")).unwrap();
         let read = Lock::open(&path).unwrap();
         assert!(read.get(&notes()).is_some() && read.entry(&notes()).is_none());
     }

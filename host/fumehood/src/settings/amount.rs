@@ -40,9 +40,24 @@ impl serde::de::Visitor<'_> for Amount {
     }
 }
 
+/// A text with a unit of time.
+struct TimeText;
+
+impl serde::de::Visitor<'_> for TimeText {
+    type Value = String;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text with a number and a unit, such as \"2s\"")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}
+
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = deserializer.deserialize_str(TimeText)?;
         parse_duration(&text).map(Self).map_err(serde::de::Error::custom)
     }
 }

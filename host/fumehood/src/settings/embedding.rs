@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::Call;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::policy::permission::files::FileRole;
 use fumehood_registry::reference::Reference;
 use fumehood_runtime::{CodeCache, CompileBudget, Compiler, Isolation, Workers};
@@ -14,6 +18,7 @@ use super::amount::Bytes;
 use super::error::SettingsError;
 use super::limits::LimitsSection;
 use super::powers::Powers;
+use super::quick_tools::QuickTools;
 use super::registry::RegistrySettings;
 use super::secret::{ValueSource, error_chain, resolve};
 use crate::host::{Host, HostBuilder};
@@ -101,7 +106,7 @@ impl HostSettings {
         }
         let lock = self.lock.as_deref().map(|file| absolute("lock", file)).transpose()?;
         builder = lock.iter().fold(builder, |builder, file| builder.protect(file, FileRole::Lock));
-        Ok(EmbeddedHost { host: builder.build()?, registry, lock })
+        Ok(EmbeddedHost { host: builder.build()?, registry, lock, quick: Arc::default() })
     }
 
     fn with_isolation(&self, builder: HostBuilder) -> HostBuilder {
@@ -122,13 +127,63 @@ pub struct EmbeddedHost {
     host: Host,
     registry: Option<Arc<RegistrySource>>,
     lock: Option<PathBuf>,
+    quick: Arc<QuickTools>,
 }
+
+/// A call that has begun, or is about to.
+pub type Calling = BoxFuture<'static, CallResult>;
 
 impl EmbeddedHost {
     /// Returns the host.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Returns the call as a future, which begins where it is first polled.
+    #[must_use]
+    pub fn calling(&self, call: Call) -> Calling {
+        let (host, quick) = (self.host.clone(), Arc::clone(&self.quick));
+        Box::pin(async move {
+            let result = host.call(call).await;
+            quick.record(&result);
+            result
+        })
+    }
+
+    /// Begins a call on the thread of an event loop. Its first slice runs there only if the last call of that tool was quick:
+    /// otherwise calls that are started at once would hold the loop for a slice each.
+    ///
+    /// # Errors
+    /// A call that has not ended, to be awaited on another thread.
+    pub fn begin(&self, call: Call) -> Result<CallResult, Calling> {
+        match self.quick.contains(&call.tool) {
+            true => self.begin_here(call),
+            false => Err(self.calling(call)),
+        }
+    }
+
+    /// Begins a call with its first slice on this thread, which would wait for the result anyway.
+    ///
+    /// # Errors
+    /// A call that has not ended, to be awaited.
+    pub fn begin_here(&self, call: Call) -> Result<CallResult, Calling> {
+        let name = call.tool.clone();
+        let mut calling = self.calling(call);
+        match calling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Ok(result),
+            Poll::Pending => {
+                self.quick.remove(&name);
+                Err(calling)
+            }
+        }
+    }
+
+    /// Unloads a component, and returns whether it was loaded.
+    #[must_use]
+    pub fn unload(&self, name: &str) -> bool {
+        self.quick.clear();
+        self.host.unload(name)
     }
 
     /// Creates the load of a file or a reference, or of `bytes` in their place. [`Host::load`] of a reference needs a runtime of tokio.
@@ -292,7 +347,7 @@ mod tests {
         let embedded = EmbeddedHost { host: host.clone(), ..embedded };
         let load =
             || embedded.prepare(&read_json("", &json!({"path": CALCULATOR}).to_string()).unwrap(), None).unwrap();
-        let call = || crate::Call::new("calculator__add", r#"{"a": 1, "b": 1}"#);
+        let call = || Call::new("calculator__add", r#"{"a": 1, "b": 1}"#);
         host.load(load()).await.unwrap();
         let refused = host.call(call()).await;
         assert_eq!(refused.error().unwrap().kind, crate::ErrorKind::NeedsApproval);
@@ -303,5 +358,33 @@ mod tests {
         lock.save().unwrap();
         host.reload(load()).await.unwrap();
         assert!(host.call(call()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn calls_begin_here_once_a_call_of_that_tool_was_quick() {
+        let host = Host::builder().build().unwrap();
+        let settings: HostSettings = read_json("", r#"{"program": "/nothing"}"#).unwrap();
+        let embedded = EmbeddedHost { host: host.clone(), ..settings.build().unwrap() };
+        host.load(Load::path(CALCULATOR)).await.unwrap();
+        let countdown = Path::new(CALCULATOR).with_file_name("countdown.wasm");
+        host.load(Load::path(countdown)).await.unwrap();
+        let add = || Call::new("calculator__add", r#"{"a": 1, "b": 1}"#);
+        let first = embedded.begin(add()).unwrap_err();
+        assert!(first.await.is_ok());
+        // The machine may be so busy that a call of some microseconds is not quick.
+        let mut ended = false;
+        for _ in 0..100 {
+            match embedded.begin(add()) {
+                Ok(result) => ended |= result.is_ok(),
+                Err(calling) => drop(calling.await),
+            }
+        }
+        assert!(ended);
+        for _ in 0..2 {
+            let waiting = embedded.begin(Call::new("countdown__countdown", r#"{"from": 2, "step_ms": 10}"#));
+            assert!(waiting.unwrap_err().await.is_ok());
+        }
+        assert!(embedded.unload("calculator"));
+        assert!(embedded.begin(add()).is_err());
     }
 }

@@ -29,12 +29,13 @@ mod http_limits;
 mod http_methods;
 mod limits;
 mod powers;
+mod quick_tools;
 mod registry;
 mod secret;
 mod text;
 
 pub use amount::{Bytes, Count, Time};
-pub use embedding::{EmbeddedHost, HostSettings, IsolationRule, LoadSettings};
+pub use embedding::{Calling, EmbeddedHost, HostSettings, IsolationRule, LoadSettings};
 pub use error::{SettingsError, read_json};
 pub use folder::{WriteFolder, WriteFolderTable};
 pub use http_limits::HttpLimitsSection;

@@ -15,7 +15,8 @@ async fn request(address: SocketAddr, tenant: &str, line: &str, body: &str) -> (
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
     let head = format!(
-        "{line} HTTP/1.1\r\nhost: {address}\r\ntenant: {tenant}\r\nconnection: close\r\ncontent-length: {length}"
+        "{line} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer token-of-{tenant}\r\nconnection: close\r\n\
+         content-length: {length}"
     );
     stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
     let mut response = String::new();

@@ -1,7 +1,5 @@
 //! Charts as SVG: their geometry, in whole units of the picture. The templates draw it.
 
-use super::statistics::SeriesPoint;
-
 /// Width of the plotted part of every chart.
 pub(crate) const WIDTH: f64 = 640.0;
 /// Height of a line chart.
@@ -28,14 +26,23 @@ pub(crate) struct Tick {
     pub(crate) label: String,
 }
 
-/// A line chart of latencies over time.
+/// A point of a line chart: two values in milliseconds, such as a median and a percentile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LinePoint {
+    /// Its position on the axis.
+    pub(crate) at: u64,
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
+}
+
+/// A line chart of two values over time.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LineChart {
-    /// Points of the median, for `polyline`.
-    pub(crate) p50: String,
-    /// Points of the 99th percentile.
-    pub(crate) p99: String,
-    /// Ends of the intervals: position of the median and of the percentile, for single points.
+    /// Points of the lower values, for `polyline`.
+    pub(crate) lower: String,
+    /// Points of the upper values.
+    pub(crate) upper: String,
+    /// Positions of each point: across, of its lower and of its upper value.
     pub(crate) dots: Vec<(usize, usize, usize)>,
     pub(crate) ticks: Vec<Tick>,
     pub(crate) from: String,
@@ -75,28 +82,28 @@ pub(crate) fn bars(counts: &[(&'static str, u64)]) -> Vec<Bar> {
     counts.iter().enumerate().map(bar).collect()
 }
 
-/// Creates the chart of a series; `None` of an empty one. `clock` formats a time.
-pub(crate) fn latency(series: &[SeriesPoint], clock: impl Fn(u64) -> String) -> Option<LineChart> {
+/// Creates the chart of a series, with labels of its ends; `None` of an empty one.
+pub(crate) fn lines(series: &[LinePoint], (from, until): (String, String)) -> Option<LineChart> {
     let (first, last) = (series.first()?, series.last()?);
-    let range = (last.at.0.saturating_sub(first.at.0) as f64).max(1.0);
-    let largest = series.iter().map(|point| point.p99_ms).fold(MIN_RANGE, f64::max);
+    let range = (last.at.saturating_sub(first.at) as f64).max(1.0);
+    let largest = series.iter().map(|point| point.upper).fold(MIN_RANGE, f64::max);
     let top = round_up(largest);
-    let x = |point: &SeriesPoint| match series.len() {
+    let x = |point: &LinePoint| match series.len() {
         1 => (WIDTH / 2.0) as usize,
-        _ => (point.at.0.saturating_sub(first.at.0) as f64 / range * WIDTH) as usize,
+        _ => (point.at.saturating_sub(first.at) as f64 / range * WIDTH) as usize,
     };
-    let y = |value: f64| (LINE_HEIGHT - value / top * LINE_HEIGHT) as usize;
-    let line = |value: fn(&SeriesPoint) -> f64| {
+    let y = |value: f64| (LINE_HEIGHT - value.clamp(0.0, top) / top * LINE_HEIGHT) as usize;
+    let line = |value: fn(&LinePoint) -> f64| {
         series.iter().map(|point| format!("{},{}", x(point), y(value(point)))).collect::<Vec<_>>().join(" ")
     };
     let tick = |part: f64| Tick { at: y(top * part), label: format_ms(top * part) };
     Some(LineChart {
-        p50: line(|point| point.p50_ms),
-        p99: line(|point| point.p99_ms),
-        dots: series.iter().map(|point| (x(point), y(point.p50_ms), y(point.p99_ms))).collect(),
+        lower: line(|point| point.lower),
+        upper: line(|point| point.upper),
+        dots: series.iter().map(|point| (x(point), y(point.lower), y(point.upper))).collect(),
         ticks: vec![tick(0.0), tick(0.5), tick(1.0)],
-        from: clock(first.at.0),
-        until: clock(last.at.0),
+        from,
+        until,
     })
 }
 
@@ -140,8 +147,6 @@ pub(crate) fn format_ms(millis: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fumehood_core::time::Timestamp;
-
     use super::*;
 
     #[test]
@@ -157,10 +162,11 @@ mod tests {
 
     #[test]
     fn charts_stay_in_their_pictures() {
-        let point = |at, p50_ms, p99_ms| SeriesPoint { at: Timestamp(at), calls: 1, p50_ms, p99_ms };
-        assert_eq!(latency(&[], |_| String::new()), None);
+        let point = |at, lower, upper| LinePoint { at, lower, upper };
+        let ends = || (String::new(), String::new());
+        assert_eq!(lines(&[], ends()), None);
         for series in [vec![point(5, 0.0, 0.0)], vec![point(0, 1.0, 1000.0), point(9, 0.1, 3.0)]] {
-            let chart = latency(&series, |at| at.to_string()).unwrap();
+            let chart = lines(&series, ends()).unwrap();
             assert!(chart.dots.iter().all(|(x, one, two)| *x <= 640 && *one <= 160 && *two <= 160), "{chart:?}");
         }
         let chart = strips(&[("a".to_owned(), vec![0.0, 7.0]), ("b".to_owned(), vec![])]).unwrap();

@@ -9,7 +9,7 @@ use fumehood_listener::now;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::ports::ContainmentTest;
+use super::ports::{ContainmentHistory, ContainmentTest, PortError, StoredReport};
 
 /// Maximum number of reports that are kept.
 const MAX_RUNS: usize = 20;
@@ -69,11 +69,15 @@ pub(crate) struct Run {
     pub(crate) duration: Duration,
     /// The report, or why there is none.
     pub(crate) outcome: Result<Arc<Report>, String>,
+    /// The reason for which the report could not be stored.
+    pub(crate) unstored: Option<String>,
 }
 
 /// The runs of a server: at most one at a time.
-#[derive(Default)]
-pub(crate) struct Runs(Mutex<State>);
+pub(crate) struct Runs {
+    state: Mutex<State>,
+    history: Option<Arc<dyn ContainmentHistory>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -84,6 +88,16 @@ struct State {
 }
 
 impl Runs {
+    /// Creates the runs that the history has; those to come are added to it.
+    pub(crate) fn new(history: Option<Arc<dyn ContainmentHistory>>) -> Self {
+        let stored = history.as_ref().map(|history| history.load(MAX_RUNS)).unwrap_or_default();
+        let mut state = State::default();
+        for StoredReport { at, duration, text } in stored.into_iter().rev() {
+            state.add(at, duration, (parse(&text), None));
+        }
+        Self { state: Mutex::new(state), history }
+    }
+
     /// Starts a run in the background, unless one is running.
     pub(crate) fn start(self: &Arc<Self>, test: &Arc<dyn ContainmentTest>, stopped: CancellationToken) {
         {
@@ -96,22 +110,25 @@ impl Runs {
         let (runs, run) = (Arc::clone(self), test.run());
         tokio::spawn(async move {
             let outcome = stopped.run_until_cancelled(run).await;
-            let outcome = outcome.unwrap_or_else(|| Err(super::ports::PortError("the server ended".to_owned())));
-            let parse = |text: String| {
-                let report = serde_json::from_str(&text).map(Arc::new);
-                report.map_err(|error| format!("the self-test wrote no report: {error}"))
-            };
-            runs.end(outcome.map_err(|error| error.0).and_then(parse));
+            let outcome = outcome.unwrap_or_else(|| Err(PortError("the server ended".to_owned())));
+            runs.end(outcome.map_err(|error| error.0)).await;
         });
     }
 
-    fn end(&self, outcome: Result<Arc<Report>, String>) {
+    /// Keeps the text of a report, or why there is none.
+    async fn end(&self, text: Result<String, String>) {
+        let (at, running_since) = (now(), self.lock().running_since);
+        let duration = running_since.map(|since| since.elapsed()).unwrap_or_default();
+        let outcome = text.as_deref().map_err(Clone::clone).and_then(parse);
+        let mut unstored = None;
+        if let (Some(history), true, Ok(text)) = (self.history.clone(), outcome.is_ok(), text) {
+            let store = move || history.store(StoredReport { at, duration, text }, MAX_RUNS);
+            let stored = tokio::task::spawn_blocking(store).await;
+            unstored = stored.unwrap_or_else(|error| Err(PortError(error.to_string()))).err().map(|error| error.0);
+        }
         let mut state = self.lock();
-        let duration = state.running_since.take().map(|since| since.elapsed()).unwrap_or_default();
-        state.next = state.next.saturating_add(1);
-        let run = Run { number: state.next, at: now(), duration, outcome };
-        state.ended.insert(0, run);
-        state.ended.truncate(MAX_RUNS);
+        state.running_since = None;
+        state.add(at, duration, (outcome, unstored));
     }
 
     /// Returns the time that the present run has taken, if there is one, and the runs before, the newest first.
@@ -122,8 +139,26 @@ impl Runs {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code that holds the lock can panic half-way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl State {
+    fn add(
+        &mut self,
+        at: Timestamp,
+        duration: Duration,
+        (outcome, unstored): (Result<Arc<Report>, String>, Option<String>),
+    ) {
+        self.next = self.next.saturating_add(1);
+        self.ended.insert(0, Run { number: self.next, at, duration, outcome, unstored });
+        self.ended.truncate(MAX_RUNS);
+    }
+}
+
+fn parse(text: &str) -> Result<Arc<Report>, String> {
+    let report = serde_json::from_str(text).map(Arc::new);
+    report.map_err(|error| format!("the self-test wrote no report: {error}"))
 }
 
 impl ModeReport {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fumehood_listener::{Tenants, Token};
 
-use super::ports::{Approvals, ContainmentTest, Timelines};
+use super::ports::{Approvals, ComponentImports, ContainmentHistory, ContainmentTest, Timelines};
 use crate::history::CallStore;
 
 /// Default lifetime of a login.
@@ -31,8 +31,12 @@ pub struct DashboardOptions {
     pub timelines: Option<Arc<dyn Timelines>>,
     /// The approvals of components and of waiting calls.
     pub approvals: Option<Arc<dyn Approvals>>,
+    /// The imports of components.
+    pub imports: Option<Arc<dyn ComponentImports>>,
     /// The run of hostile tools.
     pub containment: Option<Arc<dyn ContainmentTest>>,
+    /// The reports of earlier runs; without it, they are those since the start.
+    pub containment_history: Option<Arc<dyn ContainmentHistory>>,
 }
 
 impl DashboardOptions {
@@ -48,21 +52,18 @@ impl DashboardOptions {
             calls: None,
             timelines: None,
             approvals: None,
+            imports: None,
             containment: None,
+            containment_history: None,
         }
     }
 }
 
 impl fmt::Debug for DashboardOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { token, session_lifetime, version, actor, tenants, calls, timelines, approvals, containment } = self;
+        let Self { token, session_lifetime, version, actor, tenants, .. } = self;
         let mut shown = f.debug_struct("DashboardOptions");
         shown.field("token", token).field("session_lifetime", session_lifetime).field("version", version);
-        shown
-            .field("actor", actor)
-            .field("tenants", tenants)
-            .field("calls", &calls.is_some())
-            .field("timelines", &timelines.is_some());
-        shown.field("approvals", &approvals.is_some()).field("containment", &containment.is_some()).finish()
+        shown.field("actor", actor).field("tenants", tenants).finish_non_exhaustive()
     }
 }

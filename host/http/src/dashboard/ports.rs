@@ -1,7 +1,11 @@
 //! The ports for what an operator sees and decides, besides tools and calls.
 
+use std::time::Duration;
+
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::policy::approval::ApprovalNote;
 use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::time::Timestamp;
 
 use crate::history::CallStoreError;
 
@@ -97,6 +101,8 @@ pub struct ComponentApproval {
     pub reference: Option<PrintableText>,
     /// The key that signed it.
     pub signer: Option<PrintableText>,
+    /// By whom and when it was approved last, if that is known.
+    pub note: Option<ApprovalNote>,
     /// The differences from what was approved.
     pub changes: Vec<ApprovalChange>,
     /// Its tools.
@@ -144,6 +150,36 @@ pub trait Approvals: Send + Sync {
 
     /// Stores the answer to a call. Returns what follows from it.
     fn answer_call(&self, id: String, is_allowed: bool, reason: String) -> BoxFuture<'_, Result<String, PortError>>;
+}
+
+/// The port for what components import.
+pub trait ComponentImports: Send + Sync {
+    /// Returns the imports of the component of this name whose powers are not granted, one line for each power; none if there is no
+    /// such component. It must not block.
+    fn ungranted(&self, component: &str) -> Vec<PrintableText>;
+}
+
+/// The port for the reports of earlier runs of hostile tools. Its methods block on the disk.
+pub trait ContainmentHistory: Send + Sync {
+    /// Returns the stored reports with the times of their ends, the newest first and at most `max`.
+    fn load(&self, max: usize) -> Vec<StoredReport>;
+
+    /// Stores the report of a run that has ended, and removes all but the newest `max`.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    fn store(&self, report: StoredReport, max: usize) -> Result<(), PortError>;
+}
+
+/// The report of a run of hostile tools, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredReport {
+    /// The time of its end.
+    pub at: Timestamp,
+    /// The time that it took.
+    pub duration: Duration,
+    /// The report of `fumehood selftest --json`.
+    pub text: String,
 }
 
 /// The port for the run of hostile tools against this host.

@@ -19,6 +19,8 @@ const PREFIX: &str = "/dashboard/";
 const STYLE: &str = include_str!("../../assets/dashboard.css");
 const SCRIPT: &str = include_str!("../../assets/dashboard.js");
 const ICON: &str = include_str!("../../assets/icon.svg");
+/// Header of a browser that says what a response is for.
+const SEC_FETCH_DEST: &str = "sec-fetch-dest";
 /// Name of the field with the token of a form.
 const CSRF_FIELD: &str = "csrf";
 
@@ -39,9 +41,7 @@ pub(crate) async fn respond(shared: &Arc<Shared>, head: &Parts, body: &[u8]) -> 
     let is_post = head.method == Method::POST;
     match (parts.as_slice(), is_post) {
         (["assets", name], false) => return asset(name),
-        (["login"], false) => {
-            return log_in_by_link(shared, &parse_fields(head.uri.query().unwrap_or_default().as_bytes()));
-        }
+        (["login"], false) => return log_in_by_link(shared, head),
         (["login"], true) => return log_in(shared, find(&parse_fields(body), "token")),
         _ => {}
     }
@@ -64,7 +64,7 @@ async fn get(visit: &Visit, head: &Parts, parts: &[&str]) -> Response {
         ["approvals"] => pages::approvals::show(visit, None).await,
         ["containment"] => pages::containment::show(visit, find(&query, "run")),
         ["health"] => pages::health::show(visit),
-        ["logout" | "live" | "approvals" | "containment", ..] | ["tools", _, "try"] => method_not_allowed("POST"),
+        _ if allow(head.uri.path()) == "POST" => method_not_allowed(head),
         _ => pages::not_found(visit, "There is no such page."),
     }
 }
@@ -85,7 +85,7 @@ async fn post(visit: &Visit, csrf: &Token, head: &Parts, parts: &[&str], fields:
         ["approvals", "calls", id] => pages::approvals::answer(visit, id, &fields).await,
         ["containment", "run"] => pages::containment::start(visit),
         ["tools" | "live" | "calls" | "sessions" | "approvals" | "containment" | "health", ..] => {
-            method_not_allowed("GET, HEAD")
+            method_not_allowed(head)
         }
         _ => pages::not_found(visit, "There is no such page."),
     }
@@ -105,9 +105,16 @@ fn logged_out(shared: &Arc<Shared>, head: &Parts) -> Response {
     }
 }
 
-fn log_in_by_link(shared: &Arc<Shared>, query: &Fields) -> Response {
-    match find(query, "token") {
+/// Answers the link that the server printed. Images, frames and scripts of pages are no logins (W3C Fetch Metadata, section 2.2).
+fn log_in_by_link(shared: &Arc<Shared>, head: &Parts) -> Response {
+    let query = parse_fields(head.uri.query().unwrap_or_default().as_bytes());
+    let is_opened = head.headers.get(SEC_FETCH_DEST).is_none_or(|destination| destination == "document");
+    match find(&query, "token") {
         "" => pages::login(shared, StatusCode::OK, None),
+        _ if !is_opened => {
+            let text = "The link is for the address bar of a browser. Nothing was done.";
+            pages::login(shared, StatusCode::FORBIDDEN, Some(Notice::bad(text)))
+        }
         token => log_in(shared, token),
     }
 }
@@ -156,9 +163,20 @@ fn asset(name: &str) -> Response {
     response::with_headers(StatusCode::OK, headers, text)
 }
 
-fn method_not_allowed(allow: &'static str) -> Response {
+/// Returns the methods of a path (RFC 9110, section 10.2.1).
+pub(crate) fn allow(path: &str) -> &'static str {
+    let parts: Vec<&str> = path.strip_prefix(PREFIX).unwrap_or_default().split('/').collect();
+    match parts.as_slice() {
+        ["login"] => "GET, HEAD, POST",
+        ["logout"] | ["tools", _, "try"] | ["live", "stop"] | ["approvals", "components" | "calls", _] => "POST",
+        ["containment", "run"] => "POST",
+        _ => "GET, HEAD",
+    }
+}
+
+fn method_not_allowed(head: &Parts) -> Response {
     let mut response = response::empty(StatusCode::METHOD_NOT_ALLOWED);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow(head.uri.path())));
     response
 }
 

@@ -14,7 +14,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::request::Parts;
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -78,7 +78,8 @@ impl Dashboard {
         served.running().subscribe(Arc::clone(&statistics) as Arc<dyn CallSink>);
         let tools = served.of(&Arc::new(Tenant::anyone(TENANT)));
         let logins = Logins::new(options.token.clone(), options.session_lifetime);
-        let (runs, stopped) = (Arc::default(), listener.stopped());
+        let runs = Arc::new(Runs::new(options.containment_history.clone()));
+        let stopped = listener.stopped();
         Self { shared: Arc::new(Shared { served, tools, statistics, options, logins, runs, stopped }) }
     }
 
@@ -103,15 +104,19 @@ impl HttpService for Dashboard {
         match head.method {
             Method::GET | Method::HEAD => Ok(()),
             Method::POST => check_form(&head.headers),
-            _ => {
-                Err(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "pages are read with GET, and forms sent with POST"))
-            }
+            _ => Err(method_not_allowed(&head.uri)),
         }
     }
 
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
     }
+}
+
+/// Creates the rejection of a method that no page and no form has.
+fn method_not_allowed(uri: &Uri) -> Rejection {
+    let why = "pages are read with GET, and forms sent with POST";
+    Rejection::method_not_allowed(routes::allow(uri.path()), why)
 }
 
 /// Checks that a form was sent by a page of the dashboard itself. The listener has checked the `Host`.

@@ -1,13 +1,13 @@
 //! The open sessions of all tenants.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::call::CancellationToken;
 use fumehood_core::time::Timestamp;
 use fumehood_listener::now;
 use serde::Serialize;
-use tokio::sync::Mutex as AgentLock;
+use tokio::sync::{Mutex as AgentLock, OnceCell};
 use utoipa::ToSchema;
 
 use super::approvals::SessionApprovals;
@@ -160,8 +160,8 @@ impl State {
 pub(crate) struct Sessions {
     prefix: u64,
     open: Mutex<Open>,
-    /// The tenants whose saved sessions are among the open ones.
-    pub(crate) restored: AgentLock<BTreeSet<Arc<str>>>,
+    /// Set for each tenant whose saved sessions are among the open ones.
+    restored: Mutex<BTreeMap<Arc<str>, Arc<OnceCell<()>>>>,
 }
 
 #[derive(Default)]
@@ -174,6 +174,13 @@ impl Sessions {
     /// Creates an empty set. The ids of its sessions begin with `prefix`.
     pub(crate) fn new(prefix: u64) -> Self {
         Self { prefix, ..Self::default() }
+    }
+
+    /// Returns the cell to be set once the saved sessions of a tenant are among the open ones. Other tenants do not wait for it.
+    pub(crate) fn restore_cell(&self, tenant: &Arc<str>) -> Arc<OnceCell<()>> {
+        // No code that holds the lock can panic half-way.
+        let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(restored.entry(Arc::clone(tenant)).or_default())
     }
 
     /// Adds a session that was saved before this server began.

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::served::Served;
@@ -49,8 +50,7 @@ async fn every_tool_is_an_operation_whose_references_resolve() {
 async fn a_public_validator_accepts_the_document() {
     let python = std::env::var_os("FUMEHOOD_OPENAPI_VALIDATOR");
     let Some(python) = python.filter(|python| std::path::Path::new(python).exists()) else {
-        println!("SKIPPED: FUMEHOOD_OPENAPI_VALIDATOR names no Python with openapi-spec-validator");
-        return;
+        return skip("openapi", "FUMEHOOD_OPENAPI_VALIDATOR names no Python with openapi-spec-validator");
     };
     let served = Served::new().await;
     let document = served.get("/openapi.json").await;

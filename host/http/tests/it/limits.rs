@@ -81,6 +81,24 @@ async fn large_bodies_are_refused() {
 }
 
 #[tokio::test]
+async fn costly_arguments_are_checked_off_the_serving_thread() {
+    let served = Served::new().await;
+    // This test, the listener and its connections share a thread.
+    let here = format!("{:?}", std::thread::current().id());
+    let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(10_000));
+    for accept in ["application/json", "text/event-stream"] {
+        let answer = served.call("thread", &[("Accept", accept)], r#"{"a": [0]}"#).await;
+        assert!(answer.status == 200 && answer.body.contains(&here), "{answer:?}");
+        let answer = served.call("thread", &[("Accept", accept)], &many).await;
+        assert!(
+            answer.status == 200 && answer.body.contains("ThreadId(") && !answer.body.contains(&here),
+            "{answer:?}"
+        );
+    }
+    served.end().await;
+}
+
+#[tokio::test]
 async fn a_client_with_too_many_requests_at_once_waits() {
     let served = Served::with(|options| HttpOptions { requests: 2, ..options }).await;
     let (first, id) = served.start_waiting(1).await;

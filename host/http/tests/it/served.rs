@@ -90,6 +90,7 @@ impl Tools {
                 let error = CallError::new(kind, "it \u{1b}failed").with_hint("try less");
                 Err(if kind == ErrorKind::Quota { error.with_retry_after(Duration::from_millis(1500)) } else { error })
             }
+            "thread" => Ok(vec![Content::text(format!("{:?}", std::thread::current().id()))]),
             "large" => Ok(vec![Content::text("x".repeat(8 << 20))]),
             "report" => {
                 for number in 0..call.arguments()["lines"].as_u64().unwrap_or(1) {
@@ -129,7 +130,7 @@ impl ToolProvider for Tools {
             "type": "object", "properties": { "a": { "$ref": "#/$defs/number" } }, "required": ["a"],
             "additionalProperties": false, "$defs": { "number": { "type": "number" } },
         });
-        let names = ["fail", "hidden", "large", "pending", "report", "wait"];
+        let names = ["fail", "hidden", "large", "pending", "report", "thread", "wait"];
         [tool("echo", &referring)].into_iter().chain(names.iter().map(|name| tool(name, &any))).collect()
     }
 
@@ -307,7 +308,8 @@ async fn tools_are_listed_and_described() {
     let tools = listed.json();
     let names: Vec<&str> =
         tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["test__echo", "test__fail", "test__hidden", "test__large", "test__report", "test__wait"]);
+    let expected = ["echo", "fail", "hidden", "large", "report", "thread", "wait"];
+    assert_eq!(names, expected.map(|name| format!("test__{name}")));
     assert_eq!(tools["tools"][0]["description"], "Repeats \\u{202e}it");
     assert_eq!(tools["tools"][0]["granted"], json!([]));
     let one = served.get("/v1/tools/test__echo").await;

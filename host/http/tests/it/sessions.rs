@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use super::served::{Answer, OTHER, PATIENCE, Served, TOKEN};
 
-/// Agents that do what the message says: `wait`, `ask`, `call TOOL`, and repeat any other text.
+/// Agents that do what the message says: `wait`, `ask`, `call TOOL`, and repeat any other text. What is saved of the tenant
+/// `stuck` cannot be read.
 struct Agents;
 
 struct Agent {
@@ -33,6 +34,9 @@ impl SessionAgents for Agents {
         let (id, created_at) = ("kept".to_owned(), Timestamp(7));
         let conversation = vec![("Hello".to_owned(), Some("Hi".to_owned()))];
         let info = SavedSessionInfo { id, created_at, conversation };
+        if &*tenant == "stuck" {
+            return Box::pin(std::future::pending());
+        }
         Box::pin(std::future::ready(Ok(if &*tenant == "keeper" { vec![info] } else { Vec::new() })))
     }
 }
@@ -201,6 +205,42 @@ async fn an_approval_is_answered_once() {
     assert_eq!((replayed.status, replayed.header("idempotent-replayed")), (204, "true"));
     served.send("POST", &path, &[], deny).await.check_problem(404);
     served.get(&path).await.check_problem(404);
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_client_without_the_right_does_not_approve() {
+    let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
+    let tenant = Tenant::new("one", &Token::parse(TOKEN).unwrap()).actor("one").approves(false);
+    let access = Access::Tenants(vec![tenant]);
+    let served =
+        Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
+    let id = open(&served).await;
+    let asking = start(&served, &id, "ask");
+    let approvals = wait_for_list(&served, "/v1/approvals", "approvals", 1).await;
+    let path = format!("/v1/approvals/{}", approvals[0]["id"].as_str().unwrap());
+    let refused = served.send("POST", &path, &[], r#"{"answer": "allow"}"#).await.check_problem(403);
+    assert!(refused["detail"].as_str().unwrap().contains("approves = true"), "{refused}");
+    assert_eq!(served.get(&path).await.json(), approvals[0], "it still waits, and may be read");
+    asking.abort();
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_tenant_does_not_wait_for_the_log_of_another() {
+    let api = ApiOptions { sessions: Some(Arc::new(Agents)), ..ApiOptions::default() };
+    let of = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
+    let access = Access::Tenants(vec![of("keeper", TOKEN), of("stuck", OTHER)]);
+    let served =
+        Served::with_api(|options| fumehood_listener::HttpOptions { access, ..options }, |tools| tools, api).await;
+    let bearer = format!("Bearer {OTHER}");
+    let mut sender = served.connect().await;
+    let request = served.request("GET", "/v1/sessions", &[("Authorization", &bearer)], "");
+    let mut stuck = Box::pin(sender.send_request(request));
+    let waits = tokio::time::timeout(Duration::from_millis(50), &mut stuck).await;
+    assert!(waits.is_err(), "it reads its saved sessions");
+    assert_eq!(served.get("/v1/sessions").await.json()["sessions"].as_array().unwrap().len(), 1);
+    drop(stuck);
     served.end().await;
 }
 

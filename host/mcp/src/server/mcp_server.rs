@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Changes, ToolProvider};
-use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
+use fumehood_listener::Jobs;
+use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID};
 
 use super::library::Library;
 use super::tools::{Catalogue, Naming};
@@ -30,6 +31,10 @@ pub struct ServerOptions {
     pub naming: Naming,
     /// Resources and prompts.
     pub library: Arc<Library>,
+    /// The jobs that long calls become, for clients that know tasks; `None` offers no tasks.
+    pub jobs: Option<Jobs>,
+    /// The principal that the jobs of a client over stdio belong to.
+    pub job_owner: Arc<str>,
 }
 
 impl Default for ServerOptions {
@@ -40,7 +45,7 @@ impl Default for ServerOptions {
     /// - messages of at most 4 MiB
     /// - pages of 100 items
     /// - full names
-    /// - tools only
+    /// - tools only, without tasks
     fn default() -> Self {
         Self {
             name: "fumehood".to_owned(),
@@ -51,6 +56,8 @@ impl Default for ServerOptions {
             page: 100,
             naming: Naming::Full,
             library: Arc::default(),
+            jobs: None,
+            job_owner: Arc::from("client"),
         }
     }
 }
@@ -134,6 +141,10 @@ impl Server {
         // Capabilities without entries are not advertised: an empty list would mean that entries may appear.
         capabilities.resources = (!options.library.entries().is_empty()).then(Default::default);
         capabilities.prompts = (!options.library.prompts().is_empty()).then(Default::default);
+        if options.jobs.is_some() {
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        }
         let mut config = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(printable(&options.name), printable(&options.version)));
         config.instructions = self.catalogue().instructions().map(str::to_owned);

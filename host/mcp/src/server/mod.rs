@@ -1,5 +1,6 @@
 //! The MCP server: one set of tools for any number of clients.
 
+mod call_request;
 mod http;
 mod library;
 mod logging;
@@ -11,6 +12,7 @@ mod sanitizer;
 mod session;
 mod standard_streams;
 mod stdio;
+mod tasks;
 mod template;
 mod tools;
 

@@ -5,48 +5,57 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
+use fumehood_core::call::{Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
-use fumehood_core::text::sanitize::{printable, truncate_str};
-use fumehood_core::trace_context::TraceContext;
+use fumehood_core::text::sanitize::printable;
+use fumehood_listener::{Called, JobCall, Jobs, StartedCall};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Extensions,
-    GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument as _, Span};
 
+use super::call_request::{call_arguments, client_name, has_tasks, is_stateless, request_span};
 use super::library::Library;
 use super::logging;
 use super::mcp_server::Server;
 use super::notifications::{Notifier, Outbox};
 use super::prompts;
 use super::resources;
+use super::tasks;
 use super::tools::call_tool_result;
 use super::tools::catalogue::Entry as CatalogueEntry;
-use crate::transport::raw_arguments::RawArguments;
 
 /// Maximum length of an unknown name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 130;
 
-/// Maximum length of a client's name and version in records, in bytes.
-const MAX_CLIENT_NAME_BYTES: usize = 128;
+/// The principal on whose behalf a client calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Principal {
+    /// The actor of its calls.
+    pub(crate) actor: Option<Arc<str>>,
+    /// The owner of its jobs.
+    pub(crate) owner: Arc<str>,
+    /// True if the flags of its trace contexts decide whether spans of its calls are collected.
+    pub(crate) decides_sampling: bool,
+}
 
 /// The session of one client.
 pub(crate) struct Session {
     server: Server,
     /// The minimum level of log lines that this client requested, as an index into the levels.
     level: AtomicU8,
-    /// The actor of its calls.
-    actor: Option<Arc<str>>,
+    principal: Principal,
     /// Its calls so far.
     history: Arc<CallHistory>,
     /// Cancelled once the client is gone, before rmcp has cleaned up after it.
@@ -56,9 +65,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(server: Server, actor: Option<Arc<str>>, closed: CancellationToken) -> Self {
+    pub(crate) fn new(server: Server, principal: Principal, closed: CancellationToken) -> Self {
         let level = AtomicU8::new(Level::Info as u8);
-        Self { server, level, actor, history: Arc::default(), _ended: closed.clone().drop_guard(), closed }
+        Self { server, level, principal, history: Arc::default(), _ended: closed.clone().drop_guard(), closed }
     }
 
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
@@ -87,6 +96,7 @@ impl Session {
         match method {
             "resources/read" => self.library_with_entries(method).is_ok(),
             "prompts/get" => self.library_with_prompts(method).is_ok(),
+            _ if tasks::METHODS.contains(&method) => self.server.options().jobs.is_some(),
             _ => METHODS.contains(&method) && !(is_stateless && HANDSHAKE_METHODS.contains(&method)),
         }
     }
@@ -98,12 +108,18 @@ impl Session {
             let known = catalogue.suggestions();
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
         };
-        let span = request_span(&entry.full_name, &context);
-        let result = self.call_entry(entry, request, context).instrument(span.clone()).await;
-        if let Some(error) = result.error() {
-            telemetry::record_error(&span, error.kind.as_str());
+        let decides_sampling = self.principal.decides_sampling;
+        let span = request_span(&entry.full_name, &context, decides_sampling);
+        let called = self.call_entry(entry, request, context).instrument(span.clone()).await;
+        match called {
+            Called::Job(job) => Ok(tasks::created(&job).into()),
+            Called::Ended(result) => {
+                if let Some(error) = result.error() {
+                    telemetry::record_error(&span, error.kind.as_str());
+                }
+                Ok(call_tool_result::into_call_tool_result(*result, entry.structured).into())
+            }
         }
-        Ok(call_tool_result::into_call_tool_result(result, entry.structured).into())
     }
 
     async fn call_entry(
@@ -111,7 +127,7 @@ impl Session {
         entry: &CatalogueEntry,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> CallResult {
+    ) -> Called {
         let token = context.meta.get_progress_token();
         let cancelled = CallToken::new();
         let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
@@ -119,7 +135,7 @@ impl Session {
             tool: entry.full_name.clone(),
             arguments: call_arguments(&context.extensions, request.arguments),
             context: CallContext {
-                actor: self.actor.clone(),
+                actor: self.principal.actor.clone(),
                 observer: outbox.clone().map(|outbox| outbox as Arc<dyn Observer>),
                 cancelled: Some(cancelled.clone()),
                 client: context.client_info().map(|client| client_name(&client)),
@@ -128,32 +144,60 @@ impl Session {
                 ..CallContext::default()
             },
         };
-        let running = self.run(call, cancelled, &context.ct);
+        let running = self.run(call, cancelled, &context);
         match &outbox {
             None => running.await,
             Some(outbox) => {
                 let notifier = Notifier { peer: &context.peer, token, tool: &request.name };
                 let running = async {
-                    let result = running.await;
+                    let called = running.await;
                     outbox.close();
-                    result
+                    called
                 };
                 tokio::join!(running, notifier.send_all(outbox)).0
             }
         }
     }
 
-    /// Runs a call until it ends, the client cancels it, or the client is gone.
-    async fn run(&self, call: Call, token: CallToken, cancelled: &CancellationToken) -> CallResult {
-        let mut call = pin!(self.server.tools().dispatch(call));
+    /// Runs a call until it ends or becomes a job, the client cancels it, or the client is gone.
+    async fn run(&self, call: Call, token: CallToken, context: &RequestContext<RoleServer>) -> Called {
+        let jobs = self.server.options().jobs.as_ref().filter(|_| has_tasks(context));
+        let mut call = pin!(async {
+            match jobs {
+                Some(jobs) => jobs.call(self.job_call(call, token.clone(), context)).await,
+                None => Called::Ended(Box::new(self.server.tools().dispatch(call).await)),
+            }
+        });
         tokio::select! {
             biased;
-            result = &mut call => return result,
+            called = &mut call => return called,
             () = self.closed.cancelled() => {}
-            () = cancelled.cancelled() => {}
+            () = context.ct.cancelled() => {}
         }
         token.cancel();
         call.await
+    }
+
+    /// Returns a call that may become a job. The memory of its message stays counted until it ends.
+    fn job_call(&self, call: Call, cancelled: CallToken, context: &RequestContext<RoleServer>) -> JobCall {
+        let (tools, message) = (self.server.shared_tools(), context.extensions.clone());
+        let (tool, observer, span) = (call.tool.clone(), call.context.observer.clone(), Span::current());
+        let start = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
+            let StartedCall { job, observer, cancelled } = started;
+            let context = CallContext { job, observer: Some(observer), cancelled: Some(cancelled), ..call.context };
+            let running = async move {
+                let result = tools.dispatch(Call { context, ..call }).await;
+                drop(message);
+                result
+            };
+            Box::pin(running.instrument(span))
+        };
+        JobCall { owner: Arc::clone(&self.principal.owner), tool, cancelled, observer, start: Box::new(start) }
+    }
+
+    /// Returns the jobs that tasks are.
+    fn jobs(&self, method: &str) -> Result<&Jobs, ErrorData> {
+        self.server.options().jobs.as_ref().ok_or_else(|| method_not_found(method))
     }
 }
 
@@ -181,6 +225,32 @@ impl ServerHandler for Session {
 
     async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> CallToolOutcome {
         self.call(request, context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let task = (&*self.principal.owner, request.task_id.as_str());
+        let offered = (&self.server.shared_tools(), &*self.server.catalogue());
+        tasks::get(self.jobs("tasks/get")?, task, offered).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::update(self.jobs("tasks/update")?, &self.principal.owner, &request.task_id).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::cancel(self.jobs("tasks/cancel")?, &self.principal.owner, &request.task_id).await
     }
 
     async fn set_level(
@@ -283,37 +353,6 @@ impl ServerHandler for Session {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         Ok(prompts::get_prompt(self.library_with_prompts("prompts/get")?, request).await?.into())
-    }
-}
-
-/// Returns whether the request is of a revision without a handshake.
-fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| !version.has_initialize())
-}
-
-/// Creates the span of a call, as a child of the span that the client names in `_meta`.
-fn request_span(tool: &str, context: &RequestContext<RoleServer>) -> Span {
-    let parent = context.meta.get_traceparent();
-    let parent = parent.and_then(|parent| TraceContext::parse(parent, context.meta.get_tracestate()));
-    let version = context.protocol_version();
-    // The id is the client's own text, if it is no number.
-    let id = printable(&context.id.to_string()).into_owned();
-    let id = truncate_str(&id, MAX_CLIENT_NAME_BYTES);
-    telemetry::mcp_server_span(tool, id, version.as_ref().map_or("", |version| version.as_str()), parent.as_ref())
-}
-
-/// Returns the name and version that a client claims, as `name/version`.
-fn client_name(client: &Implementation) -> String {
-    let name = printable(&format!("{}/{}", client.name, client.version)).into_owned();
-    truncate_str(&name, MAX_CLIENT_NAME_BYTES).to_owned()
-}
-
-/// Returns the arguments as the client wrote them, if the transport attached that text, and else as rmcp parsed them.
-fn call_arguments(extensions: &Extensions, read: Option<JsonObject>) -> Arguments {
-    let over_http = || extensions.get::<http::request::Parts>()?.extensions.get::<RawArguments>();
-    match extensions.get::<RawArguments>().or_else(over_http) {
-        Some(RawArguments(text)) => Arguments::Text(text.clone()),
-        None => Arguments::Value(Value::Object(read.unwrap_or_default())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The stdio transport of the server: one client over a pair of byte streams.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::Transport;
@@ -9,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use super::mcp_server::Server;
-use super::session::Session;
+use super::session::{Principal, Session};
 use super::standard_streams::standard_streams;
 use crate::transport::line_transport::LineTransport;
 
@@ -48,7 +49,9 @@ impl Server {
     ) -> Result<(), StdioError> {
         let closed = CancellationToken::new();
         let lines = LineTransport::<RoleServer, _, _>::new(input, output, self.options().message_bytes, closed.clone());
-        let session = Session::new(self.clone(), self.options().actor.clone(), closed);
+        let principal =
+            Principal { actor: self.actor(), owner: Arc::clone(&self.options().job_owner), decides_sampling: true };
+        let session = Session::new(self.clone(), principal, closed);
         let stopped = CancellationToken::new();
         let mut serving = pin!(serve_session(session, lines, stopped.clone()));
         tokio::select! {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use fumehood_core::call::CallContext;
 use fumehood_core::tool::name::Namespace;
 use fumehood_mcp::{Credentials, Endpoint, Login, OAuthOptions, Remote, RemoteOptions};
+use fumehood_tests::skip::skip;
 
 use crate::login::browser;
 
@@ -47,8 +48,7 @@ impl Drop for Server {
 #[tokio::test]
 async fn a_login_at_a_server_of_the_python_sdk_works() {
     let Some(server) = Server::start() else {
-        println!("SKIPPED: FUMEHOOD_MCP_TOOLS names no folder with the Python SDK of MCP");
-        return;
+        return skip("mcp-tools", "FUMEHOOD_MCP_TOOLS names no folder with the Python SDK of MCP");
     };
     let folder = tempfile::tempdir().unwrap();
     let options = OAuthOptions { file: folder.path().join("tokens.json"), ..OAuthOptions::default() };

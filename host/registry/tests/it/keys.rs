@@ -8,6 +8,7 @@ use fumehood_core::digest::Digest;
 use fumehood_registry::signature::{
     Algorithm, Claim, KeyError, Passphrase, PublicKey, SignatureError, SigningKey, sign, verify,
 };
+use fumehood_tests::skip::skip;
 use pkcs5::pbes2;
 use pkcs8::EncryptedPrivateKeyInfo;
 use pkcs8::der::Encode as _;
@@ -140,7 +141,7 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> Option<std::process:
     match Command::new(program).args(arguments).current_dir(folder).output() {
         Ok(output) => Some(output),
         Err(error) => {
-            println!("SKIPPED: {program} cannot be run here: {error}");
+            skip(program, &format!("{program} cannot be run here: {error}"));
             None
         }
     }
@@ -176,7 +177,7 @@ fn sigstore_modules() -> Option<PathBuf> {
     let folder = folder.map(|folder| if folder.is_absolute() { folder } else { root().join(folder) });
     let found = folder.filter(|folder| folder.join("node_modules/@sigstore/verify").is_dir());
     if found.is_none() {
-        println!("SKIPPED: FUMEHOOD_SIGSTORE_MODULES names no folder with npm's @sigstore/verify");
+        skip("sigstore", "FUMEHOOD_SIGSTORE_MODULES names no folder with npm's @sigstore/verify");
     }
     found
 }

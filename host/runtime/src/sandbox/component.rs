@@ -23,7 +23,7 @@ use crate::isolation::Worker;
 use crate::jail::JailReport;
 use crate::load::LoadReport;
 use crate::load::dialect::{Dialect, Skipped};
-use crate::load::imports::Import;
+use crate::load::imports::{Import, Ungranted};
 use crate::wasi::Invocation;
 
 /// A loaded component and the definitions of its tools. Cheap to clone.
@@ -48,6 +48,7 @@ pub(crate) struct ComponentParts {
     pub(crate) dialect: Dialect,
     pub(crate) definitions: Vec<ToolDefinition>,
     pub(crate) imports: Vec<Import>,
+    pub(crate) ungranted: Vec<Ungranted>,
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) producers: Vec<(String, Vec<String>)>,
     pub(crate) report: LoadReport,
@@ -96,6 +97,12 @@ impl Component {
     #[must_use]
     pub fn imports(&self) -> &[Import] {
         &self.0.imports
+    }
+
+    /// Returns the imports whose power is not granted. Using one fails with an error of the interface.
+    #[must_use]
+    pub fn ungranted(&self) -> &[Ungranted] {
+        &self.0.ungranted
     }
 
     /// Returns the exports that are not tools, each with the reason.

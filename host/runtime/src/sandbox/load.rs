@@ -21,7 +21,7 @@ use crate::load::compile::{self, CompileJob, Start};
 use crate::load::dialect::typed::PackageDocs;
 use crate::load::dialect::{self, Dialect};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
-use crate::load::imports::Import;
+use crate::load::imports::{Import, find_ungranted};
 use crate::load::surface::Surface;
 use crate::load::{Isolation, LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
@@ -95,6 +95,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         size,
         dialect,
         definitions,
+        ungranted: find_ungranted(&imports, &options.grant),
         imports,
         skipped,
         producers: dialect::read_producers(&bytes),
@@ -131,6 +132,7 @@ pub(crate) async fn load_again(
         dialect: parts.dialect.clone(),
         definitions: parts.definitions.clone(),
         imports: parts.imports.clone(),
+        ungranted: find_ungranted(&parts.imports, &options.grant),
         skipped: parts.skipped.clone(),
         producers: parts.producers.clone(),
         report: LoadReport { cache: CacheReport::Hit, time: started.elapsed() },
@@ -143,7 +145,7 @@ fn check_grant(imports: &[Import], options: &LoadOptions) -> Result<(), LoadErro
         return Err(LoadError::NoTls);
     }
     let ungranted = match options.strict_imports {
-        true => crate::load::imports::find_ungranted(imports, &options.grant),
+        true => find_ungranted(imports, &options.grant),
         false => Vec::new(),
     };
     if ungranted.is_empty() { Ok(()) } else { Err(LoadError::Ungranted(ungranted)) }

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::types::Value;
-
 use super::filter::{Filter, Order};
+use super::port::Kinship;
 use super::reader::{ReadError, Reader};
-use super::row::{CELLS, StoredRecord};
-
-/// Maximum number of records in a causal chain. No session produces a longer one.
-const MAX_CHAIN_RECORDS: i64 = 10_000;
+use super::row::StoredRecord;
 
 /// One call of a session, with the records before and after it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -50,22 +46,10 @@ impl Reader {
     fn history(&self, session: String, call: Vec<StoredRecord>) -> Result<CallHistory, ReadError> {
         let own: BTreeSet<u64> = call.iter().map(|row| row.seq).collect();
         let ids: Vec<String> = call.iter().map(|row| row.record.id.clone()).collect();
-        // UNION drops records that were found before, so that even a forged cycle terminates.
-        let up = "SELECT r.parent FROM chain JOIN records r ON r.id = chain.id WHERE r.parent IS NOT NULL";
-        let down = "SELECT r.id FROM chain JOIN records r ON r.parent = chain.id";
-        let mut before = self.chain(&ids, up)?;
-        let mut after = self.chain(&ids, down)?;
+        let mut before = self.source().kin(&ids, Kinship::Ancestors)?;
+        let mut after = self.source().kin(&ids, Kinship::Descendants)?;
         before.retain(|row| !own.contains(&row.seq));
         after.retain(|row| !own.contains(&row.seq) && !before.iter().any(|earlier| earlier.seq == row.seq));
         Ok(CallHistory { session, before, call, after })
-    }
-
-    fn chain(&self, ids: &[String], step: &str) -> Result<Vec<StoredRecord>, ReadError> {
-        let ids = serde_json::to_string(ids).unwrap_or_default();
-        let sql = format!(
-            "WITH RECURSIVE chain (id) AS (SELECT value FROM json_each(?1) UNION {step} LIMIT {MAX_CHAIN_RECORDS})
-             SELECT seq, hash, {CELLS} FROM records WHERE id IN (SELECT id FROM chain) ORDER BY seq"
-        );
-        self.select(&sql, vec![Value::Text(ids)])
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use rusqlite::types::ValueRef;
 use serde::{Serialize, Serializer};
 
 /// A BLAKE3 hash. Displayed and serialized as 64 hexadecimal digits.
@@ -51,33 +50,43 @@ pub(crate) type LogId = [u8; 16];
 /// The key that seals anchors.
 pub(crate) type Key = [u8; 32];
 
+/// A column of a row as it is hashed, whichever database holds it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Cell<'a> {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(&'a [u8]),
+    Blob(&'a [u8]),
+}
+
 /// Hashes the columns of a row except its number and its hashes. Each is hashed with its type and its length, so that
 /// no two rows hash the same bytes.
-pub(crate) fn content_hash(cells: &[ValueRef<'_>]) -> Hash {
+pub(crate) fn content_hash(cells: &[Cell<'_>]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"fumehood-event-log 1 content");
     for cell in cells {
         let (kind, number);
         let bytes: &[u8] = match cell {
-            ValueRef::Null => {
+            Cell::Null => {
                 kind = 0;
                 &[]
             }
-            ValueRef::Integer(value) => {
+            Cell::Integer(value) => {
                 kind = 1;
                 number = value.to_le_bytes();
                 &number
             }
-            ValueRef::Real(value) => {
+            Cell::Real(value) => {
                 kind = 2;
                 number = value.to_le_bytes();
                 &number
             }
-            ValueRef::Text(text) => {
+            Cell::Text(text) => {
                 kind = 3;
                 text
             }
-            ValueRef::Blob(blob) => {
+            Cell::Blob(blob) => {
                 kind = 4;
                 blob
             }
@@ -118,6 +127,14 @@ pub(crate) fn seal(key: &Key, log: &LogId, seq: u64, reason: &str, hash: Hash) -
     Hash(*hasher.finalize().as_bytes())
 }
 
+/// Computes the fingerprint of a key, by which a database of several writers tells their keys apart.
+pub(crate) fn key_id(key: &Key) -> [u8; 16] {
+    let hash = blake3::keyed_hash(key, b"fumehood-event-log 1 key id");
+    let mut id = [0; 16];
+    id.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
+    id
+}
+
 /// Returns whether a seal is valid. Compares in constant time.
 pub(crate) fn is_valid_seal(key: &Key, log: &LogId, seq: u64, reason: &str, hash: Hash, found: Hash) -> bool {
     blake3::Hash::from_bytes(seal(key, log, seq, reason, hash).0) == blake3::Hash::from_bytes(found.0)
@@ -129,11 +146,11 @@ mod tests {
 
     #[test]
     fn content_hash_covers_type_and_length_of_columns() {
-        let text = |text: &'static str| ValueRef::Text(text.as_bytes());
+        let text = |text: &'static str| Cell::Text(text.as_bytes());
         assert_ne!(content_hash(&[text("ab"), text("c")]), content_hash(&[text("a"), text("bc")]));
-        assert_ne!(content_hash(&[text("")]), content_hash(&[ValueRef::Null]));
-        assert_ne!(content_hash(&[text("a")]), content_hash(&[ValueRef::Blob(b"a")]));
-        assert_ne!(content_hash(&[ValueRef::Integer(0)]), content_hash(&[ValueRef::Real(0.0)]));
+        assert_ne!(content_hash(&[text("")]), content_hash(&[Cell::Null]));
+        assert_ne!(content_hash(&[text("a")]), content_hash(&[Cell::Blob(b"a")]));
+        assert_ne!(content_hash(&[Cell::Integer(0)]), content_hash(&[Cell::Real(0.0)]));
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use fumehood_core::record::RecordKind;
 use fumehood_core::time::Timestamp;
-use rusqlite::types::Value;
 
-use super::row::{self, CELLS};
+use super::row;
 
 /// The order of the records in a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,38 +48,35 @@ impl Filter {
     /// Maximum number of records of a query without a limit.
     pub const DEFAULT_LIMIT: usize = 1000;
 
-    /// Returns the SQL query and its parameters.
-    pub(crate) fn sql(&self) -> (String, Vec<Value>) {
-        let text = |value: &Option<String>| value.clone().map(Value::Text);
-        let moment = |value: Option<Timestamp>| value.map(|value| Value::Integer(row::to_sql(value.0)));
-        let beyond = match self.order {
-            Order::Ascending => "seq >",
-            Order::Descending => "seq <",
-        };
+    /// Returns the conditions on columns that each database has, with their values; that on the position in the log is the
+    /// database's own.
+    pub(crate) fn conditions(&self) -> Vec<(&'static str, FilterValue<'_>)> {
+        fn text(value: &Option<String>) -> Option<FilterValue<'_>> {
+            value.as_deref().map(FilterValue::Text)
+        }
+        let moment = |value: Option<Timestamp>| value.map(|value| FilterValue::Integer(row::to_sql(value.0)));
         let conditions = [
             ("session =", text(&self.session)),
             ("actor =", text(&self.actor)),
             ("tool =", text(&self.tool)),
-            ("kind =", self.kind.map(|kind| Value::Text(kind.as_str().to_owned()))),
+            ("kind =", self.kind.map(|kind| FilterValue::Text(kind.as_str()))),
             ("status =", text(&self.status)),
             ("call =", text(&self.call)),
-            ("json_extract(body, '$.model_call') =", text(&self.model_call)),
             ("at >=", moment(self.since)),
             ("at <", moment(self.until)),
-            (beyond, self.after_seq.map(|seq| Value::Integer(row::to_sql(seq)))),
         ];
-        let mut sql = format!("SELECT seq, hash, {CELLS} FROM records");
-        let mut values = Vec::new();
-        for (condition, value) in conditions.into_iter().filter_map(|(condition, value)| Some((condition, value?))) {
-            sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });
-            sql.push_str(&format!("{condition} ?"));
-            values.push(value);
-        }
-        sql.push_str(match self.order {
-            Order::Ascending => " ORDER BY seq LIMIT ?",
-            Order::Descending => " ORDER BY seq DESC LIMIT ?",
-        });
-        values.push(Value::Integer(i64::try_from(self.limit.unwrap_or(Self::DEFAULT_LIMIT)).unwrap_or(i64::MAX)));
-        (sql, values)
+        conditions.into_iter().filter_map(|(condition, value)| Some((condition, value?))).collect()
     }
+
+    /// Returns the maximum number of records.
+    pub(crate) fn max_records(&self) -> i64 {
+        i64::try_from(self.limit.unwrap_or(Self::DEFAULT_LIMIT)).unwrap_or(i64::MAX)
+    }
+}
+
+/// The value of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilterValue<'a> {
+    Text(&'a str),
+    Integer(i64),
 }

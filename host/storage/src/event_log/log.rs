@@ -12,12 +12,15 @@ use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::anchor::Sealer;
 use super::chain::Key;
 use super::key;
+use super::port::{RecordSource, RecordStore};
 use super::queue::{Enqueued, Queue, ReplyReceiver, Rows, Work};
 use super::reader::Reader;
 use super::retention::{PruneReport, Retention};
-use super::store::{self, DATABASE, Sealer};
+use super::sqlite::store::{self, DATABASE};
+use super::sqlite::{SqliteSource, SqliteStore};
 use super::writer::Writer;
 use crate::error::{KeyError, OpenError};
 use crate::sqlite;
@@ -84,11 +87,10 @@ pub struct CloseError {
 /// Dropping the log closes it like [`EventLog::close`].
 pub struct EventLog {
     queue: Arc<Queue>,
-    connection: Arc<Mutex<Connection>>,
     /// The reader, opened on first use.
     reader: OnceLock<Reader>,
-    /// The path and options of the file, unless the log is in memory.
-    place: Option<(PathBuf, Options)>,
+    /// Opens the database once more, for the reader.
+    open_source: Box<dyn Fn() -> Arc<dyn RecordSource> + Send + Sync>,
     key: Key,
     writer: Option<JoinHandle<()>>,
     close_timeout: Duration,
@@ -149,30 +151,42 @@ impl EventLog {
         Self::start(Arc::new(Mutex::new(connection)), None, Sealer { log, key }, options)
     }
 
+    /// Starts the log of a SQLite database. `place` has the path and options of the file, unless the log is in memory.
     fn start(
         connection: Arc<Mutex<Connection>>,
         place: Option<(PathBuf, Options)>,
         sealer: Sealer,
         options: &Options,
     ) -> Result<Self, OpenError> {
-        let (queue, key) = (Arc::new(Queue::new(options.capacity)), sealer.key);
-        let writer = Writer::new(Arc::clone(&queue), Arc::clone(&connection), sealer, options.keep_journal);
+        let key = sealer.key;
+        let store = SqliteStore::new(Arc::clone(&connection), sealer, options.keep_journal);
+        let open_source = move || -> Arc<dyn RecordSource> {
+            let opened = place.as_ref().and_then(|(path, options)| SqliteSource::open(path, options).ok());
+            // If the file cannot be opened a second time, the connection of the writer is shared.
+            Arc::new(opened.unwrap_or_else(|| SqliteSource::from_connection(Arc::clone(&connection))))
+        };
+        Self::start_with(Box::new(store), Box::new(open_source), key, options)
+    }
+
+    /// Starts the thread that writes to a database.
+    pub(super) fn start_with(
+        store: Box<dyn RecordStore>,
+        open_source: Box<dyn Fn() -> Arc<dyn RecordSource> + Send + Sync>,
+        key: Key,
+        options: &Options,
+    ) -> Result<Self, OpenError> {
+        let queue = Arc::new(Queue::new(options.capacity));
+        let writer = Writer::new(Arc::clone(&queue), store);
         let thread = thread::Builder::new().name("event-log".to_owned());
         let writer = Some(thread.spawn(move || writer.run()).map_err(OpenError::Thread)?);
         let (reader, close_timeout) = (OnceLock::new(), options.close_timeout);
-        Ok(Self { queue, connection, reader, place, key, writer, close_timeout })
+        Ok(Self { queue, reader, open_source, key, writer, close_timeout })
     }
 
     /// Returns a reader of this log. A record is visible to it as soon as it is on disk.
     #[must_use]
     pub fn reader(&self) -> &Reader {
-        self.reader.get_or_init(|| {
-            let opened = self.place.as_ref().and_then(|(path, options)| {
-                Reader::open(path, &Options { key: Some(self.key), ..options.clone() }).ok()
-            });
-            // If the file cannot be opened a second time, the connection of the writer is shared.
-            opened.unwrap_or_else(|| Reader::from_connection(Arc::clone(&self.connection), self.key))
-        })
+        self.reader.get_or_init(|| Reader::from_source((self.open_source)(), Ok(self.key)))
     }
 
     /// Returns the paths of the files of the log at `path`: the database, and the files that SQLite keeps beside it.
@@ -274,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::event_log::filter::Filter;
-    use crate::event_log::writer::lock;
+    use crate::event_log::sqlite::lock;
 
     fn record(number: usize) -> Record {
         Record {

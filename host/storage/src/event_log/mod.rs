@@ -35,22 +35,30 @@
 //! # }
 //! ```
 
+mod anchor;
 mod call_history;
 mod chain;
+mod chains;
 mod checkpoint;
 mod filter;
 mod key;
 mod log;
+mod port;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod queue;
 mod reader;
 mod retention;
 mod row;
 mod sessions;
-mod store;
+mod sqlite;
+#[cfg(feature = "postgres")]
+mod transfer;
 mod verify;
 mod writer;
 
 pub use crate::error::{KeyError, OpenError, SchemaError, StorageError};
+pub use anchor::ANCHOR_INTERVAL_ROWS;
 pub use call_history::CallHistory;
 pub use chain::{Hash, Mark};
 pub use checkpoint::{Checkpoint, CheckpointError, LogId};
@@ -58,7 +66,8 @@ pub use filter::{Filter, Order};
 pub use log::{CloseError, EventLog, Options};
 pub use reader::{ExportError, Follower, ReadError, Reader};
 pub use retention::{PruneReport, Retention};
-pub use row::StoredRecord;
+pub use row::{StoredRecord, WriterRow};
 pub use sessions::SavedSessionInfo;
-pub use store::ANCHOR_INTERVAL_ROWS;
+#[cfg(feature = "postgres")]
+pub use transfer::{TransferError, TransferReport};
 pub use verify::{Continuity, Finding, Problem, Report};

@@ -3,20 +3,17 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
-
-use super::chain::Key;
-use super::chain::Mark;
+use super::chain::{Key, Mark};
 use super::filter::{Filter, Order};
 use super::key;
 use super::log::Options;
-use super::row::{self, StoredRecord};
-use super::store::DATABASE;
+use super::port::RecordSource;
+use super::row::{StoredRecord, UnreadableRow};
+use super::sqlite::SqliteSource;
 use crate::error::{KeyError, OpenError, StorageError};
 
 /// Number of records of an export that are in memory at once.
@@ -39,11 +36,14 @@ pub enum ReadError {
     /// An error of the database.
     #[error("the event log cannot be read: {0}")]
     Storage(#[from] StorageError),
+    /// The database of several writers has none yet.
+    #[error("the event log has no writer yet, and so no record; a command that records a call begins it")]
+    Empty,
 }
 
-impl From<rusqlite::Error> for ReadError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Storage(error.into())
+impl From<UnreadableRow> for ReadError {
+    fn from(row: UnreadableRow) -> Self {
+        Self::Row { seq: row.seq, what: row.what }
     }
 }
 
@@ -61,8 +61,10 @@ pub enum ExportError {
 /// A reader of an event log. Cheap to clone; its methods block on the disk.
 #[derive(Clone)]
 pub struct Reader {
-    connection: Arc<Mutex<Connection>>,
+    source: Arc<dyn RecordSource>,
     key: Result<Key, Arc<KeyError>>,
+    /// Keys of other writers.
+    other_keys: Vec<Key>,
 }
 
 impl fmt::Debug for Reader {
@@ -79,26 +81,42 @@ impl Reader {
     /// If the file cannot be read, or is not an event log of this version.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let connection = DATABASE.open_read_only(path, options.busy_timeout)?;
+        let source = SqliteSource::open(path, options)?;
         // A user who may not read the key can still read the log; the report then says that seals were not checked.
         let key = match options.key {
             Some(key) => Ok(key),
             None => key::read_existing(&key::path_of(path, options.key_file.as_deref())).map_err(Arc::new),
         };
-        Ok(Self { connection: Arc::new(Mutex::new(connection)), key })
+        Ok(Self::from_source(Arc::new(source), key))
     }
 
-    /// Creates a reader that shares the connection of the writer.
-    pub(crate) fn from_connection(connection: Arc<Mutex<Connection>>, key: Key) -> Self {
-        Self { connection, key: Ok(key) }
+    /// Creates a reader of a database that is open.
+    pub(crate) fn from_source(source: Arc<dyn RecordSource>, key: Result<Key, Arc<KeyError>>) -> Self {
+        Self { source, key, other_keys: Vec::new() }
     }
 
-    pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Adds keys of other writers, whose seals are then checked as well.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or has no key in it.
+    pub fn with_key_files<'p>(mut self, files: impl IntoIterator<Item = &'p Path>) -> Result<Self, KeyError> {
+        for file in files {
+            self.other_keys.push(key::read_existing(file)?);
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn source(&self) -> &dyn RecordSource {
+        self.source.as_ref()
     }
 
     pub(crate) fn key(&self) -> Option<&Key> {
         self.key.as_ref().ok()
+    }
+
+    /// Returns all keys, the own one first.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.key().into_iter().chain(&self.other_keys)
     }
 
     /// Returns the error that prevents seals from being checked, if any.
@@ -112,8 +130,7 @@ impl Reader {
     /// # Errors
     /// If the database cannot be read, or a row does not contain a record.
     pub fn query(&self, filter: &Filter) -> Result<Vec<StoredRecord>, ReadError> {
-        let (sql, values) = filter.sql();
-        self.select(&sql, values)
+        self.source.query(filter)
     }
 
     /// Returns the last record's position in the chain, to be kept elsewhere, or `None` if there is no record.
@@ -157,19 +174,6 @@ impl Reader {
     #[must_use]
     pub fn follow(&self, filter: Filter) -> Follower {
         Follower { reader: self.clone(), filter: Filter { order: Order::Ascending, ..filter } }
-    }
-
-    /// Runs a query that selects `seq, hash` and [`CELLS`](super::row::CELLS).
-    pub(crate) fn select(&self, sql: &str, values: Vec<Value>) -> Result<Vec<StoredRecord>, ReadError> {
-        let connection = self.connection();
-        let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params_from_iter(values))?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let stored = row::read(row)?;
-            found.push(stored.map_err(|unreadable| ReadError::Row { seq: unreadable.seq, what: unreadable.what })?);
-        }
-        Ok(found)
     }
 }
 

@@ -2,11 +2,10 @@
 
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::time::Timestamp;
-use rusqlite::Row;
-use rusqlite::types::ValueRef;
 use serde::Serialize;
 
-use super::chain::{Hash, Mark};
+use super::chain::{Cell, Hash, Mark};
+use super::checkpoint::LogId;
 
 /// The columns of a record, in the order in which they are hashed.
 pub(crate) const CELLS: &str = "id, parent, session, at, kind, actor, tool, digest, call, status, body";
@@ -18,13 +17,26 @@ pub(crate) const CELL_COUNT: usize = 11;
 /// `hash`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StoredRecord {
-    /// The number of the row, counted from 1 without gaps.
+    /// The number of the row, counted from 1 without gaps. In a database of several writers it counts the rows of all of
+    /// them.
     pub seq: u64,
     /// The record.
     #[serde(flatten)]
     pub record: Record,
     /// The hash of the row, which covers all rows before it.
     pub hash: Hash,
+    /// The place in the chain of its writer, in a database of several writers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<WriterRow>,
+}
+
+/// The place of a row in the chain of one of several writers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WriterRow {
+    /// The log of the writer.
+    pub log: LogId,
+    /// The number of the row in it.
+    pub row: u64,
 }
 
 impl StoredRecord {
@@ -42,15 +54,61 @@ pub(crate) struct UnreadableRow {
     pub(crate) what: &'static str,
 }
 
-/// Converts a record to its columns. A time beyond SQLite's range is clamped.
-pub(crate) fn to_cells<'a>(record: &'a Record, body: &'a str) -> [ValueRef<'a>; CELL_COUNT] {
-    let text = |text: &'a str| ValueRef::Text(text.as_bytes());
-    let optional = |value: &'a Option<String>| value.as_deref().map_or(ValueRef::Null, text);
+/// The columns of a row, as a database returns them.
+#[derive(Debug)]
+pub(crate) struct RawRow {
+    pub(crate) seq: u64,
+    pub(crate) hash: Vec<u8>,
+    pub(crate) id: String,
+    pub(crate) parent: Option<String>,
+    pub(crate) session: String,
+    pub(crate) at: i64,
+    pub(crate) kind: String,
+    pub(crate) actor: Option<String>,
+    pub(crate) tool: Option<String>,
+    pub(crate) digest: Option<String>,
+    pub(crate) call: Option<String>,
+    pub(crate) status: Option<String>,
+    pub(crate) body: String,
+    pub(crate) writer: Option<WriterRow>,
+}
+
+impl RawRow {
+    /// Converts the row to the record that it contains.
+    ///
+    /// # Errors
+    /// If it does not contain one.
+    pub(crate) fn into_record(self) -> Result<StoredRecord, UnreadableRow> {
+        let unreadable = |what| UnreadableRow { seq: self.seq, what };
+        let hash = Hash::from_bytes(&self.hash).ok_or_else(|| unreadable("its hash does not have 32 bytes"))?;
+        let kind = RecordKind::parse(&self.kind).ok_or_else(|| unreadable("its kind is not known"))?;
+        let body = serde_json::from_str(&self.body).map_err(|_| unreadable("its body is not JSON"))?;
+        let record = Record {
+            id: self.id,
+            parent: self.parent,
+            session: self.session,
+            at: Timestamp(from_sql(self.at)),
+            kind,
+            actor: self.actor,
+            tool: self.tool,
+            digest: self.digest,
+            call: self.call,
+            status: self.status,
+            body,
+        };
+        Ok(StoredRecord { seq: self.seq, record, hash, writer: self.writer })
+    }
+}
+
+/// Converts a record to its columns. A time beyond the range of signed integers is clamped.
+pub(crate) fn to_cells<'a>(record: &'a Record, body: &'a str) -> [Cell<'a>; CELL_COUNT] {
+    let text = |text: &'a str| Cell::Text(text.as_bytes());
+    let optional = |value: &'a Option<String>| value.as_deref().map_or(Cell::Null, text);
     [
         text(&record.id),
         optional(&record.parent),
         text(&record.session),
-        ValueRef::Integer(to_sql(record.at.0)),
+        Cell::Integer(to_sql(record.at.0)),
         text(record.kind.as_str()),
         optional(&record.actor),
         optional(&record.tool),
@@ -61,44 +119,12 @@ pub(crate) fn to_cells<'a>(record: &'a Record, body: &'a str) -> [ValueRef<'a>; 
     ]
 }
 
-/// Reads the record from a row of `seq, hash` and [`CELLS`].
-pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Result<StoredRecord, UnreadableRow>> {
-    let seq = from_sql(row.get(0)?);
-    let hash: Vec<u8> = row.get(1)?;
-    let kind: String = row.get(6)?;
-    let body: String = row.get(12)?;
-    let unreadable = |what| Ok(Err(UnreadableRow { seq, what }));
-    let Some(hash) = Hash::from_bytes(&hash) else {
-        return unreadable("its hash does not have 32 bytes");
-    };
-    let Some(kind) = RecordKind::parse(&kind) else {
-        return unreadable("its kind is not known");
-    };
-    let Ok(body) = serde_json::from_str(&body) else {
-        return unreadable("its body is not JSON");
-    };
-    let record = Record {
-        id: row.get(2)?,
-        parent: row.get(3)?,
-        session: row.get(4)?,
-        at: Timestamp(from_sql(row.get(5)?)),
-        kind,
-        actor: row.get(7)?,
-        tool: row.get(8)?,
-        digest: row.get(9)?,
-        call: row.get(10)?,
-        status: row.get(11)?,
-        body,
-    };
-    Ok(Ok(StoredRecord { seq, record, hash }))
-}
-
-/// Converts a number to SQLite's signed integers, clamped to their maximum.
+/// Converts a number to the signed integers of databases, clamped to their maximum.
 pub(crate) fn to_sql(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Converts a number back from SQLite. Negative numbers, which are never written, become 0.
+/// Converts a number back from a database. Negative numbers, which are never written, become 0.
 pub(crate) fn from_sql(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }

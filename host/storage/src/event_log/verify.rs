@@ -3,16 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fumehood_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use super::chain::{self, Key, LogId};
-use super::chain::{Hash, Mark};
-use super::checkpoint::{self, Checkpoint};
-use super::reader::{ReadError, Reader};
-use super::row::{self, CELL_COUNT, CELLS};
-use super::store::{self, ANCHOR_INTERVAL_ROWS, reason};
+use super::anchor::{ANCHOR_INTERVAL_ROWS, reason};
+use super::chain::{self, Cell, Hash, Key, LogId, Mark};
+use super::checkpoint;
 
 /// Maximum distance at which the original place of a moved row is searched for, in rows.
 const MAX_MOVE_ROWS: u64 = 64;
@@ -38,6 +33,22 @@ pub struct Report {
     pub continuity: Option<Continuity>,
     /// The first problem, if any.
     pub finding: Option<Finding>,
+}
+
+impl Report {
+    /// Returns the report of a log without rows.
+    pub(crate) fn empty(log: checkpoint::LogId) -> Self {
+        Self {
+            log,
+            rows: 0,
+            pruned_up_to: 0,
+            sealed_up_to: 0,
+            last: 0,
+            seals_checked: false,
+            continuity: None,
+            finding: None,
+        }
+    }
 }
 
 /// The comparison of a log with a mark or a [`Checkpoint`] that was kept elsewhere.
@@ -128,50 +139,34 @@ impl fmt::Display for Finding {
     }
 }
 
-impl Reader {
-    /// Verifies every row and every anchor in a consistent snapshot of the log, and that the chain contains `mark`, if
-    /// one was kept elsewhere. Takes some seconds for a million rows.
-    ///
-    /// # Errors
-    /// If the database cannot be read.
-    pub fn verify(&self, mark: Option<Mark>) -> Result<Report, ReadError> {
-        self.verify_log(None, mark)
-    }
+/// A row of a chain, as a database returns it.
+pub(crate) struct ChainRow<'a> {
+    pub(crate) seq: u64,
+    pub(crate) hash: Hash,
+    pub(crate) content: Hash,
+    pub(crate) cells: &'a [Cell<'a>],
+}
 
-    /// Like [`Self::verify`], and checks that this is the log of the checkpoint and still contains it.
-    ///
-    /// [`Report::continuity`] states the result. Nothing is proven if the row of the checkpoint was pruned.
-    ///
-    /// # Errors
-    /// If the database cannot be read.
-    pub fn verify_since(&self, checkpoint: &Checkpoint) -> Result<Report, ReadError> {
-        self.verify_log(Some(checkpoint.log), Some(checkpoint.mark))
-    }
+/// An anchor, as a database returns it.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredAnchor {
+    pub(crate) seq: u64,
+    pub(crate) reason: String,
+    pub(crate) hash: Hash,
+    pub(crate) seal: Hash,
+}
 
-    fn verify_log(&self, log: Option<checkpoint::LogId>, mark: Option<Mark>) -> Result<Report, ReadError> {
-        let mut connection = self.connection();
-        let transaction = connection.transaction()?;
-        let mut report = verify(&transaction, self.key(), mark)?;
-        if log.is_some_and(|log| report.log != log) {
-            let seq = mark.map_or(0, |mark| mark.seq);
-            (report.finding, report.continuity) = (Some(Finding { seq, problem: Problem::OtherLog }), None);
-        }
-        drop(transaction);
-        Ok(report)
-    }
+/// A problem, and its row.
+pub(crate) type Violation = Option<(u64, Problem)>;
 
-    /// Returns a checkpoint of the current state, to be kept elsewhere. It is taken without verification: verify the
-    /// log first, since the checkpoint of a changed log confirms the change.
-    ///
-    /// # Errors
-    /// If the database cannot be read.
-    pub fn checkpoint(&self, now: Timestamp) -> Result<Checkpoint, ReadError> {
-        let mut connection = self.connection();
-        let transaction = connection.transaction()?;
-        let log = store::log_id(&transaction)?;
-        let mark = store::head(&transaction, &log)?;
-        Ok(Checkpoint { log: checkpoint::LogId(log), mark, at: now })
-    }
+/// The result of checking one row.
+pub(crate) enum Step {
+    /// The row follows the one before it.
+    Follows,
+    /// The row has a problem.
+    Wrong(u64, Problem),
+    /// The contents of the row match its hash, but its link does not: see [`Verifier::classify_misplaced`].
+    Misplaced,
 }
 
 /// An anchor with the result of checking its seal.
@@ -180,85 +175,59 @@ struct Anchor {
     is_valid: bool,
 }
 
-/// The state of a verification.
-struct Verifier<'a> {
-    connection: &'a Connection,
+/// The verification of one chain, whose rows the database hands in one after the other.
+pub(crate) struct Verifier {
     anchors: BTreeMap<u64, Vec<Anchor>>,
     mark: Option<Mark>,
     head: Mark,
     report: Report,
 }
 
-fn verify(connection: &Connection, key: Option<&Key>, mark: Option<Mark>) -> rusqlite::Result<Report> {
-    let log = store::log_id(connection)?;
-    let anchors = read_anchors(connection, key, &log)?;
-    let cut = "SELECT seq, hash FROM anchors WHERE reason = ?1 ORDER BY seq DESC LIMIT 1";
-    let cut = connection
-        .query_row(cut, [reason::CUT], |row| Ok(Mark { seq: row::from_sql(row.get(0)?), hash: hash_column(row, 1)? }))
-        .optional()?;
-    let head = cut.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis_hash(&log) });
-    let report = Report {
-        log: checkpoint::LogId(log),
-        rows: 0,
-        pruned_up_to: head.seq,
-        sealed_up_to: 0,
-        last: head.seq,
-        seals_checked: key.is_some(),
-        continuity: mark.filter(|mark| mark.seq < head.seq).map(|_| Continuity::Removed),
-        finding: None,
-    };
-    let mut verifier = Verifier { connection, anchors, mark, head, report };
-    let problem = verifier.run()?;
-    verifier.report.last = verifier.head.seq;
-    verifier.report.finding = problem.map(|(seq, problem)| Finding { seq, problem });
-    Ok(verifier.report)
-}
-
-type Violation = Option<(u64, Problem)>;
-
-impl Verifier<'_> {
-    fn run(&mut self) -> rusqlite::Result<Violation> {
-        let beginning = if self.head.seq > 0 { self.check_anchors() } else { self.check_mark() };
-        if beginning.is_some() {
-            return Ok(beginning);
+impl Verifier {
+    /// Begins the verification of a chain with all of its anchors. Seals are checked if the key is given.
+    pub(crate) fn new(log: &LogId, key: Option<&Key>, stored: Vec<StoredAnchor>, mark: Option<Mark>) -> Self {
+        let cuts = stored.iter().filter(|anchor| anchor.reason == reason::CUT);
+        let cut = cuts.max_by_key(|anchor| anchor.seq).map(|anchor| Mark { seq: anchor.seq, hash: anchor.hash });
+        let mut anchors: BTreeMap<u64, Vec<Anchor>> = BTreeMap::new();
+        for StoredAnchor { seq, reason, hash, seal } in stored {
+            let is_valid = key.is_none_or(|key| chain::is_valid_seal(key, log, seq, &reason, hash, seal));
+            anchors.entry(seq).or_default().push(Anchor { hash, is_valid });
         }
-        let all = format!("SELECT seq, hash, content, {CELLS} FROM records NOT INDEXED ORDER BY seq");
-        let mut statement = self.connection.prepare(&all)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            if let Some(wrong) = self.check_row(row)? {
-                return Ok(Some(wrong));
-            }
-        }
-        let last = self.head.seq;
-        let known = self.anchors.keys().next_back().copied().max(self.mark.map(|mark| mark.seq)).unwrap_or(0);
-        if known > last {
-            return Ok(Some((last.saturating_add(1), Problem::Missing { through: known })));
-        }
-        let sound: String = self.connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-        Ok((sound != "ok").then_some((last, Problem::Structure(sound))))
+        let head = cut.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis_hash(log) });
+        let report = Report {
+            pruned_up_to: head.seq,
+            last: head.seq,
+            seals_checked: key.is_some(),
+            continuity: mark.filter(|mark| mark.seq < head.seq).map(|_| Continuity::Removed),
+            ..Report::empty(checkpoint::LogId(*log))
+        };
+        Self { anchors, mark, head, report }
     }
 
-    fn check_row(&mut self, row: &Row<'_>) -> rusqlite::Result<Violation> {
-        let seq = row::from_sql(row.get(0)?);
+    /// Checks the beginning of the chain, before its first row.
+    pub(crate) fn check_beginning(&mut self) -> Violation {
+        if self.head.seq > 0 { self.check_anchors() } else { self.check_mark() }
+    }
+
+    /// Checks the next row.
+    pub(crate) fn check_row(&mut self, row: &ChainRow<'_>) -> Step {
+        let ChainRow { seq, hash, content, cells } = *row;
         let expected = self.head.seq.saturating_add(1);
         if seq < expected {
-            return Ok(Some((seq, Problem::BackAgain)));
+            return Step::Wrong(seq, Problem::BackAgain);
         }
         if seq > expected {
-            return Ok(Some((expected, Problem::Missing { through: seq.saturating_sub(1) })));
+            return Step::Wrong(expected, Problem::Missing { through: seq.saturating_sub(1) });
         }
-        let (hash, content) = (hash_column(row, 1)?, hash_column(row, 2)?);
-        let cells = (3..3 + CELL_COUNT).map(|index| row.get_ref(index)).collect::<rusqlite::Result<Vec<_>>>()?;
-        if chain::content_hash(&cells) != content {
-            return Ok(Some((seq, Problem::Edited)));
+        if chain::content_hash(cells) != content {
+            return Step::Wrong(seq, Problem::Edited);
         }
         if chain::row_hash(self.head.hash, seq, content) != hash {
-            return self.classify_misplaced(seq, hash, content).map(Some);
+            return Step::Misplaced;
         }
         self.head = Mark { seq, hash };
         self.report.rows = self.report.rows.saturating_add(1);
-        Ok(self.check_anchors())
+        self.check_anchors().map_or(Step::Follows, |(seq, problem)| Step::Wrong(seq, problem))
     }
 
     /// Compares the current row with its anchors, and with the mark.
@@ -290,40 +259,38 @@ impl Verifier<'_> {
         None
     }
 
-    /// Finds the original place of a row whose contents match their hash, but whose link does not.
-    fn classify_misplaced(&self, seq: u64, hash: Hash, content: Hash) -> rusqlite::Result<(u64, Problem)> {
-        let (low, high) = (seq.saturating_sub(MAX_MOVE_ROWS), seq.saturating_add(MAX_MOVE_ROWS));
-        let mut statement = self.connection.prepare("SELECT hash FROM records WHERE seq BETWEEN ?1 AND ?2")?;
-        let mut rows = statement.query([row::to_sql(low), row::to_sql(high)])?;
-        let mut before = vec![self.head.hash];
-        while let Some(row) = rows.next()? {
-            before.push(hash_column(row, 0)?);
-        }
-        let from = (low..=high)
-            .find(|place| before.iter().any(|previous| chain::row_hash(*previous, *place, content) == hash));
-        Ok((seq, from.filter(|from| *from != seq).map_or(Problem::Replaced, |from| Problem::Moved { from })))
+    /// Returns the first and the last row among which the original place of a misplaced row is searched for.
+    pub(crate) fn neighbourhood(seq: u64) -> (u64, u64) {
+        (seq.saturating_sub(MAX_MOVE_ROWS), seq.saturating_add(MAX_MOVE_ROWS))
     }
-}
 
-fn read_anchors(
-    connection: &Connection,
-    key: Option<&Key>,
-    log: &LogId,
-) -> rusqlite::Result<BTreeMap<u64, Vec<Anchor>>> {
-    let mut statement = connection.prepare("SELECT seq, reason, hash, seal FROM anchors ORDER BY seq")?;
-    let mut rows = statement.query([])?;
-    let mut anchors: BTreeMap<u64, Vec<Anchor>> = BTreeMap::new();
-    while let Some(row) = rows.next()? {
-        let seq = row::from_sql(row.get(0)?);
-        let reason: String = row.get(1)?;
-        let (hash, seal) = (hash_column(row, 2)?, hash_column(row, 3)?);
-        let is_valid = key.is_none_or(|key| chain::is_valid_seal(key, log, seq, &reason, hash, seal));
-        anchors.entry(seq).or_default().push(Anchor { hash, is_valid });
+    /// Finds the original place of a misplaced row, from the hashes of the rows in its neighbourhood.
+    pub(crate) fn classify_misplaced(&self, row: &ChainRow<'_>, neighbours: &[Hash]) -> (u64, Problem) {
+        let (low, high) = Self::neighbourhood(row.seq);
+        let is_place = |place: u64| {
+            let mut before = std::iter::once(&self.head.hash).chain(neighbours);
+            before.any(|previous| chain::row_hash(*previous, place, row.content) == row.hash)
+        };
+        let from = (low..=high).find(|place| is_place(*place)).filter(|from| *from != row.seq);
+        (row.seq, from.map_or(Problem::Replaced, |from| Problem::Moved { from }))
     }
-    Ok(anchors)
-}
 
-/// Reads a hash from a column. One of the wrong length becomes a hash that matches nothing.
-fn hash_column(row: &Row<'_>, index: usize) -> rusqlite::Result<Hash> {
-    Ok(row.get_ref(index)?.as_blob().ok().and_then(Hash::from_bytes).unwrap_or(Hash([0; 32])))
+    /// Checks that no row is missing from the end that an anchor, or the mark, knows.
+    pub(crate) fn check_end(&self) -> Violation {
+        let last = self.head.seq;
+        let known = self.anchors.keys().next_back().copied().max(self.mark.map(|mark| mark.seq)).unwrap_or(0);
+        (known > last).then_some((last.saturating_add(1), Problem::Missing { through: known }))
+    }
+
+    /// Returns the last row that was checked.
+    pub(crate) fn head(&self) -> Mark {
+        self.head
+    }
+
+    /// Ends the verification.
+    pub(crate) fn into_report(mut self, violation: Violation) -> Report {
+        self.report.last = self.head.seq;
+        self.report.finding = violation.map(|(seq, problem)| Finding { seq, problem });
+        self.report
+    }
 }

@@ -1,26 +1,19 @@
 //! The writer thread: it writes queued records in one transaction, and retries a transaction that failed.
 
 use std::collections::VecDeque;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fumehood_core::record::RecordError;
-use rusqlite::Connection;
 
+use super::port::RecordStore;
 use super::queue::{Queue, ReplySender, Rows, Work, retry_error};
-use super::retention::{self, PruneReport, Retention};
-use super::sessions;
-use super::store::{self, Sealer};
+use super::retention::{PruneReport, Retention};
 use crate::error::StorageError;
-use crate::sqlite;
 
 /// Maximum number of records in one transaction, so that none waits long for the others.
 const MAX_BATCH_RECORDS: usize = 4096;
-
-/// Maximum size of a journal that may stay when the log is closed, in bytes.
-const MAX_JOURNAL_BYTES: u64 = 2 << 20;
 
 /// Delay before the first retry of a failed transaction; doubled up to [`MAX_RETRY_DELAY`].
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -29,37 +22,24 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 pub(crate) struct Writer {
     queue: Arc<Queue>,
-    connection: Arc<Mutex<Connection>>,
-    sealer: Sealer,
+    store: Box<dyn RecordStore>,
     rows: VecDeque<(Rows, Option<ReplySender>)>,
     flushes: Vec<ReplySender>,
     prunes: Vec<(Retention, ReplySender<PruneReport>)>,
     removals: Vec<(String, ReplySender<bool>)>,
     retry_delay: Option<Duration>,
-    /// True if a small journal stays when the log is closed.
-    keep_journal: bool,
-    /// True if old records were removed, of which the journal may contain copies.
-    has_pruned: bool,
 }
 
 impl Writer {
-    pub(crate) fn new(
-        queue: Arc<Queue>,
-        connection: Arc<Mutex<Connection>>,
-        sealer: Sealer,
-        keep_journal: bool,
-    ) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>, store: Box<dyn RecordStore>) -> Self {
         Self {
             queue,
-            connection,
-            sealer,
+            store,
             rows: VecDeque::new(),
             flushes: Vec::new(),
             prunes: Vec::new(),
             removals: Vec::new(),
             retry_delay: None,
-            keep_journal,
-            has_pruned: false,
         }
     }
 
@@ -86,7 +66,7 @@ impl Writer {
                 thread::sleep(self.retry_delay.map_or(Duration::ZERO, |_| INITIAL_RETRY_DELAY));
             }
         }
-        self.finish();
+        self.store.close();
     }
 
     fn write_all(&mut self) {
@@ -98,21 +78,19 @@ impl Writer {
         self.retry_delay = None;
         self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
         for (session, answer) in std::mem::take(&mut self.removals) {
-            let removed = sessions::remove(&lock(&self.connection), &session);
-            self.has_pruned |= matches!(removed, Ok(true));
-            drop(answer.send(removed.map_err(|error| RecordError(StorageError::from(error).to_string()))));
+            let removed = self.store.remove_session(&session);
+            drop(answer.send(removed.map_err(|error| RecordError(error.to_string()))));
         }
         for (keep, answer) in std::mem::take(&mut self.prunes) {
-            let pruned = retention::prune(&mut lock(&self.connection), &self.sealer, keep);
-            self.has_pruned |= pruned.as_ref().is_ok_and(|pruned| pruned.removed > 0);
-            drop(answer.send(pruned.map_err(|error| RecordError(StorageError::from(error).to_string()))));
+            let pruned = self.store.prune(keep);
+            drop(answer.send(pruned.map_err(|error| RecordError(error.to_string()))));
         }
     }
 
     fn write_batch(&mut self) -> Result<(), StorageError> {
         let count = self.rows.len().min(MAX_BATCH_RECORDS);
-        let rows = self.rows.iter().take(count).map(|(rows, _)| rows);
-        let outcomes = store::append(&mut lock(&self.connection), &self.sealer, rows)?;
+        let rows: Vec<&Rows> = self.rows.iter().take(count).map(|(rows, _)| rows).collect();
+        let outcomes = self.store.append(&rows)?;
         // Done before the replies, so that a caller that continues at once finds room.
         self.queue.complete(count);
         for ((rows, answer), outcome) in self.rows.drain(..count).zip(outcomes) {
@@ -139,19 +117,6 @@ impl Writer {
         let doubled = self.retry_delay.map(|delay| delay.saturating_mul(2).min(MAX_RETRY_DELAY));
         self.retry_delay = Some(doubled.unwrap_or(INITIAL_RETRY_DELAY));
     }
-
-    /// Seals the last row, and moves the journal into the database unless it is small and may stay. Written records are
-    /// safe without either, so a failure is not reported; the log is then left like after a crash.
-    fn finish(self) {
-        let mut connection = lock(&self.connection);
-        drop(store::anchor_head(&mut connection, &self.sealer));
-        let journal = connection.path().map_or(0, |path| sqlite::journal_bytes(Path::new(path)));
-        if self.keep_journal && journal <= MAX_JOURNAL_BYTES && !self.has_pruned {
-            return;
-        }
-        drop(connection.execute_batch("PRAGMA optimize"));
-        drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-    }
 }
 
 /// Marks the queue as without a writer when dropped, even after a panic.
@@ -161,8 +126,4 @@ impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.end();
     }
-}
-
-pub(crate) fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
-    connection.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,3 +11,5 @@
 )]
 
 mod event_log;
+#[path = "../suite/mod.rs"]
+mod suite;

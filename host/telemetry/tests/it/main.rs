@@ -25,6 +25,7 @@ use fumehood_core::trace_context::{self, TraceContext};
 use fumehood_listener::{CallSink, RunningCalls, TrackedTools};
 use fumehood_telemetry::{ExportOptions, Metrics, Telemetry};
 use fumehood_tests::otlp_collector::Collector;
+use fumehood_tests::skip::skip;
 use serde_json::json;
 use tracing::Instrument as _;
 
@@ -55,7 +56,7 @@ fn stage() -> &'static (Telemetry, Collector) {
 
 #[test]
 fn spans_arrive_with_names_kinds_and_parents() {
-    let (_, collector) = stage();
+    let (installed, collector) = stage();
     let parent = TraceContext::parse(&format!("00-{TRACE}-{PARENT}-01"), None).unwrap();
     let server = telemetry::server_span("POST", "/v1/tools/{name}/calls", Some(&parent));
     server.in_scope(|| {
@@ -78,6 +79,13 @@ fn spans_arrive_with_names_kinds_and_parents() {
     assert_eq!(call.attributes["error.type"], "deadline");
     let request = collector.wait(|all| all.spans.iter().find(|span| span.parent == call.id).cloned()).unwrap();
     assert_eq!((request.name.as_str(), request.kind), ("GET", 3));
+    let metrics = installed.metrics().to_text(&RunningCalls::new());
+    let is_exemplar =
+        |line: &str| line.starts_with("fumehood_http_request_duration_seconds_bucket") && line.contains(TRACE);
+    assert!(metrics.lines().any(is_exemplar), "{metrics}");
+    let exported =
+        collector.wait(|all| all.histograms.iter().find(|it| it.name == "fumehood.http_request.duration").cloned());
+    assert_eq!(exported.unwrap().unit, "s");
     let heads = collector.exported().heads;
     assert!(heads.iter().any(|head| head.contains("x-key: header-secret")), "{heads:?}");
 }
@@ -182,7 +190,10 @@ async fn hostile_names_do_not_become_series() {
     assert!(!text.contains("hostile"), "{text}");
     let series = text.lines().filter(|line| line.starts_with("fumehood_calls_total{")).count();
     assert!(series <= 52, "{series} series of calls");
-    assert!(text.contains(r#"fumehood_calls_total{tool="other",outcome="unknown_tool",actor="other"} 1950"#), "{text}");
+    assert!(
+        text.contains(r#"fumehood_calls_total{tool="other",outcome="unknown_tool",actor="other",tenant=""} 1950"#),
+        "{text}"
+    );
     assert!(text.ends_with("# EOF\n"));
     let found = collector.wait(|all| {
         let of_calls = |it: &&fumehood_tests::otlp_collector::Histogram| it.name == "gen_ai.execute_tool.duration";
@@ -196,8 +207,7 @@ async fn hostile_names_do_not_become_series() {
 #[tokio::test]
 async fn a_public_parser_reads_the_metrics() {
     let Some(python) = std::env::var_os("FUMEHOOD_PROMETHEUS_PARSER") else {
-        println!("SKIPPED: FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
-        return;
+        return skip("prometheus", "FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
     };
     let metrics = stage().0.metrics();
     let (tools, running) = metered(&metrics);

@@ -12,14 +12,12 @@ mod http;
 #[cfg(test)]
 mod library;
 #[cfg(test)]
-mod raw;
+pub(crate) mod raw;
 #[cfg(test)]
 mod real_lists;
 #[cfg(test)]
-mod remote;
+pub(crate) mod remote;
 #[cfg(test)]
 mod sanitizing;
-#[cfg(test)]
-mod stalled;
 #[cfg(test)]
 mod stdio;

@@ -14,8 +14,8 @@ use fumehood::{
 use fumehood_tests::fake_server;
 use serde_json::json;
 
-use super::http::Served;
 use super::raw::host;
+use crate::listener::served::{Face, Served};
 
 /// Creates a client of the server in `sh` that its environment controls.
 pub(crate) fn fake(environment: &[(&str, &str)], options: RemoteOptions) -> Remote {
@@ -62,7 +62,7 @@ pub(crate) fn text(outcome: Result<Vec<Content>, CallError>) -> String {
 #[tokio::test]
 async fn tools_of_a_server_are_the_third_family() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(&host, Access::Anyone).await;
+    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
     let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
@@ -79,7 +79,7 @@ async fn tools_of_a_server_are_the_third_family() {
 #[tokio::test]
 async fn what_a_server_of_the_newest_revision_has_later_is_heard_of() {
     let host = host(&["calculator"], &[]).await;
-    let served = Served::new(&host, Access::Anyone).await;
+    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
     let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
     let first = remote.tools().await.unwrap().len();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../example-tools/dist/text.wasm");
@@ -96,7 +96,7 @@ async fn what_a_server_of_the_newest_revision_has_later_is_heard_of() {
 async fn further_headers_go_with_every_request() {
     let host = host(&["calculator"], &[]).await;
     let token = Token::parse("a-token-for-one-test").unwrap();
-    let served = Served::new(&host, Access::Tenants(vec![Tenant::new("one", &token)])).await;
+    let served = Served::new(Face::Mcp, &host, Access::Tenants(vec![Tenant::new("one", &token)])).await;
     let tools = async |value: &str| {
         let mut headers = Headers::default();
         headers.add("Authorization", value).unwrap();

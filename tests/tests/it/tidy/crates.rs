@@ -73,6 +73,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("seccompiler", &["fumehood-runtime"]),
     ("jsonschema", &["fumehood-core"]),
     ("rusqlite", &["fumehood-storage"]),
+    ("tokio-postgres", &["fumehood-storage"]),
     ("genai", &["fumehood-model"]),
     ("rmcp", &["fumehood-mcp"]),
     ("utoipa", &["fumehood-http"]),

@@ -23,7 +23,7 @@ const RAW: &[&str] = &[
     "host/agent/src/drivers/react/decision.rs",
     "host/agent/src/output_schema.rs",
     "host/cli/src/commands/mcp/client.rs",
-    "host/core/src/policy/approval.rs",
+    "host/core/src/policy/approval/mod.rs",
     "host/core/src/call/content.rs",
     "host/core/src/tool/definition.rs",
     "host/core/src/policy/redact.rs",
@@ -118,10 +118,11 @@ fn untrusted_text_is_exposed_in_listed_files_only() {
     let listed: BTreeSet<String> = RAW.iter().map(|name| (*name).to_owned()).collect();
     let broken: Vec<String> = found.symmetric_difference(&listed).cloned().collect();
     fail_on("raw text of others is used in the files that are listed, and in all of these", &broken);
-    // A value that is serialized as a whole contains raw text. An error has none.
+    // A value that is serialized as a whole contains raw text. An error has none, and an answer of the protocol was sanitized.
     let mut broken = Vec::new();
     for (name, text) in sources("host/mcp/src/server") {
-        let is_raw = |line: &&str| line.contains("serde_json::to_") && !line.contains("to_value(error)");
+        let is_clean = |line: &str| line.contains("to_value(error)") || line.contains("to_value(answer)");
+        let is_raw = |line: &&str| line.contains("serde_json::to_") && !is_clean(line);
         if before_tests(&text).iter().any(is_raw) {
             broken.push(name);
         }

@@ -1,5 +1,7 @@
 //! `fumehood log`: the records of the event log.
 
+#[cfg(feature = "postgres")]
+mod copy;
 mod export;
 mod follow;
 mod list;
@@ -12,11 +14,13 @@ use fumehood::event_log::{Checkpoint, Filter, Reader};
 use serde::Serialize;
 
 use crate::args::Arguments;
+#[cfg(feature = "postgres")]
+use crate::args::log::Export;
 use crate::args::log::{Filters, Log, LogAction};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::trust::ConfigSource;
-use crate::{log_file, moment, render};
+use crate::{log_place, moment, render};
 
 /// Runs one action on the log, `list` if none is named.
 pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
@@ -24,19 +28,30 @@ pub(crate) async fn run(arguments: &Arguments, log: &Log) -> Result<Exit> {
         let message = "filters are written after the action, as in `fumehood log export --tool NAME`";
         return Err(UsageError(message.to_owned()).into());
     }
-    let uses = |config: &Config| config.log.key.is_some() || (log.file.is_none() && config.log.path.is_some());
+    let uses = |config: &Config| log_place::is_configured(log.file.as_deref(), config);
     let config = ConfigSource::from_arguments(arguments).open_if(uses)?;
-    let path = log_file::locate(log.file.as_deref(), &config)?;
+    let place = log_place::locate(log.file.as_deref(), &config)?;
     let key = log.log_key.as_deref();
-    let reader = log_file::open_read_only(&path, &log_file::options(key, &config)?)?;
+    #[cfg(feature = "postgres")]
+    if let Some(LogAction::Import(import)) = &log.action {
+        return copy::import(&place, import, arguments.json);
+    }
+    let reader = log_place::open_read_only(&place, &log_place::options(&place, key, &config)?)?;
     match &log.action {
         None => list::run(&reader, &log.list, arguments.json),
         Some(LogAction::List(list)) => list::run(&reader, list, arguments.json),
         Some(LogAction::Stats(stats)) => stats::run(&reader, stats, arguments.json),
         Some(LogAction::Show(show)) => show::run(&reader, show, arguments.json),
         Some(LogAction::Follow(follow)) => follow::run(reader, follow, arguments.json).await,
+        #[cfg(feature = "postgres")]
+        Some(LogAction::Export(Export { to: Some(file), writer, .. })) => {
+            copy::export(&reader, file, *writer, arguments.json)
+        }
         Some(LogAction::Export(export)) => export::run(&reader, export),
-        Some(LogAction::Verify(verify)) => verify::run(&reader, verify, (&path, key), &config, arguments.json),
+        // Answered before the log was opened, since nothing is there before the first import.
+        #[cfg(feature = "postgres")]
+        Some(LogAction::Import(import)) => copy::import(&place, import, arguments.json),
+        Some(LogAction::Verify(verify)) => verify::run(&reader, verify, (&place, key), &config, arguments.json),
         Some(LogAction::Head) => print_head(&reader, arguments.json),
     }
 }
@@ -66,15 +81,21 @@ struct Head {
     at: u64,
 }
 
-/// Prints a checkpoint to keep elsewhere.
-fn print_head(reader: &Reader, json: bool) -> Result<Exit> {
-    let checkpoint = reader.checkpoint(moment::now())?;
-    if json {
+impl From<Checkpoint> for Head {
+    fn from(checkpoint: Checkpoint) -> Self {
         let Checkpoint { log, mark, at } = checkpoint;
-        let (log, hash) = (log.to_string(), mark.hash.to_string());
-        render::json(&Head { checkpoint, log, row: mark.seq, hash, at: at.0 })?;
-    } else {
-        render::line(&checkpoint.to_string())?;
+        Self { checkpoint, log: log.to_string(), row: mark.seq, hash: mark.hash.to_string(), at: at.0 }
+    }
+}
+
+/// Prints a checkpoint to keep elsewhere, or one of each writer.
+fn print_head(reader: &Reader, json: bool) -> Result<Exit> {
+    let now = moment::now();
+    let checkpoints = if reader.has_writers() { reader.checkpoints(now)? } else { vec![reader.checkpoint(now)?] };
+    match (json, reader.has_writers()) {
+        (true, true) => render::json(&checkpoints.into_iter().map(Head::from).collect::<Vec<_>>())?,
+        (true, false) => checkpoints.into_iter().try_for_each(|checkpoint| render::json(&Head::from(checkpoint)))?,
+        (false, _) => checkpoints.iter().try_for_each(|checkpoint| render::line(&checkpoint.to_string()))?,
     }
     Ok(Exit::Ok)
 }

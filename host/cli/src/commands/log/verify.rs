@@ -1,6 +1,6 @@
 //! `fumehood log verify`: verifies the integrity of the event log. What cannot be checked counts as not verified.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fumehood::event_log::{Checkpoint, Continuity, Reader, Report};
@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use crate::args::log::Verify;
 use crate::config::Config;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
+use crate::log_place::{self, LogPlace};
+use crate::moment;
 use crate::render::{self, BAD, GOOD, styled};
-use crate::{log_file, moment};
 
 /// The result of a verification, for `--json`.
 #[derive(Serialize)]
@@ -31,25 +32,30 @@ struct Verification<'a> {
 pub(super) fn run(
     reader: &Reader,
     verify: &Verify,
-    (path, key): (&Path, Option<&Path>),
+    (place, key): (&LogPlace, Option<&Path>),
     config: &Config,
     json: bool,
 ) -> Result<Exit> {
+    if reader.has_writers() {
+        return verify_writers(reader, verify, config, json);
+    }
+    if !verify.writer_key.is_empty() {
+        let message =
+            "`--writer-key` is for the writers of a log in PostgreSQL; a log in a file has one key, `--log-key`";
+        return Err(UsageError(message.to_owned()).into());
+    }
     let report = match &verify.since {
-        Some(checkpoint) => reader.verify_since(checkpoint)?,
+        Some(checkpoints) => reader.verify_since(&checkpoints.last)?,
         None => reader.verify(verify.mark)?,
     };
-    let exit = match &report.finding {
-        Some(_) => Exit::Tampered,
-        None if unchecked_parts(reader, verify, &report).is_empty() => Exit::Ok,
-        None => Exit::Unverified,
-    };
+    let unchecked = unchecked_parts(reader, verify, &report);
+    let exit = exit_of(&report, &unchecked);
     let checkpoint = reader.checkpoint(moment::now())?;
     let is_whole = exit == Exit::Ok;
     let verified = Verification {
         status: if is_whole { "ok" } else { exit.kind() },
         message: report.finding.as_ref().map(ToString::to_string),
-        unchecked: unchecked_parts(reader, verify, &report),
+        unchecked,
         key_beside_log: report.seals_checked && key.is_none() && config.log.key.is_none(),
         mark: is_whole.then(|| format!("{}:{}", checkpoint.mark.seq, checkpoint.mark.hash)),
         checkpoint: is_whole.then_some(checkpoint),
@@ -60,7 +66,7 @@ pub(super) fn run(
     } else {
         print_report(&verified, verify, config)?;
         if verified.key_beside_log && report.finding.is_none() {
-            warn_about_key(path, verify);
+            warn_about_key(place, verify);
         }
     }
     Ok(exit)
@@ -70,21 +76,90 @@ pub(super) fn run(
 fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<String> {
     let mut unchecked = Vec::new();
     if !report.seals_checked && !verify.without_key {
-        let why = reader.key_error().map(ToString::to_string).unwrap_or_default();
+        let why = reader.key_error().map(ToString::to_string);
+        let (why, flag) = match (reader.has_writers(), why) {
+            (true, _) => ("the key of this writer was not given".to_owned(), "--writer-key FILE"),
+            (false, why) => (why.unwrap_or_default(), "--log-key FILE"),
+        };
         unchecked.push(format!(
-            "the seals were not checked: {why}; `--log-key FILE` names the key, `--without-key` accepts a log whose \
-             seals are not checked"
+            "the seals were not checked: {why}; `{flag}` names the key, `--without-key` accepts a log whose seals are not \
+             checked"
         ));
     }
     if report.continuity == Some(Continuity::Removed) {
-        let (row, cut) = (verify.since.map(|since| since.mark).or(verify.mark), report.pruned_up_to);
-        let row = row.map_or(0, |mark| mark.seq);
+        let (row, cut) = (marked_row(verify, report).unwrap_or(0), report.pruned_up_to);
         unchecked.push(format!(
             "row {row} of the checkpoint was removed because it was old, with all up to row {cut}, so nothing could be \
              compared with it; compare with a checkpoint that was taken after row {cut}"
         ));
     }
     unchecked
+}
+
+/// Returns the row of the mark or checkpoint that this log was compared with: the newest one of it.
+fn marked_row(verify: &Verify, report: &Report) -> Option<u64> {
+    let checkpoints = verify.since.iter().flat_map(|checkpoints| &checkpoints.all);
+    let own = checkpoints.filter(|checkpoint| checkpoint.log == report.log).map(|checkpoint| checkpoint.mark.seq);
+    own.max()
+        .or(verify.since.as_ref().map(|checkpoints| checkpoints.last.mark.seq))
+        .or(verify.mark.map(|mark| mark.seq))
+}
+
+/// The result of verifying the chains of several writers, for `--json`.
+#[derive(Serialize)]
+struct Verifications<'a> {
+    status: &'static str,
+    writers: Vec<Verification<'a>>,
+}
+
+/// Verifies the chain of every writer, with the checkpoint of each that was kept.
+fn verify_writers(reader: &Reader, verify: &Verify, config: &Config, json: bool) -> Result<Exit> {
+    if verify.mark.is_some() {
+        let message = "`--mark` does not say which of several writers it is of; compare with a checkpoint, `--since`";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    let reader = reader.clone().with_key_files(verify.writer_key.iter().map(PathBuf::as_path))?;
+    let kept = verify.since.as_ref().map(|checkpoints| checkpoints.all.as_slice()).unwrap_or_default();
+    let (checkpoints, reports) = (reader.checkpoints(moment::now())?, reader.verify_all(kept)?);
+    let verified = |report| {
+        let unchecked = unchecked_parts(&reader, verify, report);
+        let exit = exit_of(report, &unchecked);
+        let checkpoint = checkpoints.iter().find(|checkpoint| checkpoint.log == report.log && exit == Exit::Ok);
+        Verification {
+            status: if exit == Exit::Ok { "ok" } else { exit.kind() },
+            message: report.finding.as_ref().map(ToString::to_string),
+            unchecked,
+            key_beside_log: false,
+            mark: None,
+            checkpoint: checkpoint.copied(),
+            report,
+        }
+    };
+    let writers: Vec<Verification<'_>> = reports.iter().map(verified).collect();
+    let exits: Vec<Exit> = writers.iter().map(|writer| exit_of(writer.report, &writer.unchecked)).collect();
+    let worst = [Exit::Tampered, Exit::Unverified].into_iter().find(|exit| exits.contains(exit));
+    let exit = worst.unwrap_or(Exit::Ok);
+    if json {
+        let status = if exit == Exit::Ok { "ok" } else { exit.kind() };
+        render::json(&Verifications { status, writers })?;
+        return Ok(exit);
+    }
+    if writers.is_empty() {
+        render::note("nobody has written to this log yet");
+    }
+    for writer in &writers {
+        render::line(&format!("writer {}", styled(render::STRONG, &writer.report.log.to_string())))?;
+        print_report(writer, verify, config)?;
+    }
+    Ok(exit)
+}
+
+fn exit_of(report: &Report, unchecked: &[String]) -> Exit {
+    match &report.finding {
+        Some(_) => Exit::Tampered,
+        None if unchecked.is_empty() => Exit::Ok,
+        None => Exit::Unverified,
+    }
 }
 
 fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -> Result<()> {
@@ -104,7 +179,7 @@ fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -
     unchecked.iter().try_for_each(|what| render::line(&render::quotation::one_line(what)))?;
     if report.pruned_up_to > 0 {
         render::line(&format!("rows up to {} were removed because they were old", report.pruned_up_to))?;
-        if log_file::retention(config, moment::now()).is_empty() {
+        if log_place::retention(config, moment::now()).is_empty() {
             render::warning("the configuration keeps all records; somebody removed old ones with other settings");
         }
     }
@@ -122,9 +197,8 @@ fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -
             "the seals were not checked, as asked: somebody may have rewritten rows and their hashes, or removed old ones",
         );
     }
-    match (report.continuity, &verify.since) {
-        (Some(Continuity::Proven), Some(since)) if message.is_none() => {
-            let row = since.mark.seq;
+    match (report.continuity, marked_row(verify, report)) {
+        (Some(Continuity::Proven), Some(row)) if message.is_none() && verify.since.is_some() => {
             render::line(&format!("it leads to the checkpoint: nothing up to row {row} was changed or has vanished"))?;
         }
         _ => {}
@@ -133,8 +207,8 @@ fn print_report(verified: &Verification<'_>, verify: &Verify, config: &Config) -
 }
 
 /// Warns that the key lies beside the log: seals protect only against those who cannot read the key.
-fn warn_about_key(path: &Path, verify: &Verify) {
-    let key = format!("{}.key", path.display());
+fn warn_about_key(place: &LogPlace, verify: &Verify) {
+    let key = format!("{place}.key");
     let advice = match verify.since {
         Some(_) => "a checkpoint, as given, is what shows that",
         None => "keep checkpoints elsewhere (`fumehood log head`), and compare with them (`--since`)",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use fumehood::job::JobStore;
 use fumehood::listener::BudgetLeases;
 use fumehood::{Host, ToolProvider};
 
@@ -12,7 +13,24 @@ use crate::recording::Recording;
 #[cfg(feature = "cell")]
 use crate::trust::ConfigSource;
 
-/// Joins the cell, if that was asked for. Returns the tools of the host, with their calls at its workers.
+/// A cell, as its gateway needs it.
+#[cfg_attr(not(feature = "cell"), allow(dead_code, reason = "nothing makes one without cells"))]
+pub(super) struct JoinedCell {
+    /// The tools of the host, with their calls at the workers of the cell.
+    pub(super) tools: Arc<dyn ToolProvider>,
+    pub(super) jobs: Option<QueuedJobs>,
+}
+
+/// The jobs that all gateways of a cell share.
+#[cfg_attr(not(feature = "cell"), allow(dead_code, reason = "nothing makes one without cells"))]
+#[derive(Clone)]
+pub(super) struct QueuedJobs {
+    pub(super) store: Arc<dyn JobStore>,
+    /// Returns whether the calls of a tool run at workers.
+    pub(super) is_remote: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+/// Joins the cell, if that was asked for.
 #[cfg(feature = "cell")]
 pub(super) async fn join(
     arguments: &Arguments,
@@ -20,13 +38,26 @@ pub(super) async fn join(
     config: &Config,
     host: &Host,
     recording: Option<&Recording>,
-) -> Result<Option<Arc<dyn ToolProvider>>> {
+) -> Result<Option<JoinedCell>> {
+    use anyhow::Context as _;
+    use fumehood::cell::CellJobs;
+
     if !serve.cell {
         return Ok(None);
     }
     crate::pushed_components::push(config, ConfigSource::from_arguments(arguments).without_asking()).await?;
     let log = recording.map(|recording| recording.calls().clone());
-    Ok(Some(Arc::new(crate::cell::join(config, host, log).await?)))
+    let tools = Arc::new(crate::cell::join(config, host, log).await?);
+    let jobs = match crate::cell::queue_options(config)? {
+        None => None,
+        Some(options) => {
+            let store = CellJobs::open(&tools, options).await;
+            let store = Arc::new(store.context("the jobs of the cell; look at [cell] and at the NATS server")?);
+            let remote = Arc::clone(&tools);
+            Some(QueuedJobs { store, is_remote: Arc::new(move |tool| remote.is_remote(tool)) })
+        }
+    };
+    Ok(Some(JoinedCell { tools, jobs }))
 }
 
 /// Returns the budgets of tenants that the gateways of the cell share, if that was asked for.
@@ -52,6 +83,6 @@ pub(super) async fn join(
     _: &Config,
     _: &Host,
     _: Option<&Recording>,
-) -> Result<Option<Arc<dyn ToolProvider>>> {
+) -> Result<Option<JoinedCell>> {
     Ok(None)
 }

@@ -4,6 +4,7 @@ mod cell;
 mod code_mode;
 mod dashboard;
 mod folder_events;
+mod jobs;
 mod library;
 mod offered_tools;
 pub(crate) mod served_components;

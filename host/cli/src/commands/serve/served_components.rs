@@ -180,13 +180,21 @@ impl ServedComponents {
             tenants::replace(current, &self.config, &config)?;
         }
         let at_start = |config: &Config| {
-            let Config { serve, hooks, key_value_store, knowledge, prompts, .. } = config;
+            let Config { serve, jobs, hooks, key_value_store, knowledge, prompts, .. } = config;
             let flows = (config.flows.clone(), flows::labels(config));
-            (serve.clone(), hooks.clone(), flows, key_value_store.clone(), knowledge.clone(), prompts.clone())
+            (
+                serve.clone(),
+                jobs.clone(),
+                hooks.clone(),
+                flows,
+                key_value_store.clone(),
+                knowledge.clone(),
+                prompts.clone(),
+            )
         };
         if at_start(&config) != at_start(&self.config) {
             render::warning(
-                "[serve], [hooks], [flows] and labels, [knowledge], [prompts] and `key_value_store` are read at the start; \
+                "[serve], [jobs], [hooks], [flows] and labels, [knowledge], [prompts] and `key_value_store` are read at the start; \
                  serve again for what changed there",
             );
         }

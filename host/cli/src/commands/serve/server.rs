@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::http_api::{Api, ApiOptions};
-use fumehood::listener::{CallSink, HttpOptions, HttpService, Listener, Tenant, TenantTools};
+use fumehood::listener::{CallSink, HttpOptions, HttpService, Jobs, Listener, Tenant, TenantTools, Tenants};
 use fumehood::mcp::{McpService, Server, ServerOptions};
 use fumehood::telemetry::MetricsService;
 use fumehood::{CancellationToken, Grant, Host, HostBuilder, Limits, McpTools};
 use tokio::task::JoinHandle;
 
+use super::jobs::{self, ServedJobs};
 use super::offered_tools::{Sources, offer};
 use super::served_components::{ServeRequest, ServedComponents};
 use super::sessions::ServedSessions;
@@ -33,6 +34,9 @@ const MAX_MEMORY_BYTES: usize = 1 << 30;
 
 /// Name of the tenant over standard input and output.
 const ONLY_CLIENT: &str = "client";
+
+/// Name of the tenant whose tools have metrics: all of them. It makes no calls.
+const METRICS: &str = "metrics";
 
 /// The protocols that are served, and where.
 pub(crate) enum Faces<'a> {
@@ -135,21 +139,25 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     // Before anything is loaded: only existing files can be protected from tools.
     let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
-    let (host, components) = load_components(arguments, serve, (source, &config), recording.as_ref()).await?;
-    let remotes = match serve.servers {
-        true => Some(Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?)),
-        false => None,
-    };
-    let mut usage = SavedUsage::open(&config, listening.is_some())?;
-    if let Some(leases) = cell::shared_budgets(serve, &config).await? {
-        usage.share(&leases, tenants.as_ref());
-    }
-    let cell = cell::join(arguments, serve, &config, &host, recording.as_ref()).await?;
+    let served_jobs = if faces.has_mcp() { ServedJobs::open(&config, recording.as_ref()) } else { None };
+    let own = (recording.as_ref(), served_jobs.as_ref());
+    let (host, components) = load_components(arguments, serve, (source, &config), own).await?;
+    let remotes = connect_servers(serve, &config).await?;
+    let usage = open_usage(serve, &config, tenants.as_ref()).await?;
+    let (cell, queued) = cell::join(arguments, serve, &config, &host, recording.as_ref())
+        .await?
+        .map(|cell| (cell.tools, cell.jobs))
+        .unzip();
+    let jobs = served_jobs.map(|served| served.jobs(&config, recording.as_ref(), queued.flatten())).transpose()?;
+    let options = ServerOptions { jobs: jobs.clone(), ..options };
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
     let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));
     let running = offered.tools.running().clone();
-    metrics.iter().for_each(|metrics| running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>));
+    if let Some(metrics) = &metrics {
+        metrics.follow_tools(&offered.tools.of(&Arc::new(Tenant::anyone(METRICS))));
+        running.subscribe(Arc::clone(metrics) as Arc<dyn CallSink>);
+    }
     if let Some(dashboard) = &dashboard {
         let served = (offered.behind_code.clone(), tenants.clone());
         dashboard::open(dashboard, served, (serve, &config), ((&host, remotes.as_ref()), recording.as_ref()))?;
@@ -182,9 +190,26 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             Server::new(tools, options).serve_stdio(signals.received()).await.map_err(Into::into)
         }
     };
-    Open { dashboard, watching, watch, host, usage, remotes, recording }
+    Open { dashboard, watching, watch, host, jobs, usage, remotes, recording }
         .close(settings::shutdown_grace(&config), served)
         .await
+}
+
+/// Connects to the approved MCP servers of the configuration, if that was asked for.
+async fn connect_servers(serve: &ServeOptions, config: &Config) -> Result<Option<Arc<McpTools>>> {
+    if !serve.servers {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(servers::connect(config, &configured::open_lock(config)?).await?)))
+}
+
+/// Opens the usage of tenants. The gateways of a cell share it if the configuration says so.
+async fn open_usage(serve: &ServeOptions, config: &Config, tenants: Option<&Tenants>) -> Result<SavedUsage> {
+    let mut usage = SavedUsage::open(config, tenants.is_some())?;
+    if let Some(leases) = cell::shared_budgets(serve, config).await? {
+        usage.share(&leases, tenants);
+    }
+    Ok(usage)
 }
 
 /// The parts of a server that has stopped serving.
@@ -193,6 +218,7 @@ struct Open {
     watching: CancellationToken,
     watch: Option<std::thread::JoinHandle<()>>,
     host: Host,
+    jobs: Option<Jobs>,
     usage: SavedUsage,
     remotes: Option<Arc<McpTools>>,
     recording: Option<Recording>,
@@ -205,7 +231,7 @@ impl Open {
             dashboard.end().await?;
         }
         self.watching.cancel();
-        self.host.shutdown(grace).await;
+        tokio::join!(self.host.shutdown(grace), jobs::close(self.jobs, grace));
         self.usage.close().await;
         if let Some(remotes) = self.remotes {
             remotes.close().await;
@@ -248,7 +274,7 @@ async fn load_components(
     arguments: &Arguments,
     serve: &ServeOptions,
     (source, config): (ConfigSource, &Config),
-    recording: Option<&Recording>,
+    (recording, jobs): (Option<&Recording>, Option<&ServedJobs>),
 ) -> Result<(Host, ServedComponents)> {
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
@@ -271,6 +297,7 @@ async fn load_components(
     let builder = host::with_typed_store(builder, config, &serve.powers, &serve.components)?;
     let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
     let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
+    let builder = jobs.into_iter().fold(builder, |builder, jobs| jobs.protect(builder));
     let notes = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = notes.into_iter().fold(builder, HostBuilder::own_folder);
     let (concurrency, queue_length) = (settings::concurrency(serve, config), settings::queue_length(serve, config));

@@ -53,8 +53,10 @@ pub(crate) fn shutdown_grace(config: &Config) -> Duration {
 /// If a name or a URI of the library is invalid.
 pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<ServerOptions> {
     let default = ServerOptions::default();
+    let actor = typed.actor.as_deref().map(Arc::from);
     Ok(ServerOptions {
-        actor: typed.actor.as_deref().map(Arc::from),
+        job_owner: actor.clone().unwrap_or_else(|| Arc::clone(&default.job_owner)),
+        actor,
         message_bytes: config.serve.body_limit.map_or(default.message_bytes, |bytes| bytes.0),
         naming: if typed.short_names { Naming::Short } else { Naming::Full },
         library: Arc::new(library_from_config(config)?),

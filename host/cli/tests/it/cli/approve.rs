@@ -82,16 +82,21 @@ fn a_tool_is_called_once_it_is_approved() {
 #[test]
 fn a_lock_says_what_was_approved() {
     let bench = bench();
-    assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
+    assert_eq!(bench.run(&["approve", "--yes", "--by", "ann"]).code, 0);
     let lock = std::fs::read_to_string(bench.path("fumehood.lock")).unwrap();
+    let (before, rest) = lock.split_once("\nat = ").unwrap();
+    let (at, after) = rest.split_once('\n').unwrap();
+    assert!(at.parse::<u64>().unwrap() > 1_700_000_000_000, "{lock}");
+    let lock = format!("{before}\n{after}");
     expect![[r##"
         # What was approved, written by `fumehood approve`: not to be edited by hand.
         # Every entry is held against its pin, and an entry that does not fit it is refused.
-        version = 2
+        version = 3
 
         [[approved]]
         name = "notes"
         pin = "[digest]"
+        by = "ann"
 
         [approved.parts]
         component = "[digest]"

@@ -3,10 +3,11 @@
 //! Building takes the toolchains of languages. Where one is missing, that language is skipped, and a note on stderr says
 //! so; `.ci/run` has those of Rust, Python and JavaScript.
 
-use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
+
+use fumehood_tests::skip::skip;
 
 use super::author::root;
 use super::workbench::{Ran, Workbench};
@@ -15,7 +16,7 @@ use super::workbench::{Ran, Workbench};
 const LANGUAGES: &str = "FUMEHOOD_LANGUAGE_COMPONENTS";
 /// Prints that a language is skipped, past the capture of the test harness.
 pub(crate) fn skipped(language: &str, why: &str) {
-    std::io::stderr().write_all(format!("SKIPPED a project in {language}: {why}\n").as_bytes()).unwrap();
+    skip("languages", &format!("a project in {language}: {why}"));
 }
 
 /// Runs a command that may take minutes, in the project `NAME` of the folder.

@@ -1,8 +1,9 @@
 //! `fumehood key`: keys are made once, encrypted, for their owner alone.
 
-use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
+
+use fumehood_tests::skip::skip;
 
 use super::terminal::AtTerminal;
 use super::workbench::{Ran, Workbench};
@@ -107,7 +108,7 @@ fn imports_keys_of_openssl() {
     let made =
         Command::new("openssl").args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]).output();
     let Ok(made) = made else {
-        return std::io::stderr().write_all(b"SKIPPED: openssl is not installed\n").unwrap();
+        return skip("openssl", "openssl is not installed");
     };
     let pem = String::from_utf8(made.stdout).unwrap();
     bench.put("open.pem", &pem);

@@ -75,9 +75,9 @@ mod log_witness;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
-mod mcp_load;
-#[cfg(test)]
 mod openapi_client;
+#[cfg(test)]
+mod other_collector;
 #[cfg(test)]
 mod planted;
 #[cfg(test)]
@@ -115,6 +115,8 @@ mod secrets;
 mod selftest;
 mod serve_http;
 #[cfg(test)]
+mod serve_load;
+#[cfg(test)]
 mod serve_oauth;
 #[cfg(test)]
 mod serve_sessions;
@@ -132,6 +134,8 @@ mod skills;
 mod store;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod tasks;
 #[cfg(test)]
 mod telemetry;
 mod terminal;

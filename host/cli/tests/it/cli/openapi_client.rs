@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fumehood_tests::skip::skip;
+
 use super::serve_http::Server;
 use super::workbench::Workbench;
 
@@ -25,8 +27,7 @@ fn a_generated_client_calls_tools() {
         python.exists() && Command::new(python).args(generator).arg("--version").output().unwrap().status.success()
     };
     let Some(python) = python.filter(has_generator) else {
-        println!("SKIPPED: FUMEHOOD_OPENAPI_VALIDATOR names no Python with openapi-python-client");
-        return;
+        return skip("openapi", "FUMEHOOD_OPENAPI_VALIDATOR names no Python with openapi-python-client");
     };
     let bench = Workbench::new();
     bench.example("calculator");

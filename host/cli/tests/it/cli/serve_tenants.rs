@@ -97,6 +97,22 @@ fn each_tenant_has_its_own_tools_calls_and_budgets() {
 }
 
 #[test]
+fn only_tenants_with_the_right_answer_approvals() {
+    let bench = bench();
+    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    configure(
+        &bench,
+        &format!("[tenants.one]\ntokens = [\"{first}\"]\n[tenants.other]\ntokens = [\"{second}\"]\napproves = true\n"),
+    );
+    let mut server = serve(&bench, "http", &one);
+    let answer = |server: &Server| server.ask("POST", "/v1/approvals/s-1:1", r#"{"answer": "allow"}"#);
+    let (status, problem) = answer(&server);
+    assert!(status == 403 && problem.contains("approves = true"), "{problem}");
+    // There is no such call; that it may not be answered is not the reason.
+    assert_eq!(as_tenant(&mut server, &other, answer).0, 404);
+}
+
+#[test]
 fn options_that_contradict_tenants_are_refused() {
     let bench = bench();
     let (_, digest) = token(&bench, "one");

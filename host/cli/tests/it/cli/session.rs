@@ -24,6 +24,11 @@ pub(crate) struct Session {
 impl Session {
     /// Starts the program and completes the handshake.
     pub(crate) fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        Self::start_with(bench, arguments, json!({}))
+    }
+
+    /// Starts the program, and completes the handshake with these capabilities of the client.
+    pub(crate) fn start_with(bench: &Workbench, arguments: &[&str], capabilities: Value) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
         let mut command = bench.command(&[&["serve", "mcp"], arguments].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.reopen().unwrap());
@@ -37,7 +42,7 @@ impl Session {
         });
         let mut session = Self { child, input, lines, errors, hello: Value::Null };
         let client = json!({"name": "test", "version": "0"});
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
         session.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
         session.hello = session.next();
         assert_eq!(session.hello["result"]["protocolVersion"], "2025-11-25");

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fumehood_tests::otlp_collector::{Collector, Span};
+use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::session::Session;
@@ -18,16 +19,22 @@ const PARENT: &str = "b7ad6b7169203331";
 const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
 
 /// `fumehood serve http`, which ends when this is dropped.
-struct Server {
+pub(super) struct Server {
     child: Child,
     address: String,
 }
 
 impl Server {
     fn start(bench: &Workbench, arguments: &[&str]) -> Self {
+        Self::start_with(bench, arguments, &[])
+    }
+
+    /// Starts it with these variables of its environment.
+    pub(super) fn start_with(bench: &Workbench, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
         let common = ["serve", "http", "--listen", "127.0.0.1:0", "--no-log"];
         let mut command = bench.command(&[&common, arguments].concat());
+        command.envs(variables.iter().copied());
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
         let mut server = Self { child, address: String::new() };
         let started = Instant::now();
@@ -54,11 +61,17 @@ impl Server {
         stream
     }
 
-    fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
+    /// Sends a request, and returns the status, the head and the body of the answer.
+    fn exchange(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String, String) {
         let mut answer = String::new();
         self.send(method, path, request).read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), body.to_owned())
+        (head[9..12].parse().unwrap(), head.to_owned(), body.to_owned())
+    }
+
+    pub(super) fn ask(&self, method: &str, path: &str, request: (&str, &str)) -> (u16, String) {
+        let (status, _, body) = self.exchange(method, path, request);
+        (status, body)
     }
 
     fn get(&self, path: &str) -> String {
@@ -94,7 +107,7 @@ fn a_call_over_http_is_part_of_the_callers_trace() {
     let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\nx-other: header-secret\r\n");
     let body = r#"{"a": 3, "b": 1234567}"#;
     let path = "/v1/tools/calculator__add/calls";
-    let (status, answer) = server.ask("POST", path, (&parent, body));
+    let (status, head, answer) = server.exchange("POST", path, (&parent, body));
     assert_eq!(status, 200, "{answer}");
     assert_eq!(server.ask("POST", path, ("traceparent: nonsense\r\n", r#"{"secret-name": 1}"#)).0, 422);
     let call = collector.span("execute_tool calculator__add").unwrap();
@@ -103,6 +116,7 @@ fn a_call_over_http_is_part_of_the_callers_trace() {
     let request = collector.wait(|all| all.spans.iter().find(is_request).cloned()).unwrap();
     assert_eq!((request.trace.as_str(), request.parent.as_str(), request.kind), (TRACE, PARENT, 2));
     assert_eq!((call.trace.as_str(), &call.parent), (TRACE, &request.id));
+    assert!(head.contains(&format!("traceparent: 00-{TRACE}-{}-01\r\n", request.id)), "{head}");
     assert!(call.attributes["fumehood.fuel_used"].parse::<u64>().unwrap() > 0);
     assert_eq!(call.resource["service.name"], "fumehood");
     // Nothing of what was sent or returned is part of it, nor of the metrics.
@@ -113,6 +127,38 @@ fn a_call_over_http_is_part_of_the_callers_trace() {
     }
     // The slowest of the calls points to its trace.
     assert!(metrics.contains(&format!("# {{trace_id=\"{TRACE}\"}}")), "{metrics}");
+}
+
+#[test]
+fn a_tenant_neither_forces_traces_nor_sees_others() {
+    let collector = Collector::start().unwrap();
+    let tokens = ["one", "two", "three"].map(|name| format!("0123456789abcdef-{name}"));
+    let digest = |token: &str| fumehood::Digest::of(token.as_bytes());
+    let [one, two, three] = tokens.each_ref().map(|token| digest(token));
+    let bench = bench(&format!(
+        "[telemetry]\nendpoint = {:?}\nsampling = 0.0\nmetrics_readers = [\"three\"]\n\
+         [tenants.one]\ntokens = [\"{one}\"]\n[tenants.two]\ntokens = [\"{two}\"]\ndecides_sampling = true\n\
+         [tenants.three]\ntokens = [\"{three}\"]\n",
+        collector.endpoint()
+    ));
+    let server = Server::start(&bench, &["calculator.wasm", "--isolation", "in-process"]);
+    let path = "/v1/tools/calculator__add/calls";
+    let forced = "11111111111111111111111111111111";
+    for (token, trace) in [(&tokens[0], forced), (&tokens[1], TRACE)] {
+        let headers = format!("Authorization: Bearer {token}\r\ntraceparent: 00-{trace}-{PARENT}-01\r\n");
+        assert_eq!(server.ask("POST", path, (&headers, r#"{"a": 3, "b": 5}"#)).0, 200);
+    }
+    let collected = collector.span("execute_tool calculator__add").unwrap();
+    assert_eq!(collected.trace, TRACE);
+    assert!(!collector.exported().spans.iter().any(|span| span.trace == forced));
+    for (token, expected) in [(&tokens[0], json!({"ok": 1})), (&tokens[2], json!({"ok": 2}))] {
+        let (status, live) = server.ask("GET", "/v1/live", (&format!("Authorization: Bearer {token}\r\n"), ""));
+        let live: Value = serde_json::from_str(&live).unwrap();
+        assert_eq!((status, &live["outcomes"]), (200, &expected), "{live}");
+    }
+    let (status, metrics) = server.ask("GET", "/metrics", (&format!("Authorization: Bearer {}\r\n", tokens[2]), ""));
+    let line = r#"fumehood_calls_total{tool="calculator__add",outcome="ok",actor="two",tenant="two"} 1"#;
+    assert!(status == 200 && metrics.contains(line), "{metrics}");
 }
 
 #[test]
@@ -219,11 +265,15 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
     let path = "/v1/tools/calculator__add/calls";
     assert_eq!(server.ask("POST", path, (token, r#"{"a": 3, "b": 5}"#)).0, 200);
     assert_eq!(server.ask("POST", path, (token, "{}")).0, 422);
-    assert_eq!(server.ask("POST", "/metrics", (token, "{}")).0, 405);
+    for path in ["/metrics", "/v1/live"] {
+        let (status, head, _) = server.exchange("POST", path, (token, "{}"));
+        assert!(status == 405 && head.contains("allow: GET, HEAD"), "{path}: {head}");
+    }
     let (status, text) = server.ask("GET", "/metrics", (token, ""));
     assert_eq!(status, 200);
     for outcome in ["ok", "invalid_arguments"] {
-        let line = format!(r#"fumehood_calls_total{{tool="calculator__add",outcome="{outcome}",actor=""}} 1"#);
+        let line =
+            format!(r#"fumehood_calls_total{{tool="calculator__add",outcome="{outcome}",actor="",tenant="client"}} 1"#);
         assert!(text.contains(&line), "{line}: {text}");
     }
     let top = bench.run(&["top", &format!("http://{}", server.address), "--token-file", "token", "--once"]);
@@ -231,8 +281,7 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
     let top = bench.run(&["top", &format!("http://{}", server.address), "--once"]);
     assert!(top.code != 0 && top.stderr.contains("--token-file"), "{top:?}");
     let Some(python) = std::env::var_os("FUMEHOOD_PROMETHEUS_PARSER") else {
-        println!("SKIPPED: FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
-        return;
+        return skip("prometheus", "FUMEHOOD_PROMETHEUS_PARSER names no Python with prometheus-client");
     };
     let file = bench.put("metrics.txt", &text);
     let program = "import sys\n\

@@ -3,11 +3,11 @@
 //! `FUMEHOOD_WKG` names its program, which `cargo install wkg --version 0.16.1 --locked --profile dev` makes. Without the variable
 //! nothing is tested here, and a note on stderr says so; `interop` of `fumehood-registry` has the layout of what it pushes.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::skip::skip;
 
 use super::add::{assert_ok, assert_refused};
 use super::published::{KEY, Registry, trusting_bench};
@@ -18,8 +18,7 @@ const PROGRAM: &str = "FUMEHOOD_WKG";
 /// Runs `wkg oci` in the folder, with the registry asked over plain HTTP. Returns `None` if there is no program.
 fn wkg(bench: &Workbench, registry: &Registry, command: &str, arguments: &[&str]) -> Option<Output> {
     let Some(program) = std::env::var_os(PROGRAM) else {
-        let why = format!("SKIPPED wkg: set {PROGRAM} to its program to run it\n");
-        std::io::stderr().write_all(why.as_bytes()).unwrap();
+        skip("wkg", &format!("set {PROGRAM} to the program `wkg` to run it"));
         return None;
     };
     let mut wkg = Command::new(program);

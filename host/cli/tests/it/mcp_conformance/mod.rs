@@ -10,4 +10,4 @@ mod registry_entry;
 mod served;
 mod servers;
 mod suite;
-mod tools;
+pub(crate) mod tools;

@@ -1,9 +1,11 @@
 //! Third-party programs: their folder, and running them.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use fumehood_tests::skip::skip;
 
 const TOOLS: &str = "FUMEHOOD_MCP_TOOLS";
 /// Timeout of a program, far above what any of them takes.
@@ -28,8 +30,7 @@ pub(crate) fn folder(language: &str, test: &str) -> Option<PathBuf> {
             }
         }
     };
-    // Written past the capture of the test harness, which hides the output of tests that pass.
-    std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes()).unwrap();
+    skip("mcp-tools", &format!("{test}: {why}"));
     None
 }
 

@@ -14,7 +14,7 @@ use super::super::ports::TimelineRecord;
 use super::super::routes::{Fields, find};
 use super::super::waterfall::{self, Span};
 use super::{Layout, Visit, encode, format_time, html, message, not_found, pretty, tone};
-use crate::history::{CallQuery, CallStatus, CallStoreError, CallSummary};
+use crate::history::{CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::response::Response;
 
 /// Number of calls in a page.
@@ -100,12 +100,11 @@ pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
             let before = find(query, "before").parse().ok();
             let (tool, status) = (tool.clone(), outcome.clone());
             let wanted = CallQuery { tool, status, before, limit: PAGE_CALLS, ..CallQuery::default() };
-            let calls = match store.list(wanted).await {
-                Ok(calls) => calls,
+            let CallList { calls, next } = match store.list(wanted).await {
+                Ok(found) => found,
                 Err(error) => return unreadable(visit, &error),
             };
-            let last = calls.last().filter(|_| calls.len() == PAGE_CALLS);
-            let next = last.map(|last| next_page(filters_of(query), last.position));
+            let next = next.map(|next| next_page(filters_of(query), next));
             (calls.iter().map(CallView::new).collect(), next)
         }
         None => (newest(visit, tool.as_deref(), outcome.as_deref()), None),

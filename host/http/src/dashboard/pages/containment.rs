@@ -5,7 +5,7 @@ use fumehood_core::call::limits::display_bytes;
 use fumehood_core::text::untrusted::PrintableText;
 use http::StatusCode;
 
-use super::super::charts::{self, StripChart, format_ms};
+use super::super::charts::{self, LineChart, LinePoint, StripChart, format_ms};
 use super::super::containment::{ModeReport, Run};
 use super::super::routes::redirect;
 use super::{Layout, Visit, format_time, html, not_found};
@@ -18,6 +18,7 @@ struct RunView {
     took: String,
     is_good: bool,
     result: PrintableText,
+    unstored: Option<PrintableText>,
     contained: String,
     latest: String,
     is_shown: bool,
@@ -51,6 +52,7 @@ struct ContainmentPage {
     is_available: bool,
     running_since: Option<String>,
     runs: Vec<RunView>,
+    history: Option<LineChart>,
     modes: Vec<ModeView>,
 }
 
@@ -71,6 +73,7 @@ impl RunView {
                 Ok(_) => "NOT contained".into(),
                 Err(problem) => problem.as_str().into(),
             },
+            unstored: run.unstored.as_deref().map(PrintableText::from),
             contained: format!("{} of {}", sum(|mode| mode.summary.contained), sum(|mode| mode.summary.cases)),
             latest: format_ms(latest),
             is_shown: shown == Some(run.number),
@@ -99,6 +102,20 @@ impl ModeView {
     }
 }
 
+/// Creates the chart of the times after deadlines, run by run, the oldest first; `None` for less than two reports.
+fn history(runs: &[Run]) -> Option<LineChart> {
+    let reports: Vec<_> = runs.iter().rev().filter_map(|run| Some((run, run.outcome.as_ref().ok()?))).collect();
+    let [(first, _), .., (last, _)] = reports.as_slice() else { return None };
+    let largest = |modes: &[ModeReport], of: fn(&ModeReport) -> f64| modes.iter().map(of).fold(0.0, f64::max);
+    // At equal distances: runs are days or minutes apart.
+    let points = (0_u64..).zip(&reports).map(|(at, (_, report))| LinePoint {
+        at,
+        lower: largest(&report.modes, |mode| mode.summary.overshoot_p99_ms),
+        upper: largest(&report.modes, |mode| mode.summary.overshoot_max_ms),
+    });
+    charts::lines(&points.collect::<Vec<_>>(), (format_time(first.at), format_time(last.at)))
+}
+
 /// Shows the runs, and the report of one of them: that of this number, or else the newest.
 pub(crate) fn show(visit: &Visit, wanted: &str) -> Response {
     let (running, runs) = visit.shared.runs.list();
@@ -112,6 +129,7 @@ pub(crate) fn show(visit: &Visit, wanted: &str) -> Response {
         is_available: visit.shared.options.containment.is_some(),
         running_since: running.map(|since| format_ms(since.as_secs_f64() * 1e3)),
         runs: runs.iter().map(|run| RunView::new(run, number)).collect(),
+        history: history(&runs),
         modes: report.iter().flat_map(|report| &report.modes).map(ModeView::new).collect(),
     };
     html(StatusCode::OK, &page)

@@ -6,7 +6,8 @@ use fumehood_core::time::Timestamp;
 use fumehood_listener::now;
 use http::StatusCode;
 
-use super::super::charts::{self, Bar, LineChart, format_ms};
+use super::super::charts::{self, Bar, LineChart, LinePoint, format_ms};
+use super::super::statistics::SeriesPoint;
 use super::{Layout, Visit, format_time, html};
 use crate::response::Response;
 
@@ -39,12 +40,22 @@ pub(crate) fn show(visit: &Visit) -> Response {
         ("Median", format_ms(p50).into()),
         ("99th percentile", format_ms(p99).into()),
     ];
-    let clock = |at: u64| format_time(Timestamp(at)).split(' ').next_back().unwrap_or_default().to_owned();
     let page = HealthPage {
         layout: visit.layout("health", "Health"),
         figures,
         bars: charts::bars(&outcomes),
-        latency: charts::latency(&series, clock),
+        latency: latency(&series),
     };
     html(StatusCode::OK, &page)
+}
+
+/// Creates the chart of the latency over time.
+fn latency(series: &[SeriesPoint]) -> Option<LineChart> {
+    let clock = |point: Option<&SeriesPoint>| {
+        let at = format_time(point.map_or(Timestamp(0), |point| point.at));
+        at.split(' ').next_back().unwrap_or_default().to_owned()
+    };
+    let ends = (clock(series.first()), clock(series.last()));
+    let point = |point: &SeriesPoint| LinePoint { at: point.at.0, lower: point.p50_ms, upper: point.p99_ms };
+    charts::lines(&series.iter().map(point).collect::<Vec<_>>(), ends)
 }

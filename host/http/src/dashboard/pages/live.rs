@@ -225,3 +225,17 @@ pub(crate) fn events(visit: &Visit, headers: &HeaderMap) -> Response {
     *response.headers_mut() = response::content_type("text/event-stream");
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_how_many_of_the_calls_are_listed() {
+        let check = |counts, shown, expected: &str| assert_eq!(summary(counts, shown, Some((200, 9))), expected);
+        check((0, 0), 0, "No call is running. At most 200 may run, and 9 may wait.");
+        check((90, 10), 100, "90 calls are running, and 10 wait for a place. At most 200 may run, and 9 may wait.");
+        let text = "149 calls are running, and 1 waits for a place. At most 200 may run, and 9 may wait. The 100 oldest are shown.";
+        check((149, 1), 100, text);
+    }
+}

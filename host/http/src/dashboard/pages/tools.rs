@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
+use fumehood_core::policy::approval::ApprovalNote;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::Annotations;
@@ -14,7 +15,7 @@ use super::super::call_form::{self, Field, Input, JSON_FIELD};
 use super::super::ports::{ApprovalState, ComponentApproval};
 use super::super::routes::{Fields, find};
 use super::result_view::{CapturedLines, ResultView};
-use super::{Layout, Notice, Visit, encode, html, not_found, pretty};
+use super::{Layout, Notice, Visit, encode, format_time, html, not_found, pretty};
 use crate::response::Response;
 
 /// The name that calls of these pages have as their client.
@@ -34,9 +35,13 @@ struct ToolView {
     description: Option<PrintableText>,
     effects: Vec<Effect>,
     powers: Vec<PrintableText>,
+    /// The imports without the power for them, one line for each power.
+    ungranted: Vec<PrintableText>,
     digest: Option<String>,
     refusal: Option<PrintableText>,
     approval: &'static str,
+    /// The approver and the time of the approval.
+    approved: Option<PrintableText>,
     signer: Option<PrintableText>,
 }
 
@@ -62,9 +67,10 @@ struct ToolPage {
 }
 
 impl ToolView {
-    fn new(tool: &Tool, approvals: &HashMap<String, ComponentApproval>) -> Self {
+    fn new(visit: &Visit, tool: &Tool, approvals: &HashMap<String, ComponentApproval>) -> Self {
         let (definition, is_approved) = (tool.definition(), tool.is_approved());
         let approval = tool.namespace().and_then(|name| approvals.get(name.as_str()));
+        let imports = visit.shared.options.imports.as_ref().zip(tool.namespace());
         Self {
             name: tool.full_name().into(),
             href: format!("/dashboard/tools/{}", encode(tool.full_name())),
@@ -72,6 +78,7 @@ impl ToolView {
             description: is_approved.then(|| definition.description.to_sanitized().into()),
             effects: if is_approved { effects(&definition.annotations) } else { Vec::new() },
             powers: tool.powers().iter().map(PrintableText::from).collect(),
+            ungranted: imports.map(|(imports, name)| imports.ungranted(name.as_str())).unwrap_or_default(),
             digest: tool.digest().map(|digest| digest.to_string()),
             refusal: tool.refusal().map(|refusal| refusal.message.clone()),
             approval: match approval.map(|approval| approval.state) {
@@ -79,9 +86,16 @@ impl ToolView {
                 Some(_) => "approved before",
                 None => "needs none",
             },
+            approved: approval.and_then(|approval| approval.note.as_ref()).map(format_note),
             signer: approval.and_then(|approval| approval.signer.clone()),
         }
     }
+}
+
+/// Says by whom and when something was approved.
+fn format_note(note: &ApprovalNote) -> PrintableText {
+    let at = format_time(note.at);
+    note.by.as_ref().map_or_else(|| at.clone(), |by| format!("by {by}, {at}")).into()
 }
 
 fn effects(annotations: &Annotations) -> Vec<Effect> {
@@ -112,7 +126,7 @@ async fn approvals_by_name(visit: &Visit) -> HashMap<String, ComponentApproval> 
 pub(crate) async fn list(visit: &Visit) -> Response {
     let approvals = approvals_by_name(visit).await;
     let tools = visit.shared.tools.tools();
-    let tools = tools.iter().map(|tool| ToolView::new(tool, &approvals)).collect();
+    let tools = tools.iter().map(|tool| ToolView::new(visit, tool, &approvals)).collect();
     html(StatusCode::OK, &ToolsPage { layout: visit.layout("tools", "Tools"), tools })
 }
 
@@ -176,7 +190,7 @@ async fn page(
     let page = ToolPage {
         layout: Layout { notice, ..visit.layout("tools", tool.full_name()) },
         csrf: visit.csrf.clone(),
-        tool: ToolView::new(tool, &approvals),
+        tool: ToolView::new(visit, tool, &approvals),
         fields,
         json: json.into(),
         result,

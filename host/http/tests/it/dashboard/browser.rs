@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fumehood_tests::skip::skip;
+
 use super::visitor::Opened;
 use crate::served::TOKEN;
 
@@ -12,14 +14,15 @@ const MODULES: &str = "FUMEHOOD_BROWSER_MODULES";
 #[tokio::test]
 async fn every_page_does_its_act_in_a_browser() {
     let Some(modules) = std::env::var_os(MODULES).map(PathBuf::from) else {
-        println!("SKIPPED: {MODULES} names no folder with playwright-core; `tests/dashboard/setup DIR` makes one");
-        return;
+        return skip(
+            "browser",
+            &format!("{MODULES} names no folder with playwright-core; `tests/dashboard/setup DIR` makes one"),
+        );
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let modules = root.join(modules);
     if !modules.join("node_modules/playwright-core").is_dir() {
-        println!("SKIPPED: `tests/dashboard/setup` could not install a browser");
-        return;
+        return skip("browser", "`tests/dashboard/setup` could not install a browser");
     }
     let opened = Opened::new().await;
     let (one, two) = (opened.start_waiting(1).await, opened.start_waiting(2).await);

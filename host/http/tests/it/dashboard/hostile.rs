@@ -10,16 +10,18 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Usage};
+use fumehood_core::policy::approval::ApprovalNote;
 use fumehood_core::schema::gate::{Gate, GateLimits};
-use fumehood_core::text::untrusted::Untrusted;
+use fumehood_core::text::untrusted::{PrintableText, Untrusted};
+use fumehood_core::time::Timestamp;
 use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_http::dashboard::ports::{
-    ApprovalChange, ApprovalState, Approvals, ComponentApproval, ContainmentTest, Decision, PortError, TimelineRecord,
-    Timelines, WaitingApproval, WantedTool,
+    ApprovalChange, ApprovalState, Approvals, ComponentApproval, ComponentImports, ContainmentHistory, ContainmentTest,
+    Decision, PortError, StoredReport, TimelineRecord, Timelines, WaitingApproval, WantedTool,
 };
-use fumehood_http::{CallDetail, CallQuery, CallStore, CallStoreError, CallSummary};
+use fumehood_http::{CallDetail, CallList, CallQuery, CallStore, CallStoreError, CallSummary};
 use serde_json::{Value, json};
 
 /// Markup that runs a script wherever it is not escaped: in text, in attributes, in a script and in a textarea.
@@ -149,13 +151,16 @@ fn summary(number: u64) -> CallSummary {
 }
 
 impl CallStore for HostileCalls {
-    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<Vec<CallSummary>, CallStoreError>> {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
         let all = (1..=120).rev().filter(|number| query.before.is_none_or(|before| *number < before)).map(summary);
         let matching = all.filter(|call| query.status.as_ref().is_none_or(|status| *status == call.status));
-        let found = matching.take(query.limit).collect();
+        let calls: Vec<_> = matching.take(query.limit).collect();
+        let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| last.position);
         Box::pin(std::future::ready(match query.tool.as_deref() {
             Some("unreadable") => Err(CallStoreError(MARKUP.to_owned())),
-            _ => Ok(found),
+            // As if the first part of a long log had none.
+            Some("rare") if query.before.is_none() => Ok(CallList { calls: Vec::new(), next: Some(3) }),
+            _ => Ok(CallList { calls, next }),
         }))
     }
 
@@ -234,6 +239,7 @@ impl Approvals for HostileApprovals {
             grants: vec![MARKUP.into()],
             reference: Some(MARKUP.into()),
             signer: Some(MARKUP.into()),
+            note: Some(ApprovalNote { by: Some(MARKUP.into()), at: Timestamp(1_700_000_000_000) }),
             changes: vec![change.clone()],
             tools: vec![tool.clone()],
         };
@@ -275,22 +281,51 @@ impl Approvals for HostileApprovals {
     }
 }
 
-/// A self-test with one attack that was contained, and one that was not.
-pub(crate) struct HostileSelfTest;
+/// Components that import what has a name of theirs.
+pub(crate) struct HostileImports;
+
+impl ComponentImports for HostileImports {
+    fn ungranted(&self, component: &str) -> Vec<PrintableText> {
+        if component == "test" { vec![format!("http: {MARKUP}").into()] } else { Vec::new() }
+    }
+}
+
+/// A self-test with one attack that was contained, and one that was not. As a history, it has one report already.
+#[derive(Default)]
+pub(crate) struct HostileSelfTest {
+    pub(crate) stored: Mutex<Vec<StoredReport>>,
+}
+
+impl ContainmentHistory for HostileSelfTest {
+    fn load(&self, _: usize) -> Vec<StoredReport> {
+        let (at, duration) = (Timestamp(1_700_000_000_000), Duration::from_secs(60));
+        vec![StoredReport { at, duration, text: report() }]
+    }
+
+    fn store(&self, report: StoredReport, max: usize) -> Result<(), PortError> {
+        assert_eq!(max, 20);
+        self.stored.lock().unwrap().push(report);
+        Ok(())
+    }
+}
 
 impl ContainmentTest for HostileSelfTest {
     fn run(&self) -> BoxFuture<'static, Result<String, PortError>> {
-        let case = |row: u32, contained: bool, overshoot: Value| {
-            json!({"row": row, "what": format!("loop for ever {MARKUP}"), "attempts": 3, "contained": contained,
-                "ended": MARKUP, "overshoot_ms": overshoot, "peak_memory": 65536, "growth": 0, "descriptors": 0, "threads": 0})
-        };
-        let report = json!({ "modes": [{
-            "isolation": "in-process", "jail_lacks": "",
-            "cases": [case(1, true, json!([0.5, 1.25, 2.0])), case(2, false, json!([]))],
-            "summary": { "contained": 1, "cases": 2, "attempts": 6, "overshoot_p99_ms": 2.0, "overshoot_max_ms": 2.0,
-                "growth_max": 0, "honest_calls": 100, "honest_wrong": 0, "honest_p99_ms": 0.2, "honest_alone_p99_ms": 0.1,
-                "ended_in_ms": 3.0, "descriptors_left": 0, "threads_left": 0, "wrong": [MARKUP] },
-        }]});
-        Box::pin(std::future::ready(Ok(report.to_string())))
+        Box::pin(std::future::ready(Ok(report())))
     }
+}
+
+fn report() -> String {
+    let case = |row: u32, contained: bool, overshoot: Value| {
+        json!({"row": row, "what": format!("loop for ever {MARKUP}"), "attempts": 3, "contained": contained,
+            "ended": MARKUP, "overshoot_ms": overshoot, "peak_memory": 65536, "growth": 0, "descriptors": 0, "threads": 0})
+    };
+    let report = json!({ "modes": [{
+        "isolation": "in-process", "jail_lacks": "",
+        "cases": [case(1, true, json!([0.5, 1.25, 2.0])), case(2, false, json!([]))],
+        "summary": { "contained": 1, "cases": 2, "attempts": 6, "overshoot_p99_ms": 2.0, "overshoot_max_ms": 2.0,
+            "growth_max": 0, "honest_calls": 100, "honest_wrong": 0, "honest_p99_ms": 0.2, "honest_alone_p99_ms": 0.1,
+            "ended_in_ms": 3.0, "descriptors_left": 0, "threads_left": 0, "wrong": [MARKUP] },
+    }]});
+    report.to_string()
 }

@@ -114,6 +114,9 @@ async fn recorded_calls_are_filtered_and_paged() {
     for part in ["Arguments", "Result", "Cost", "verdict", "The whole session"] {
         assert!(one.body.contains(part), "{part}: {}", one.body);
     }
+    let rare = visitor.get("calls?tool=rare").await.body;
+    assert!(rare.contains("there may be older ones") && rare.contains("calls?tool=rare&#38;before=3"), "{rare}");
+    assert_eq!(rows(&visitor.get("calls?tool=rare&before=3").await.body), 2);
     assert_eq!(visitor.get("calls/none").await.status, 404);
     let session = visitor.get("sessions/one").await.body;
     assert!(session.contains("<rect x=\"") && session.contains("class=\"depth4\""), "{session}");
@@ -164,19 +167,41 @@ async fn decisions_are_about_what_was_seen() {
 async fn a_self_test_is_run_and_reported() {
     let opened = Opened::new().await;
     let visitor = opened.visitor().await;
-    assert!(visitor.get("containment").await.body.contains("Run the self-test"));
+    let before = visitor.get("containment").await.body;
+    assert!(before.contains("Run the self-test") && !before.contains("Time after deadlines, by run"));
+    assert!(
+        before.contains("2023-11-14 22:13:20") && before.contains("1.0 min") | before.contains("60.0 s"),
+        "{before}"
+    );
     assert_eq!(visitor.submit("containment/run", &[]).await.header("location"), "/dashboard/containment");
     let reported = async {
         loop {
             let page = visitor.get("containment").await.body;
-            if page.contains("1 of 2 contained") {
+            if page.contains("/dashboard/containment?run=2") {
                 break page;
             }
         }
     };
     let page = tokio::time::timeout(PATIENCE, reported).await.expect("it never ends");
-    assert_eq!(page.matches("<circle").count(), 3, "one dot for each attempt: {page}");
+    // One dot for each attempt, and two for each run.
+    assert_eq!((page.matches("class=\"dot\"").count(), page.matches("class=\"dot-p99\"").count()), (3, 2), "{page}");
+    assert!(page.contains("Time after deadlines, by run") && page.contains("<polyline"), "{page}");
     assert!(page.contains("2.0 ms") && page.contains("/dashboard/containment?run=1"), "{page}");
+    let stored = opened.containment.stored.lock().unwrap().clone();
+    assert!(stored.len() == 1 && stored[0].text.contains("overshoot_ms"), "{stored:?}");
+    opened.end().await;
+}
+
+#[tokio::test]
+async fn a_tool_says_who_approved_it_and_what_it_lacks() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    for page in ["tools", "tools/test__echo"] {
+        let page = visitor.get(page).await.body;
+        assert!(page.contains("by &#60;/textarea") || page.contains("by &lt;/textarea"), "{page}");
+        assert!(page.contains(", 2023-11-14 22:13:20</p>"), "{page}");
+        assert!(page.contains("Imports, and was not granted:") && page.contains("<li>http: "), "{page}");
+    }
     opened.end().await;
 }
 

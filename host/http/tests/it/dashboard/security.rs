@@ -80,6 +80,34 @@ async fn the_token_opens_a_session_that_ends() {
 }
 
 #[tokio::test]
+async fn pages_of_the_web_do_not_lock_the_operator_out() {
+    let opened = Opened::new().await;
+    let stranger = opened.stranger();
+    let wrong = "/dashboard/login?token=a-wrong-token-of-a-page";
+    for _ in 0..20 {
+        let image = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Dest", "image")];
+        assert_eq!(stranger.send("GET", wrong, &image, "").await.status, 403);
+    }
+    // A browser without these headers, or a page that opens windows.
+    let statuses: Vec<u16> = {
+        let mut statuses = Vec::new();
+        for _ in 0..12 {
+            statuses.push(stranger.send("GET", wrong, &[("Sec-Fetch-Dest", "document")], "").await.status);
+        }
+        statuses
+    };
+    assert_eq!((&statuses[..10], &statuses[10..]), ([403; 10].as_slice(), [429; 2].as_slice()));
+    // Not by a frame, even with the right token.
+    let right = format!("/dashboard/login?token={TOKEN}");
+    let frame = stranger.send("GET", &right, &[("Sec-Fetch-Dest", "iframe")], "").await;
+    assert_eq!((frame.status, frame.header("set-cookie")), (403, ""));
+    let link = stranger.send("GET", &right, &[("Sec-Fetch-Site", "none"), ("Sec-Fetch-Dest", "document")], "").await;
+    assert_eq!((link.status, link.header("location")), (303, "/dashboard/tools"));
+    opened.visitor().await;
+    opened.end().await;
+}
+
+#[tokio::test]
 async fn forms_of_other_pages_are_refused() {
     let opened = Opened::new().await;
     let (visitor, other) = (opened.visitor().await, opened.visitor().await);
@@ -129,7 +157,15 @@ async fn only_reading_and_sending_are_methods() {
     let opened = Opened::new().await;
     let visitor = opened.visitor().await;
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
-        assert_eq!(visitor.send(method, "/dashboard/tools", &[], "").await.status, 405, "{method}");
+        for (path, allow) in [
+            ("/dashboard/tools", "GET, HEAD"),
+            ("/dashboard/live/stop", "POST"),
+            ("/dashboard/login", "GET, HEAD, POST"),
+            ("/", "GET, HEAD"),
+        ] {
+            let answer = visitor.send(method, path, &[], "").await;
+            assert_eq!((answer.status, answer.header("allow")), (405, allow), "{method} {path}");
+        }
     }
     for form in ["live/stop", "logout", "containment/run", "tools/test__echo/try", "approvals/components/test"] {
         let answer = visitor.get(form).await;

@@ -19,7 +19,9 @@ use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded;
 
-use super::hostile::{HostileApprovals, HostileCalls, HostileSelfTest, HostileTimelines, HostileTools, MARKUP};
+use super::hostile::{
+    HostileApprovals, HostileCalls, HostileImports, HostileSelfTest, HostileTimelines, HostileTools, MARKUP,
+};
 use crate::served::{Answer, PATIENCE, TOKEN};
 
 /// A listener that serves the dashboard.
@@ -28,6 +30,7 @@ pub(crate) struct Opened {
     pub(crate) tools: Arc<HostileTools>,
     pub(crate) client: Arc<dyn ToolProvider>,
     pub(crate) approvals: Arc<HostileApprovals>,
+    pub(crate) containment: Arc<HostileSelfTest>,
     stop: CancellationToken,
     served: JoinHandle<()>,
 }
@@ -61,19 +64,22 @@ impl Opened {
         let served = TenantTools::new(provider).places(places, 8);
         let limits = TenantLimits { calls_per_day: Some(9_000), ..TenantLimits::default() };
         let client = served.of(&Arc::new(Tenant::anyone(MARKUP).limits(limits)));
+        let containment = Arc::new(HostileSelfTest::default());
         let options = DashboardOptions {
             tenants: Some(listener.tenants()),
             calls: Some(Arc::new(HostileCalls)),
             timelines: Some(Arc::new(HostileTimelines)),
             approvals: Some(Arc::clone(&approvals) as _),
-            containment: Some(Arc::new(HostileSelfTest)),
+            imports: Some(Arc::new(HostileImports)),
+            containment: Some(Arc::clone(&containment) as _),
+            containment_history: Some(Arc::clone(&containment) as _),
             ..DashboardOptions::new(Token::parse(TOKEN).unwrap())
         };
         listener.services().open(vec![Arc::new(Dashboard::new(served, change(options), &listener))]);
         let (address, stop) = (listener.address(), CancellationToken::new());
         let stopped = stop.clone();
         let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
-        Self { address, tools, client, approvals, stop, served }
+        Self { address, tools, client, approvals, containment, stop, served }
     }
 
     pub(crate) async fn end(self) {

@@ -23,7 +23,7 @@ use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::mcp_server::{Server, ServerOptions};
-use crate::server::session::Session;
+use crate::server::session::{Principal, Session};
 use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
 
 /// The path of the MCP endpoint.
@@ -118,7 +118,9 @@ impl McpService {
         let sessions = Arc::new(LocalSessionManager::default());
         let actor = tenant.actor.clone().or_else(|| self.options.actor.clone());
         let (server, stop) = (Server::new(self.tools.of(tenant), self.options.clone()), self.stop.clone());
-        let make = move || Ok(Session::new(server.clone(), actor.clone(), stop.child_token()));
+        let (owner, decides_sampling) = (Arc::clone(&tenant.name), tenant.decides_sampling);
+        let principal = move || Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
+        let make = move || Ok(Session::new(server.clone(), principal(), stop.child_token()));
         let service = SessionService::new(make, Arc::clone(&sessions), config);
         TenantService { tenant: Arc::clone(tenant), service, sessions }
     }

@@ -74,6 +74,11 @@ impl Catalogue {
         self.entries.get(name)
     }
 
+    /// Returns whether clients expect structured content of the tool of this full name.
+    pub(crate) fn is_structured(&self, full_name: &str) -> bool {
+        self.entries.values().any(|entry| entry.full_name == full_name && entry.structured)
+    }
+
     pub(crate) fn tool(&self, name: &str) -> Option<&McpTool> {
         let at = self.tools.binary_search_by(|tool| tool.name.as_ref().cmp(name)).ok()?;
         self.tools.get(at)

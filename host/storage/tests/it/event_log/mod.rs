@@ -6,4 +6,5 @@ mod kill;
 mod read;
 mod sample;
 mod storage_error;
+mod suite;
 mod verify;

@@ -23,7 +23,7 @@ use crate::{configured, moment};
 
 /// Maximum length of a reason, in bytes.
 const MAX_REASON_BYTES: usize = 4096;
-/// Name under which answers are stored.
+/// Name under which answers and approvals are stored.
 const ANSWERED_BY: &str = "dashboard";
 
 /// The approvals of a server.
@@ -77,7 +77,8 @@ impl ServedApprovals {
         let mut lock = configured::open_lock_beside(&self.origin)?;
         let done = match decision {
             Decision::Approve => {
-                lock.approve(name.clone(), check.parts().clone());
+                let note = approve::approval_note(Some(ANSWERED_BY));
+                lock.approve_with_note(name.clone(), check.parts().clone(), note);
                 format!("Approved `{name}`, kept in {}.", lock.path().display())
             }
             Decision::Revoke => {
@@ -173,6 +174,7 @@ fn component(name: &Namespace, check: &ApprovalCheck, lock: &Lock) -> ComponentA
         grants: parts.grants.iter().map(|grant| render::format_grant(grant).into()).collect(),
         reference: origin.map(|origin| origin.reference.clone()),
         signer: origin.and_then(|origin| origin.signer.clone()),
+        note: lock.get(name).and_then(|approval| approval.note().cloned()),
         changes: changes.iter().map(change).collect(),
         tools: parts.tools.iter().map(wanted_tool).collect(),
     }

@@ -1,6 +1,8 @@
 //! The dashboard of a server: its listener, and the sources of its pages.
 
 mod approvals;
+mod containment_reports;
+mod imports;
 mod self_test;
 
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use fumehood::listener::{Access, HttpOptions, TenantTools, Tenants, Token};
 use fumehood::{Host, LoggedTimelines, McpTools};
 
 use self::approvals::ServedApprovals;
+use self::containment_reports::ContainmentReports;
+use self::imports::ServedImports;
 use self::self_test::SelfTest;
 use super::server::Listening;
 use crate::args::ServeOptions;
@@ -18,6 +22,7 @@ use crate::config::Config;
 use crate::exit::UsageError;
 use crate::recording::Recording;
 use crate::render;
+use crate::user_folders::state_folder;
 
 /// Maximum size of a form, in bytes.
 const MAX_FORM_BYTES: usize = 4 << 20;
@@ -62,7 +67,9 @@ pub(super) fn open(
         calls: recording.map(|recording| Arc::new(recording.all_calls()) as _),
         timelines: log.map(|log| Arc::new(LoggedTimelines::new(Arc::clone(log))) as _),
         approvals: Some(Arc::new(approvals)),
+        imports: Some(Arc::new(ServedImports::new(host.clone()))),
         containment: Some(Arc::new(SelfTest)),
+        containment_history: state_folder().map(|state| Arc::new(ContainmentReports::new(state.join("selftest"))) as _),
         ..DashboardOptions::new(token)
     };
     listener.services().open(vec![Arc::new(Dashboard::new(served, options, listener))]);

@@ -1,15 +1,16 @@
-//! Rows and anchors, written in one transaction.
+//! Rows and anchors in SQLite, written in one transaction.
 
-use fumehood_core::record::{Record, RecordKind};
+use fumehood_core::record::Record;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params, params_from_iter};
 
-use super::chain::{self, Key, LogId};
-use super::chain::{Hash, Mark};
-use super::queue::Rows;
-use super::row::{self, CELLS};
-use super::sessions;
+use super::{columns, sessions};
 use crate::error::StorageError;
+use crate::event_log::anchor::{self, Sealer, reason};
+use crate::event_log::chain::{self, Hash, LogId, Mark};
+use crate::event_log::port::Outcome;
+use crate::event_log::queue::Rows;
+use crate::event_log::row::{self, CELLS};
 use crate::sqlite::Database;
 
 /// The database of an event log, with the application id "FUME". A released migration must never change.
@@ -57,31 +58,6 @@ pub(crate) const DATABASE: Database = Database {
     settings: "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864",
 };
 
-/// Maximum number of rows between two anchors.
-pub const ANCHOR_INTERVAL_ROWS: u64 = 1024;
-
-/// Reasons for an anchor, as they are stored.
-pub(crate) mod reason {
-    /// [`super::ANCHOR_INTERVAL_ROWS`] rows were written.
-    pub(crate) const ROWS: &str = "rows";
-    /// A session ended.
-    pub(crate) const SESSION: &str = "session";
-    /// The log was closed.
-    pub(crate) const CLOSE: &str = "close";
-    /// The rows up to here were removed because they were old.
-    pub(crate) const CUT: &str = "cut";
-}
-
-/// The identity and key that seal the anchors of one log.
-#[derive(Clone)]
-pub(crate) struct Sealer {
-    pub(crate) log: LogId,
-    pub(crate) key: Key,
-}
-
-/// The outcome of one record within a successful transaction.
-pub(crate) type Outcome = Result<(), String>;
-
 /// Reads the identity of a log.
 pub(crate) fn log_id(connection: &Connection) -> rusqlite::Result<LogId> {
     connection.query_row("SELECT value FROM meta WHERE name = 'log'", [], |row| row.get(0))
@@ -104,11 +80,7 @@ pub(crate) fn head(connection: &Connection, log: &LogId) -> rusqlite::Result<Mar
 ///
 /// # Errors
 /// If the transaction failed; then nothing was written.
-pub(crate) fn append<'a>(
-    connection: &mut Connection,
-    sealer: &Sealer,
-    rows: impl Iterator<Item = &'a Rows>,
-) -> rusqlite::Result<Vec<Outcome>> {
+pub(crate) fn append(connection: &mut Connection, sealer: &Sealer, rows: &[&Rows]) -> rusqlite::Result<Vec<Outcome>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut head = head(&transaction, &sealer.log)?;
     let mut outcomes = Vec::new();
@@ -139,10 +111,10 @@ fn append_record(
 ) -> rusqlite::Result<Outcome> {
     let before = head.seq;
     let outcome = insert(transaction, head, record)?;
-    if head.seq > before && head.seq.is_multiple_of(ANCHOR_INTERVAL_ROWS) {
-        insert_anchor(transaction, sealer, *head, reason::ROWS)?;
-    } else if head.seq > before && record.kind == RecordKind::SessionFinished {
-        insert_anchor(transaction, sealer, *head, reason::SESSION)?;
+    if head.seq > before
+        && let Some(reason) = anchor::reason_at(head.seq, record.kind)
+    {
+        insert_anchor(transaction, sealer, *head, reason)?;
     }
     Ok(outcome)
 }
@@ -174,7 +146,7 @@ pub(crate) fn insert_anchor(
     mark: Mark,
     reason: &str,
 ) -> rusqlite::Result<()> {
-    let seal = chain::seal(&sealer.key, &sealer.log, mark.seq, reason, mark.hash);
+    let seal = sealer.seal(mark, reason);
     transaction
         .prepare_cached("INSERT OR REPLACE INTO anchors (seq, reason, hash, seal) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![row::to_sql(mark.seq), reason, mark.hash.0, seal.0])?;
@@ -195,7 +167,7 @@ fn insert(transaction: &Transaction<'_>, head: &mut Mark, record: &Record) -> ru
     ))?;
     let values = [ValueRef::Integer(row::to_sql(seq))]
         .into_iter()
-        .chain(cells)
+        .chain(cells.map(columns::to_value))
         .chain([ValueRef::Blob(&content.0), ValueRef::Blob(&hash.0)]);
     match statement.execute(params_from_iter(values.map(ToSqlOutput::Borrowed))) {
         Ok(_) => {

@@ -9,7 +9,7 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Returns the context of a request if it has one `traceparent`, and that is valid.
-pub(crate) fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
+pub(crate) fn parse_context(headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all(TRACEPARENT).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let state = headers.get(TRACESTATE).and_then(|state| state.to_str().ok());
@@ -27,8 +27,8 @@ mod tests {
         let parent = HeaderValue::from_static("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let mut headers = HeaderMap::new();
         headers.append(TRACEPARENT, parent.clone());
-        assert_eq!(trace_context(&headers).unwrap().traceparent(), parent.to_str().unwrap());
+        assert_eq!(parse_context(&headers).unwrap().traceparent(), parent.to_str().unwrap());
         headers.append(TRACEPARENT, parent);
-        assert!(trace_context(&headers).is_none());
+        assert!(parse_context(&headers).is_none());
     }
 }

@@ -1,11 +1,12 @@
-//! `serve mcp` under load: messages that are cheap to send and expensive to parse, and more sockets than file
-//! descriptors.
+//! `serve mcp` and `serve http` under load: messages that are cheap to send and expensive to parse, and more sockets than
+//! file descriptors.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use fumehood_tests::contract::{Answer, Described};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::json;
 
@@ -21,26 +22,84 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of clients that send the same message concurrently.
 const CLIENTS: usize = 48;
 const MAX_BODY_BYTES: usize = 4 << 20;
+/// The file of the served tool.
+const TOOL: &str = "any.wasm";
+
+/// The protocol that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Face {
+    Mcp,
+    Http,
+}
+
+impl Face {
+    const ALL: [Self; 2] = [Self::Mcp, Self::Http];
+
+    fn arguments(self) -> [&'static str; 6] {
+        match self {
+            Self::Mcp => ["serve", "mcp", TOOL, "--no-auth", "--http", "127.0.0.1:0"],
+            Self::Http => ["serve", "http", TOOL, "--no-auth", "--listen", "127.0.0.1:0"],
+        }
+    }
+
+    /// Returns the end of the URL that the program prints.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Mcp => "/mcp\n",
+            Self::Http => "/v1\n",
+        }
+    }
+
+    /// Returns the path of messages.
+    fn target(self) -> &'static str {
+        match self {
+            Self::Mcp => "/mcp",
+            Self::Http => "/v1/tools/any__call/calls",
+        }
+    }
+
+    /// Returns a message that a well-behaved client sends.
+    fn hello(self) -> Vec<u8> {
+        match self {
+            Self::Mcp => hello(),
+            Self::Http => b"{}".to_vec(),
+        }
+    }
+
+    /// Returns a call with a list of this many values.
+    fn call(self, values: usize) -> Vec<u8> {
+        let (before, after) = match self {
+            Self::Mcp => (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"any__call","arguments":{"a":"#,
+                "}}}",
+            ),
+            Self::Http => (r#"{"a":"#, "}"),
+        };
+        format!("{before}{}{after}", zeroes(values)).into_bytes()
+    }
+}
 
 /// The program, serving over HTTP. It ends when this is dropped.
 struct Server {
+    face: Face,
     child: Child,
     address: String,
 }
 
 impl Server {
-    fn start(bench: &Workbench) -> Self {
-        bench.example("calculator");
+    fn start(bench: &Workbench, face: Face) -> Self {
+        // It takes any arguments, so that all of a message is parsed and checked.
+        bench.answering("any", &[Described::new("call")], Answer::Text(b"done"));
         let errors = tempfile::NamedTempFile::new().unwrap();
-        let mut command = bench.command(&["serve", "mcp", "calculator.wasm", "--http", "127.0.0.1:0", "--no-auth"]);
+        let mut command = bench.command(&face.arguments());
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
-        let mut server = Self { child, address: String::new() };
+        let mut server = Self { face, child, address: String::new() };
         let started = Instant::now();
         while server.address.is_empty() {
             assert!(started.elapsed() < PATIENCE, "it never serves");
             std::thread::sleep(Duration::from_millis(20));
             let said = std::fs::read_to_string(errors.path()).unwrap();
-            let found = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once("/mcp\n"));
+            let found = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once(face.path()));
             server.address = found.map(|(address, _)| address.to_owned()).unwrap_or_default();
         }
         server
@@ -51,8 +110,9 @@ impl Server {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
-            "POST /mcp HTTP/1.1\r\nConnection: close\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/json\r\n\
+            "POST {} HTTP/1.1\r\nConnection: close\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\n\r\n",
+            self.face.target(),
             self.address,
             body.len()
         );
@@ -105,64 +165,67 @@ fn zeroes(count: usize) -> String {
     format!("[{}0]", "0,".repeat(count - 1))
 }
 
-fn call(values: usize) -> Vec<u8> {
-    let (before, after) = (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"#, r#"}}}"#);
-    format!("{before}{}{after}", zeroes(values)).into_bytes()
-}
-
 /// Checks that while many clients send a message, a well-behaved one is answered soon, memory stays bounded, and a
 /// signal ends it.
-fn check_that_nobody_starves(body: &[u8], statuses: &[&str], growth: u64) {
+fn check_that_nobody_starves(face: Face, body: &[u8], statuses: &[&str], growth: u64) {
     let bench = Workbench::new();
-    let mut server = Server::start(&bench);
-    assert_eq!(server.ask(&hello()).0, "200");
+    let mut server = Server::start(&bench, face);
+    let hello = face.hello();
+    assert_eq!(server.ask(&hello).0, "200");
     let before = server.peak();
     let (status, took) = server.ask(body);
-    assert!(statuses.contains(&status.as_str()) && took < SOON, "{status} after {took:?}");
+    assert!(statuses.contains(&status.as_str()) && took < SOON, "{face:?}: {status} after {took:?}");
     std::thread::scope(|scope| {
         let sending: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| server.send(body))).collect();
         std::thread::sleep(Duration::from_millis(300));
         for _ in 0..3 {
-            let (status, took) = server.ask(&hello());
-            assert!(status == "200" && took < SOON, "{status} after {took:?}");
+            let (status, took) = server.ask(&hello);
+            assert!(status == "200" && took < SOON, "{face:?}: {status} after {took:?}");
         }
         drop(sending);
     });
     let after = server.peak();
-    assert!(after < before + growth, "{before} MiB became {after} MiB");
+    assert!(after < before + growth, "{face:?}: {before} MiB became {after} MiB");
     let _open: Vec<_> = (0..CLIENTS).map(|_| server.send(body)).collect();
     let took = server.terminate();
-    assert!(took < GRACE, "{took:?}");
+    assert!(took < GRACE, "{face:?}: {took:?}");
 }
 
 #[test]
 fn bodies_of_too_many_values_starve_nobody() {
     let zeroes = zeroes(MAX_BODY_BYTES / 2 - 1);
-    check_that_nobody_starves(zeroes.as_bytes(), &["413"], 300);
-    check_that_nobody_starves(&call(MAX_BODY_BYTES / 2 - 100), &["413"], 300);
+    for face in Face::ALL {
+        check_that_nobody_starves(face, zeroes.as_bytes(), &["413"], 300);
+        check_that_nobody_starves(face, &face.call(MAX_BODY_BYTES / 2 - 100), &["413"], 300);
+    }
 }
 
 #[test]
 fn the_costliest_bodies_that_are_taken_starve_nobody() {
-    // The rest of the message has a few more values, so this is just below the limit.
-    check_that_nobody_starves(&call(99_900), &["200", "400", "422"], 300);
+    for face in Face::ALL {
+        // The rest of the message has a few more values, so this is just below the limit.
+        check_that_nobody_starves(face, &face.call(99_900), &["200", "400", "422"], 300);
+    }
 }
 
 #[test]
 fn more_sockets_than_files_are_survived() {
-    let bench = Workbench::new();
-    let server = Server::start(&bench);
-    assert_eq!(server.ask(&hello()).0, "200");
-    let process = server.child.id();
-    let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
-    let limit = Rlimit { current: Some(open + 16), maximum: Some(open + 16) };
-    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, limit).unwrap();
-    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
-    for _ in 0..3 {
-        let (status, took) = server.ask(&hello());
-        assert!(status == "200" && took < SOON, "{status} after {took:?}");
+    for face in Face::ALL {
+        let bench = Workbench::new();
+        let server = Server::start(&bench, face);
+        let hello = face.hello();
+        assert_eq!(server.ask(&hello).0, "200");
+        let process = server.child.id();
+        let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64;
+        let limit = Rlimit { current: Some(open + 16), maximum: Some(open + 16) };
+        prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, limit).unwrap();
+        let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+        for _ in 0..3 {
+            let (status, took) = server.ask(&hello);
+            assert!(status == "200" && took < SOON, "{face:?}: {status} after {took:?}");
+        }
+        drop(silent);
     }
-    drop(silent);
 }
 
 #[test]

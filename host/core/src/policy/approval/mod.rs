@@ -3,6 +3,8 @@
 //! A tool that was harmless when it was reviewed can change afterwards: its code, its definition, its grants. So the
 //! reviewed manifest is stored as a whole, with a hash over all of it, and compared with the current one.
 
+mod server_entry;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -12,13 +14,13 @@ use serde_json::Value;
 use crate::digest::Digest;
 use crate::schema::json;
 use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
+use crate::time::Timestamp;
 use crate::tool::definition::{Annotations, ToolDefinition};
+
+pub use server_entry::Entry;
 
 /// Domain separation: the prefix of the hashed text, so that the hash has no other meaning.
 const MANIFEST_DOMAIN: &str = "fumehood approval 1\n";
-
-/// Like [`MANIFEST_DOMAIN`], for the entry of a server.
-const ENTRY_DOMAIN: &str = "fumehood server entry 1\n";
 
 /// The subject of an approval: code, calling convention, grants and definitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,15 +90,16 @@ pub struct ToolManifest {
 pub struct Approval {
     pin: Digest,
     manifest: Manifest,
+    note: Option<ApprovalNote>,
 }
 
-/// The approved configuration of a server: its command line or URL, one line for each word.
-///
-/// It is approved before the server is started or contacted for the first time.
+/// The approver and the time of an approval. They are for people: the hash does not cover them, and no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    pin: Digest,
-    lines: Vec<String>,
+pub struct ApprovalNote {
+    /// The name of the approver, if one was given.
+    pub by: Option<PrintableText>,
+    /// The time.
+    pub at: Timestamp,
 }
 
 /// A hash that does not match its contents: one of the two was edited.
@@ -288,7 +291,7 @@ impl Approval {
     /// Approves `manifest`.
     #[must_use]
     pub fn new(manifest: Manifest) -> Self {
-        Self { pin: manifest.pin(), manifest }
+        Self { pin: manifest.pin(), manifest, note: None }
     }
 
     /// Restores a stored approval from its manifest and the hash stored with it.
@@ -297,7 +300,7 @@ impl Approval {
     /// If the hash does not match.
     pub fn from_parts(pin: Digest, manifest: Manifest) -> Result<Self, PinError> {
         match manifest.pin() {
-            found if found == pin => Ok(Self { pin, manifest }),
+            found if found == pin => Ok(Self { pin, manifest, note: None }),
             found => Err(PinError { written: pin, found }),
         }
     }
@@ -308,43 +311,22 @@ impl Approval {
         self.pin
     }
 
+    /// Sets by whom and when it was approved.
+    #[must_use]
+    pub fn with_note(self, note: Option<ApprovalNote>) -> Self {
+        Self { note, ..self }
+    }
+
+    /// Returns by whom and when it was approved, if that was stored.
+    #[must_use]
+    pub fn note(&self) -> Option<&ApprovalNote> {
+        self.note.as_ref()
+    }
+
     /// Returns the approved manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
-    }
-}
-
-impl Entry {
-    /// Approves `lines`.
-    #[must_use]
-    pub fn new(lines: Vec<String>) -> Self {
-        // Texts always have a JSON form.
-        let text = json::to_canonical_text(&Value::from(lines.clone()));
-        Self { pin: Digest::of(format!("{ENTRY_DOMAIN}{text}").as_bytes()), lines }
-    }
-
-    /// Restores a stored approval from its lines and the hash stored with them.
-    ///
-    /// # Errors
-    /// If the hash does not match.
-    pub fn from_parts(pin: Digest, lines: Vec<String>) -> Result<Self, PinError> {
-        match Self::new(lines) {
-            entry if entry.pin == pin => Ok(entry),
-            entry => Err(PinError { written: pin, found: entry.pin }),
-        }
-    }
-
-    /// Returns the hash over all lines.
-    #[must_use]
-    pub fn pin(&self) -> Digest {
-        self.pin
-    }
-
-    /// Returns the approved lines.
-    #[must_use]
-    pub fn lines(&self) -> &[String] {
-        &self.lines
     }
 }
 

@@ -1,10 +1,10 @@
-//! Tools that answer so quickly that their calls begin on the thread of JavaScript.
+//! Tools that answer so quickly that their calls begin on the thread of an event loop.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fumehood::CallResult;
+use fumehood_core::call::result::CallResult;
 
 /// Longest time in the sandbox of a call that counts as quick.
 const MAX_QUICK: Duration = Duration::from_micros(250);

@@ -1,0 +1,41 @@
+//! The process that made a host and its operations. Their threads exist in no other, so that in a forked one nothing would ever end.
+
+use pyo3::prelude::*;
+
+use crate::error::HostError;
+
+/// The process in which something was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnerProcess(u32);
+
+impl Default for OwnerProcess {
+    fn default() -> Self {
+        Self::this()
+    }
+}
+
+impl OwnerProcess {
+    /// Returns this process.
+    pub(crate) fn this() -> Self {
+        Self(std::process::id())
+    }
+
+    /// Returns whether this is still that process.
+    pub(crate) fn is_this(self) -> bool {
+        self.0 == std::process::id()
+    }
+
+    /// Checks that this is still that process. Locks are not to be touched before: a thread that was not forked may hold them.
+    ///
+    /// # Errors
+    /// In a process that was forked from it.
+    pub(crate) fn check(self) -> PyResult<()> {
+        match self.is_this() {
+            true => Ok(()),
+            false => Err(HostError::new_err(
+                "this host was made in another process, from which this one was forked; its threads are not here: \
+                 make a host after the fork",
+            )),
+        }
+    }
+}

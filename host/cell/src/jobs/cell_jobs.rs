@@ -1,0 +1,232 @@
+//! The store of jobs that all gateways of a cell share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::Call;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore, JobStoreError};
+use fumehood_core::time::Timestamp;
+use tokio::time::Instant;
+
+use super::job_queue::JobQueue;
+use super::job_stream::{JobQueueOptions, JobStream, StreamError};
+use super::message::JobRecord;
+use crate::error::CellError;
+use crate::gateway::CellTools;
+use crate::identity::Role;
+
+/// Time that the gateway of a job has to end it once its result is there; then another one does.
+const ADOPT_AFTER: Duration = Duration::from_secs(2);
+/// Maximum number of jobs of other gateways whose results were seen.
+const MAX_SEEN: usize = 4096;
+/// Number of attempts to save the end of a job.
+const SAVE_ATTEMPTS: u32 = 20;
+/// Time between two attempts.
+const SAVE_AGAIN: Duration = Duration::from_millis(500);
+
+/// Jobs in JetStream, which any gateway of the cell can answer for. Cheap to clone.
+#[derive(Clone)]
+pub struct CellJobs {
+    stream: JobStream,
+    queue: JobQueue,
+    /// Random bits of the run of this gateway.
+    run: u64,
+    /// Jobs of other gateways that have a result, with the revision of their record and the time since which it has not
+    /// changed.
+    seen: Arc<Mutex<HashMap<JobId, (u64, Instant)>>>,
+}
+
+impl fmt::Debug for CellJobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CellJobs").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+fn unavailable(error: impl fmt::Display) -> JobStoreError {
+    JobStoreError::Unavailable(error.to_string())
+}
+
+impl CellJobs {
+    /// Opens the queue of the cell for a gateway: calls with a job in their context go there from now on.
+    ///
+    /// # Errors
+    /// If the server has no JetStream.
+    pub async fn open(gateway: &CellTools, options: JobQueueOptions) -> Result<Self, CellError> {
+        let run = getrandom::u64().map_err(CellError::Random)?;
+        let stream = JobStream::open(gateway.link(), options, true).await?;
+        let queue = JobQueue::new(stream.clone());
+        gateway.set_queue(Arc::new(queue.clone()));
+        Ok(Self { stream, queue, run, seen: Arc::default() })
+    }
+
+    fn seal(&self, job: &Job) -> Result<bytes::Bytes, JobStoreError> {
+        let record = JobRecord { job: job.id, owner: job.owner.to_string(), run: self.run };
+        let body = serde_json::to_vec(job).map_err(unavailable)?;
+        let sealed = self.stream.seal(Role::JobRecord, record, &body).map_err(unavailable)?;
+        let maximum = self.stream.link().max_body_bytes();
+        if sealed.len() <= maximum || !job.state.is_final() {
+            return Ok(sealed);
+        }
+        let message = format!("the result is {} bytes as a job; NATS takes {maximum}", body.len());
+        let error = CallError::new(ErrorKind::OutputTooLarge, message);
+        let error = error.with_hint("ask for less, or raise `max_payload` of the NATS server");
+        self.seal(&Job { state: JobState::Failed(error), ..job.clone() })
+    }
+
+    /// Returns the job of a record, and whether an earlier run of this gateway wrote it.
+    fn read_record(&self, signed: &[u8], owner: &str, id: JobId) -> Option<(Job, bool)> {
+        let frame = match self.stream.verify::<JobRecord>(signed, Role::JobRecord) {
+            Ok(frame) => frame,
+            Err(error) => {
+                tracing::warn!(target: "fumehood::cell", "ignored the record of a job: {error}");
+                return None;
+            }
+        };
+        let JobRecord { job, owner: of, run } = &frame.envelope.message;
+        let is_of_earlier_run = frame.envelope.from == self.stream.link().name() && *run != self.run;
+        let read: Job = serde_json::from_slice(frame.body).ok()?;
+        (*job == id && of == owner && read.id == id && *read.owner == *owner).then_some((read, is_of_earlier_run))
+    }
+
+    async fn read(&self, owner: &str, id: JobId) -> Result<Option<(Job, u64)>, StreamError> {
+        let entry = self.stream.get(&JobStream::record_key(owner, id)).await?;
+        Ok(entry.and_then(|entry| Some((self.read_record(&entry.value, owner, id)?.0, entry.revision))))
+    }
+
+    /// Finds a job. One that ran in an earlier run of this gateway, and not in the queue, was interrupted.
+    async fn find_record(&self, owner: &str, id: JobId, now: Timestamp) -> Result<Option<Job>, JobStoreError> {
+        let entry = self.stream.get(&JobStream::record_key(owner, id)).await.map_err(unavailable)?;
+        let Some((mut job, is_of_earlier_run)) = entry.and_then(|entry| self.read_record(&entry.value, owner, id))
+        else {
+            return Ok(None);
+        };
+        if is_of_earlier_run && !job.state.is_final() {
+            let request = self.stream.get(&JobStream::request_key(id)).await.map_err(unavailable)?;
+            if request.is_none() {
+                job.advance(JobState::interrupted(), now);
+                self.save(&job).await?;
+            }
+        }
+        Ok(Some(job))
+    }
+
+    async fn create_record(&self, job: &Job, limits: &JobLimits) -> Result<(), JobStoreError> {
+        let own = self.stream.keys_of(&job.owner).await.map_err(unavailable)?.len();
+        // The sizes and the number of all are bounded by the entries as a whole.
+        limits.check((own, 0), 0)?;
+        let key = JobStream::record_key(&job.owner, job.id);
+        match self.stream.create(&key, self.seal(job)?).await.map_err(unavailable)? {
+            true => Ok(()),
+            false => Err(JobStoreError::Unavailable("there is a job of this id".to_owned())),
+        }
+    }
+
+    /// Saves a state. NATS may be gone for a moment, and the end of a job must not be.
+    async fn save(&self, job: &Job) -> Result<(), JobStoreError> {
+        let (key, sealed) = (JobStream::record_key(&job.owner, job.id), self.seal(job)?);
+        let mut attempt = 0;
+        loop {
+            let saved = match self.read(&job.owner, job.id).await {
+                Ok(None) => return Ok(()),
+                Ok(Some((kept, _))) if kept.state.is_final() => return Ok(()),
+                Ok(Some((_, revision))) => self.stream.replace(&key, sealed.clone(), revision).await,
+                Err(error) => Err(error),
+            };
+            attempt += 1;
+            match saved {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => {}
+                Err(error) if attempt >= SAVE_ATTEMPTS => return Err(unavailable(error)),
+                Err(_) => tokio::time::sleep(SAVE_AGAIN).await,
+            }
+        }
+    }
+
+    /// Returns whether a job of another gateway has a result which that gateway does not deal with.
+    async fn is_left_behind(&self, job: &Job) -> Result<bool, StreamError> {
+        if self.stream.get(&JobStream::end_key(job.id)).await?.is_none() {
+            return Ok(false);
+        }
+        let Some((kept, revision)) = self.read(&job.owner, job.id).await? else { return Ok(false) };
+        if kept.state.is_final() {
+            return Ok(false);
+        }
+        let since = {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.len() >= MAX_SEEN {
+                seen.clear();
+            }
+            let entry = seen.entry(job.id).or_insert_with(|| (revision, Instant::now()));
+            if entry.0 != revision {
+                *entry = (revision, Instant::now());
+            }
+            entry.1
+        };
+        if since.elapsed() < ADOPT_AFTER {
+            return Ok(false);
+        }
+        // Only one gateway can change this revision.
+        let key = JobStream::record_key(&job.owner, job.id);
+        let Ok(sealed) = self.seal(&kept) else { return Ok(false) };
+        Ok(self.stream.replace(&key, sealed, revision).await?.is_some())
+    }
+}
+
+impl JobStore for CellJobs {
+    fn create<'a>(&'a self, job: &'a Job, limits: &'a JobLimits) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        Box::pin(self.create_record(job, limits))
+    }
+
+    fn update<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        Box::pin(self.save(job))
+    }
+
+    /// Entries are removed by the clock of NATS, because clocks of machines are not compared.
+    fn find<'a>(
+        &'a self,
+        owner: &'a str,
+        id: JobId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        Box::pin(self.find_record(owner, id, now))
+    }
+
+    fn list<'a>(&'a self, owner: &'a str, _now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {
+        Box::pin(async move {
+            let mut jobs = Vec::new();
+            for key in self.stream.keys_of(owner).await.map_err(unavailable)? {
+                let Some(id) = key.rsplit('.').next().and_then(JobId::parse) else { continue };
+                if let Some((job, _)) = self.read(owner, id).await.map_err(unavailable)? {
+                    jobs.push(job);
+                }
+            }
+            jobs.sort_by_key(|job| std::cmp::Reverse(job.created_at));
+            Ok(jobs)
+        })
+    }
+
+    fn remove<'a>(&'a self, owner: &'a str, id: JobId) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        Box::pin(async move { self.stream.remove(&JobStream::record_key(owner, id)).await.map_err(unavailable) })
+    }
+
+    fn cancel<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<bool, JobStoreError>> {
+        Box::pin(async move {
+            self.queue.cancel(job.id).await;
+            Ok(true)
+        })
+    }
+
+    fn adopt<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<Option<Call>, JobStoreError>> {
+        Box::pin(async move {
+            match self.is_left_behind(job).await.map_err(unavailable)? {
+                true => Ok(self.queue.call_of(job.id).await),
+                false => Ok(None),
+            }
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! The side of a gateway: puts calls into the queue, and waits for their ends.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Progress;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Arguments, Call, CallContext};
+use fumehood_core::digest::Digest;
+use fumehood_core::job::JobId;
+use tokio::time::Instant;
+
+use super::job_stream::{EnqueueError, JobStream, StreamError};
+use super::message::{JOBS_VERSION, JobClaim, JobEnd, JobOrder, JobRequest};
+use crate::gateway::{CallQueue, QueuedCall, result_of};
+use crate::identity::Role;
+use crate::protocol::{CallLimits, Offer};
+
+/// Minimum time between two looks at the end of a job.
+const MIN_POLL: Duration = Duration::from_millis(20);
+/// Maximum time between two looks at the end of a job.
+const MAX_POLL: Duration = Duration::from_millis(500);
+/// Time between two looks at how far a job is.
+const CLAIM_POLL: Duration = Duration::from_secs(1);
+/// Time between two requests to stop a job.
+const CANCEL_AGAIN: Duration = Duration::from_millis(250);
+/// The delay after which a call may be made again when the queue is full.
+const RETRY_WHEN_FULL: Duration = Duration::from_secs(5);
+
+/// The queue of a cell, for a gateway. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct JobQueue {
+    stream: JobStream,
+}
+
+/// The request of a job, as it is in the cell.
+struct Submitted {
+    id: JobId,
+    /// The digest of the signed request.
+    request: Digest,
+    offer: Offer,
+}
+
+impl fmt::Debug for JobQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobQueue").field("stream", &self.stream).finish()
+    }
+}
+
+fn unavailable(error: &StreamError) -> CallError {
+    let message = format!("jobs cannot be queued at present ({error}), so the tool did not run");
+    CallError::new(ErrorKind::Unavailable, message)
+        .with_hint("call again in a moment")
+        .with_retry_after(RETRY_WHEN_FULL)
+}
+
+fn lost(error: &StreamError) -> CallError {
+    let message = format!("the queue of jobs was lost ({error}): the tool may have begun");
+    CallError::new(ErrorKind::Interrupted, message).with_hint("look at what it did before calling again")
+}
+
+fn full() -> CallError {
+    CallError::new(ErrorKind::Unavailable, "the queue of jobs is full, so the tool did not run")
+        .with_hint("call again a little later")
+        .with_retry_after(RETRY_WHEN_FULL)
+}
+
+impl CallQueue for JobQueue {
+    fn run<'a>(&'a self, job: JobId, call: QueuedCall<'a>) -> BoxFuture<'a, CallResult> {
+        Box::pin(self.run_to_its_end(job, call))
+    }
+}
+
+impl JobQueue {
+    pub(super) fn new(stream: JobStream) -> Self {
+        Self { stream }
+    }
+
+    /// Runs a call at whichever worker takes it from the queue. A job that is in the cell already, because another gateway
+    /// submitted it, is waited for.
+    async fn run_to_its_end(&self, id: JobId, queued: QueuedCall<'_>) -> CallResult {
+        let tool = Arc::clone(queued.call.tool());
+        let (call, output) = (queued.context.id.clone(), queued.limits.output);
+        let failed = |error: CallError| {
+            let (id, tool, metadata) = (call.clone(), tool.full_name().to_owned(), Metadata::default());
+            CallResult { id, tool, outcome: Err(error), metadata }
+        };
+        let submitted = match self.submit(id, &queued).await {
+            Ok(submitted) => submitted,
+            Err(error) => return failed(error),
+        };
+        match self.wait(&submitted, queued.context).await {
+            Ok((worker, body)) => result_of(&body, &call, &tool, &worker, output),
+            Err(error) => failed(error),
+        }
+    }
+
+    async fn submit(&self, id: JobId, queued: &QueuedCall<'_>) -> Result<Submitted, CallError> {
+        let text = queued.call.to_text();
+        let maximum = self.stream.link().max_body_bytes();
+        if text.len() > maximum {
+            let message = format!("the arguments are {} bytes; NATS takes {maximum}", text.len());
+            let error = CallError::new(ErrorKind::InvalidArguments, message);
+            return Err(error.with_hint("send less; the tool did not run"));
+        }
+        let request = JobRequest {
+            version: JOBS_VERSION,
+            job: id,
+            call: queued.context.id.clone(),
+            tool: queued.call.tool().full_name().to_owned(),
+            offer: queued.offer.clone(),
+            limits: CallLimits::of(&queued.limits),
+            repeatable: queued.repeatable,
+            actor: queued.context.actor.as_deref().map(str::to_owned),
+        };
+        let order = JobOrder::Run(Box::new(request));
+        let signed = self.stream.seal(Role::JobGateway, order, text.as_bytes());
+        let signed = signed.map_err(|error| CallError::new(ErrorKind::Host, error.to_string()))?;
+        let submitted = Submitted { id, request: Digest::of(&signed), offer: queued.offer.clone() };
+        let is_new = self.stream.create(&JobStream::request_key(id), signed).await;
+        if !is_new.map_err(|error| unavailable(&error))? {
+            return self.find_submitted(id, queued).await;
+        }
+        match self.stream.enqueue(&queued.offer, id).await {
+            Ok(()) => Ok(submitted),
+            Err(EnqueueError::Full) => {
+                let _ends_with_its_time = self.stream.remove(&JobStream::request_key(id)).await;
+                Err(full())
+            }
+            // It may be in the queue all the same, and have begun, unless it can be withdrawn.
+            Err(EnqueueError::Stream(error)) => match self.cancel(id).await {
+                true => Err(unavailable(&error)),
+                false => Err(lost(&error)),
+            },
+        }
+    }
+
+    /// Returns the request of a job that another gateway submitted, if it is one of this call.
+    async fn find_submitted(&self, id: JobId, queued: &QueuedCall<'_>) -> Result<Submitted, CallError> {
+        let entry = self.stream.get(&JobStream::request_key(id)).await.map_err(|error| unavailable(&error))?;
+        let foreign = || CallError::new(ErrorKind::Host, "the job in the cell is not the one that was looked for");
+        let entry = entry.ok_or_else(foreign)?;
+        let request = self.read_request(&entry.value).filter(|(request, _)| {
+            request.job == id && request.tool == queued.call.tool().full_name() && request.offer == queued.offer
+        });
+        let (request, _) = request.ok_or_else(foreign)?;
+        Ok(Submitted { id, request: Digest::of(&entry.value), offer: request.offer })
+    }
+
+    fn read_request(&self, signed: &[u8]) -> Option<(JobRequest, String)> {
+        let frame = self.stream.verify::<JobOrder>(signed, Role::JobGateway).ok()?;
+        let JobOrder::Run(request) = frame.envelope.message else { return None };
+        Some((*request, String::from_utf8(frame.body.to_vec()).ok()?))
+    }
+
+    /// Returns the call of a job that was submitted, as its gateway made it.
+    pub(super) async fn call_of(&self, id: JobId) -> Option<Call> {
+        let entry = self.stream.get(&JobStream::request_key(id)).await.ok()??;
+        let (request, arguments) = self.read_request(&entry.value)?;
+        let actor = request.actor.as_deref().map(Arc::from);
+        let context = CallContext { id: request.call, actor, job: Some(id), ..CallContext::default() };
+        Some(Call { tool: request.tool, arguments: Arguments::Text(arguments), context })
+    }
+
+    /// Waits for the end of a job. Returns the worker that ended it, and its result.
+    async fn wait(&self, job: &Submitted, context: &CallContext) -> Result<(String, Vec<u8>), CallError> {
+        let (mut pause, mut looked_at_claim) = (MIN_POLL, Instant::now());
+        let mut reported = None;
+        loop {
+            // Without an answer it is looked at again: the job goes on without the connection of this gateway.
+            if let Ok(Some(entry)) = self.stream.get(&JobStream::end_key(job.id)).await {
+                return self.read_end(&entry.value, job);
+            }
+            if looked_at_claim.elapsed() >= CLAIM_POLL {
+                looked_at_claim = Instant::now();
+                if self.look_at_claim(job, context, &mut reported).await {
+                    return Err(CallError::cancelled());
+                }
+            }
+            let was_cancelled = match &context.cancelled {
+                Some(token) if token.is_cancelled() => {
+                    tokio::time::sleep(CANCEL_AGAIN.min(pause)).await;
+                    true
+                }
+                Some(token) => token.run_until_cancelled(tokio::time::sleep(pause)).await.is_none(),
+                None => {
+                    tokio::time::sleep(pause).await;
+                    false
+                }
+            };
+            if was_cancelled && self.cancel(job.id).await {
+                return Err(CallError::cancelled());
+            }
+            pause = if was_cancelled {
+                MIN_POLL
+            } else {
+                pause.saturating_mul(3).checked_div(2).unwrap_or(pause).min(MAX_POLL)
+            };
+        }
+    }
+
+    /// Stops a job: it is withdrawn if no worker has begun it, and otherwise its worker is told. Returns whether it was
+    /// withdrawn.
+    pub(super) async fn cancel(&self, id: JobId) -> bool {
+        let Ok(withdrawal) = self.stream.seal(Role::JobGateway, JobOrder::Withdraw { job: id }, b"") else {
+            return false;
+        };
+        if let Ok(true) = self.stream.create(&JobStream::claim_key(id), withdrawal).await {
+            return true;
+        }
+        if let Ok(order) = self.stream.seal(Role::JobGateway, JobOrder::Cancel { job: id }, b"") {
+            let subject = format!("{}.jobs.cancel", self.stream.link().cell());
+            let _told_again = self.stream.link().client().publish(subject, order).await;
+        }
+        false
+    }
+
+    /// Reports how far a job is. Returns whether a gateway has withdrawn it.
+    async fn look_at_claim(&self, job: &Submitted, context: &CallContext, reported: &mut Option<String>) -> bool {
+        let Ok(Some(entry)) = self.stream.get(&JobStream::claim_key(job.id)).await else { return false };
+        if let Ok(frame) = self.stream.verify::<JobOrder>(&entry.value, Role::JobGateway) {
+            return matches!(frame.envelope.message, JobOrder::Withdraw { job: withdrawn } if withdrawn == job.id);
+        }
+        let Ok(frame) = self.stream.verify::<JobClaim>(&entry.value, Role::JobWorker) else { return false };
+        let claim = frame.envelope.message;
+        if claim.request == job.request && claim.message != *reported {
+            reported.clone_from(&claim.message);
+            if let Some(message) = claim.message {
+                context.report(Progress { fraction: None, message: Some(message.into()), partial: Vec::new() });
+            }
+        }
+        false
+    }
+
+    fn read_end(&self, signed: &[u8], job: &Submitted) -> Result<(String, Vec<u8>), CallError> {
+        let host = |message: String| {
+            let error = CallError::new(ErrorKind::Host, message);
+            error.with_hint("look at what the tool did before calling again; an operator has to look at the workers")
+        };
+        let frame = self.stream.verify::<JobEnd>(signed, Role::JobEnd);
+        let frame = frame.map_err(|error| host(format!("the result of the job does not count: {error}")))?;
+        let JobEnd { job: id, request, offer } = &frame.envelope.message;
+        if *id != job.id || *request != job.request || *offer != job.offer {
+            let worker = &frame.envelope.from;
+            return Err(host(format!(
+                "the result of the worker `{worker}` is one of another job, so that it does not count"
+            )));
+        }
+        Ok((frame.envelope.from, frame.body.to_vec()))
+    }
+}

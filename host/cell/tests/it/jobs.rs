@@ -1,0 +1,338 @@
+//! Jobs in a real JetStream, with functions in place of guests: who begins and ends them, and who is believed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::kv::Store;
+use fumehood_cell::{
+    CellJobs, CellTools, GatewayOptions, JobQueueOptions, JobRunner, KeptValues, LimitsOf, NodeKey, NodeOptions,
+    NodePublicKey, ServerOptions, Worker, WorkerOptions,
+};
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Call, CallContext, CancellationToken};
+use fumehood_core::digest::Digest;
+use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore as _};
+use fumehood_core::schema::gate::{Gate, GateLimits};
+use fumehood_core::time::Timestamp;
+use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_tests::skip::skip;
+use serde_json::json;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One tool that waits for as long as it is told.
+struct Waiting {
+    tool: Arc<Tool>,
+    ran: AtomicUsize,
+    revision: Revision,
+}
+
+impl Waiting {
+    fn new() -> Arc<Self> {
+        let schema = json!({"type": "object", "properties": {"ms": {"type": "integer"}}});
+        let raw = RawDefinition {
+            name: "wait".to_owned(),
+            description: "Waits".to_owned(),
+            input_schema: schema.to_string(),
+            ..RawDefinition::default()
+        };
+        let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
+        let tool = Tool::new(raw.parse(&DefinitionLimits::default()).unwrap(), gate)
+            .in_namespace(&Namespace::parse("test").unwrap())
+            .identified_by(Digest::of(b"wait"))
+            .grant_digest(Digest::of(b"no powers"));
+        Arc::new(Self { tool: Arc::new(tool), ran: AtomicUsize::new(0), revision: Revision::default() })
+    }
+
+    fn ran(&self) -> usize {
+        self.ran.load(Ordering::Relaxed)
+    }
+}
+
+impl ToolProvider for Waiting {
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Component
+    }
+
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        vec![Arc::clone(&self.tool)]
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        (name == self.tool.full_name()).then(|| Arc::clone(&self.tool))
+    }
+
+    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
+        self.ran.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            let time = Duration::from_millis(call.arguments()["ms"].as_u64().unwrap_or(0));
+            let waited = context.cancelled.unwrap_or_default().run_until_cancelled(tokio::time::sleep(time)).await;
+            let outcome = match waited {
+                Some(()) => Ok(vec![Content::text("waited")]),
+                None => Err(CallError::cancelled()),
+            };
+            let tool = call.tool().full_name().to_owned();
+            Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
+        })
+    }
+
+    fn changes(&self) -> Changes {
+        self.revision.subscribe()
+    }
+}
+
+/// A cell with a queue of jobs, which ends with the test.
+struct Cell {
+    server: Child,
+    url: String,
+    folder: tempfile::TempDir,
+    keys: BTreeMap<String, NodePublicKey>,
+    stop: CancellationToken,
+}
+
+impl Cell {
+    fn start() -> Option<Self> {
+        let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
+            skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(program);
+        command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "-js", "-sd"]).arg(folder.path().join("js"));
+        let server = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "NATS does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut keys = BTreeMap::new();
+        for name in ["g1", "g2", "w1", "w2", "stranger"] {
+            keys.insert(name.to_owned(), NodeKey::create(&folder.path().join(name)).unwrap().public());
+        }
+        let url = format!("nats://127.0.0.1:{port}");
+        Some(Self { server, url, folder, keys, stop: CancellationToken::new() })
+    }
+
+    fn keys_of(&self, letter: char) -> BTreeMap<String, NodePublicKey> {
+        let of_role = self.keys.iter().filter(|(name, _)| name.starts_with(letter));
+        of_role.map(|(name, key)| (name.clone(), *key)).collect()
+    }
+
+    fn node(&self, name: &str, peers: char) -> NodeOptions {
+        let server = ServerOptions {
+            nats: self.url.clone(),
+            prefix: "test".to_owned(),
+            name: name.to_owned(),
+            password: None,
+            tls_roots: None,
+            tls_identity: None,
+        };
+        let key = Arc::new(NodeKey::read(&self.folder.path().join(name)).unwrap());
+        NodeOptions { server, key, peers: self.keys_of(peers) }
+    }
+
+    fn options(&self) -> JobQueueOptions {
+        let (gateways, workers) = (self.keys_of('g'), self.keys_of('w'));
+        JobQueueOptions { gateways, workers, max_queued: 16, keep: Duration::from_secs(600) }
+    }
+
+    async fn gateway(&self, name: &str) -> (Arc<CellTools>, CellJobs) {
+        let limits: LimitsOf = Arc::new(|_: &Tool| Limits { deadline: PATIENCE, ..Limits::default() });
+        let (local, on_late) = (BTreeSet::new(), Arc::new(|_| {}));
+        let kept_values = KeptValues::none();
+        let options = GatewayOptions { local, retry_repeatable: false, limits, kept_values, on_late };
+        let tools = CellTools::join(self.node(name, 'w'), Waiting::new(), options).await.unwrap();
+        let jobs = CellJobs::open(&tools, self.options()).await.unwrap();
+        (Arc::new(tools), jobs)
+    }
+
+    async fn worker(&self, name: &str) -> Arc<Waiting> {
+        let tools = Waiting::new();
+        let limits: LimitsOf = Arc::new(|_: &Tool| Limits { deadline: PATIENCE, ..Limits::default() });
+        let options = WorkerOptions { limits, kept_values: KeptValues::none(), places: 4 };
+        let worker = Worker::join(self.node(name, 'g'), Arc::clone(&tools) as _, options).await.unwrap();
+        let runner = JobRunner::open(&worker, self.options(), 4).await.unwrap();
+        let stop = self.stop.clone();
+        tokio::spawn(async move { runner.serve(stop, Duration::ZERO).await });
+        tools
+    }
+
+    async fn entries(&self) -> Store {
+        let client = async_nats::connect(&self.url).await.unwrap();
+        async_nats::jetstream::new(client).get_key_value("test-jobs").await.unwrap()
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let _gone = self.server.kill();
+        let _reaped = self.server.wait();
+    }
+}
+
+fn job_call(id: u128, ms: u64, cancelled: &CancellationToken) -> Call {
+    let mut call = Call::new("test__wait", json!({ "ms": ms }).to_string());
+    call.context.job = Some(JobId::from_bits(id));
+    call.context.cancelled = Some(cancelled.clone());
+    call
+}
+
+async fn begin(tools: &Arc<CellTools>, id: u128, ms: u64) -> (tokio::task::JoinHandle<CallResult>, CancellationToken) {
+    let (tools, token) = (Arc::clone(tools), CancellationToken::new());
+    let call = job_call(id, ms, &token);
+    (tokio::spawn(async move { tools.dispatch(call).await }), token)
+}
+
+async fn wait_for(store: &Store, key: &str) {
+    let began = Instant::now();
+    while store.get(key).await.unwrap().is_none() {
+        assert!(began.elapsed() < PATIENCE, "never: {key}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn kind(result: &CallResult) -> Option<ErrorKind> {
+    result.error().map(|error| error.kind)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_runs_once_and_any_gateway_gets_its_end() {
+    let Some(cell) = Cell::start() else { return };
+    let ((first, _), (second, _)) = (cell.gateway("g1").await, cell.gateway("g2").await);
+    let (submitted, _) = begin(&first, 1, 300).await;
+    let entries = cell.entries().await;
+    wait_for(&entries, &format!("job.{}.request", JobId::from_bits(1))).await;
+    let (attached, _) = begin(&second, 1, 300).await;
+    let (one, other) = (cell.worker("w1").await, cell.worker("w2").await);
+    let (result, same) = (submitted.await.unwrap(), attached.await.unwrap());
+    assert!(result.is_ok() && same.is_ok(), "{result:?} {same:?}");
+    assert_eq!(one.ran() + other.ran(), 1);
+    // After its end, too.
+    let (late, _) = begin(&second, 1, 300).await;
+    assert!(late.await.unwrap().is_ok());
+    assert_eq!(one.ran() + other.ran(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_job_stops_its_guest_or_never_begins() {
+    let Some(cell) = Cell::start() else { return };
+    let (gateway, _) = cell.gateway("g1").await;
+    let (waiting, token) = begin(&gateway, 1, 0).await;
+    let entries = cell.entries().await;
+    wait_for(&entries, &format!("job.{}.request", JobId::from_bits(1))).await;
+    token.cancel();
+    assert_eq!(kind(&waiting.await.unwrap()), Some(ErrorKind::Cancelled));
+    let worker = cell.worker("w1").await;
+    let (running, token) = begin(&gateway, 2, 60_000).await;
+    wait_for(&entries, &format!("job.{}.claim", JobId::from_bits(2))).await;
+    let began = Instant::now();
+    token.cancel();
+    assert_eq!(kind(&running.await.unwrap()), Some(ErrorKind::Cancelled));
+    println!("a job was cancelled in {:?}, its result included", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(5));
+    // The one that was withdrawn is still in the queue, and does not run.
+    assert_eq!(worker.ran(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_that_no_worker_signed_for_this_request_counts_for_nothing() {
+    let Some(cell) = Cell::start() else { return };
+    let (gateway, _) = cell.gateway("g1").await;
+    let entries = cell.entries().await;
+    let (forged, _) = begin(&gateway, 1, 0).await;
+    wait_for(&entries, &format!("job.{}.request", JobId::from_bits(1))).await;
+    entries.put(format!("job.{}.end", JobId::from_bits(1)), "{\"id\":\"1\"}".into()).await.unwrap();
+    let result = forged.await.unwrap();
+    assert!(kind(&result) == Some(ErrorKind::Host) && result.error().unwrap().message.contains("does not count"));
+    // An end of another job, which a worker has signed.
+    let _worker = cell.worker("w1").await;
+    let (real, _) = begin(&gateway, 2, 0).await;
+    assert!(real.await.unwrap().is_ok());
+    let end = entries.get(format!("job.{}.end", JobId::from_bits(2))).await.unwrap().unwrap();
+    entries.put(format!("job.{}.end", JobId::from_bits(3)), end).await.unwrap();
+    let (moved, _) = begin(&gateway, 3, 60_000).await;
+    let result = moved.await.unwrap();
+    assert!(
+        kind(&result) == Some(ErrorKind::Host) && result.error().unwrap().message.contains("another job"),
+        "{result:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_of_a_stranger_or_a_changed_one_runs_nothing() {
+    let Some(cell) = Cell::start() else { return };
+    let (gateway, _) = cell.gateway("g1").await;
+    let (stranger, _) = cell.gateway("stranger").await;
+    let entries = cell.entries().await;
+    let (refused, _) = begin(&stranger, 1, 0).await;
+    wait_for(&entries, &format!("job.{}.request", JobId::from_bits(1))).await;
+    let (changed, _) = begin(&gateway, 2, 0).await;
+    let key = format!("job.{}.request", JobId::from_bits(2));
+    wait_for(&entries, &key).await;
+    let mut request = entries.get(key.clone()).await.unwrap().unwrap().to_vec();
+    let last = request.len() - 70;
+    request[last] ^= 1;
+    entries.put(key, request.into()).await.unwrap();
+    let worker = cell.worker("w1").await;
+    let (next, _) = begin(&gateway, 3, 0).await;
+    assert!(next.await.unwrap().is_ok());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(worker.ran(), 1);
+    assert!(!refused.is_finished() && !changed.is_finished());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_are_those_of_gateways_and_of_their_owner() {
+    let Some(cell) = Cell::start() else { return };
+    let ((_, first), (_, second)) = (cell.gateway("g1").await, cell.gateway("g2").await);
+    let now = Timestamp(1000);
+    let limits = JobLimits { owner_jobs: 2, ..JobLimits::default() };
+    let job = |id: u128, owner: &str| {
+        Job::begin(JobId::from_bits(id), (owner.into(), "test__wait".to_owned()), now, Duration::from_secs(60))
+    };
+    first.create(&job(1, "a"), &limits).await.unwrap();
+    second.create(&job(2, "a"), &limits).await.unwrap();
+    second.create(&job(3, "b"), &limits).await.unwrap();
+    assert!(first.create(&job(4, "a"), &limits).await.is_err(), "the owner has as many as it may have");
+    let found = second.find("a", JobId::from_bits(1), now).await.unwrap().unwrap();
+    assert_eq!(found.state.as_str(), "working");
+    assert!(second.find("b", JobId::from_bits(1), now).await.unwrap().is_none());
+    assert_eq!((first.list("a", now).await.unwrap().len(), first.list("c", now).await.unwrap().len()), (2, 0));
+    let mut ended = job(1, "a");
+    ended.advance(JobState::Cancelled, now);
+    first.update(&ended).await.unwrap();
+    // An end stays what it is.
+    second.update(&Job { state: JobState::interrupted(), ..job(1, "a") }).await.unwrap();
+    assert_eq!(second.find("a", JobId::from_bits(1), now).await.unwrap().unwrap().state.as_str(), "cancelled");
+    first.remove("a", JobId::from_bits(2)).await.unwrap();
+    assert_eq!(second.list("a", now).await.unwrap().len(), 1);
+    // A record that was moved to another owner, and one of a stranger, are none.
+    let (_, stranger) = cell.gateway("stranger").await;
+    stranger.create(&job(5, "a"), &limits).await.unwrap();
+    assert!(first.find("a", JobId::from_bits(5), now).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_there_first_takes_jobs() {
+    let Some(cell) = Cell::start() else { return };
+    let worker = cell.worker("w1").await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let (gateway, _) = cell.gateway("g1").await;
+    let (job, _) = begin(&gateway, 1, 0).await;
+    let ended = tokio::time::timeout(Duration::from_secs(10), job).await;
+    assert!(ended.is_ok_and(|ended| ended.unwrap().is_ok()));
+    assert_eq!(worker.ran(), 1);
+}

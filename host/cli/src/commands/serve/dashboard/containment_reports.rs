@@ -1,0 +1,100 @@
+//! Reports of the self-test that are kept between runs of the server: a file for each, in the folder of the command's state.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use fumehood::http_api::dashboard::ports::{ContainmentHistory, PortError, StoredReport};
+use fumehood::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Maximum size of a report that is read, in bytes.
+const MAX_REPORT_BYTES: u64 = 4 << 20;
+
+/// The reports in a folder.
+pub(super) struct ContainmentReports(PathBuf);
+
+/// The content of a file.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    /// The end of the run, in milliseconds since 1970.
+    at: Timestamp,
+    duration_ms: u64,
+    /// The report of `fumehood selftest --json`.
+    report: Box<RawValue>,
+}
+
+impl ContainmentReports {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    /// Returns the files of reports, the newest first: their names begin with the time.
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let is_report = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_report).collect();
+        files.sort_unstable();
+        files.reverse();
+        files
+    }
+
+    fn write(&self, report: StoredReport, max: usize) -> Result<()> {
+        let StoredReport { at, duration, text } = report;
+        fumehood_platform::private::create_folders(&self.0)
+            .with_context(|| format!("cannot create {}", self.0.display()))?;
+        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let text = serde_json::to_string(&Written { at, duration_ms, report: RawValue::from_string(text)? })?;
+        let path = self.0.join(format!("{:020}.json", at.0));
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        for old in self.files().into_iter().skip(max) {
+            let _gone = std::fs::remove_file(old);
+        }
+        Ok(())
+    }
+}
+
+/// Reads a report; `None` of a file that is none.
+fn read(path: &Path) -> Option<StoredReport> {
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(MAX_REPORT_BYTES).read_to_string(&mut text).ok()?;
+    let Written { at, duration_ms, report } = serde_json::from_str(&text).ok()?;
+    Some(StoredReport { at, duration: Duration::from_millis(duration_ms), text: report.get().to_owned() })
+}
+
+impl ContainmentHistory for ContainmentReports {
+    fn load(&self, max: usize) -> Vec<StoredReport> {
+        self.files().iter().take(max).filter_map(|path| read(path)).collect()
+    }
+
+    fn store(&self, report: StoredReport, max: usize) -> Result<(), PortError> {
+        self.write(report, max).map_err(|error| PortError(format!("{error:#}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_reports_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let reports = ContainmentReports::new(folder.path().join("selftest"));
+        assert_eq!(reports.load(9), []);
+        let report = |at: u64| StoredReport {
+            at: Timestamp(at),
+            duration: Duration::from_secs(60),
+            text: format!(r#"{{"modes": [{at}]}}"#),
+        };
+        for at in [7, 100, 20] {
+            reports.store(report(at), 2).unwrap();
+        }
+        assert_eq!(reports.load(9), [report(100), report(20)]);
+        std::fs::write(folder.path().join("selftest").join("99999999999999999999.json"), "{").unwrap();
+        assert_eq!(reports.load(2), [report(100)], "what cannot be read is left out");
+        let in_a_file = ContainmentReports::new(folder.path().join("selftest/00000000000000000100.json/in"));
+        assert!(in_a_file.store(report(1), 2).unwrap_err().0.contains("cannot create"));
+    }
+}

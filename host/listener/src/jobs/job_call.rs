@@ -1,0 +1,231 @@
+//! A call on its way to becoming a job.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
+use fumehood_core::job::{Job, JobId, JobState, JobStoreError};
+use fumehood_core::tool::ToolProvider;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::{Inner, RunningJob, observe};
+use crate::usage::now;
+
+/// Maximum time that a call waits for the store to create its job.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The delay after which a call that must be a job may be made again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// A call that may become a job.
+pub struct JobCall {
+    /// The principal that it belongs to.
+    pub owner: Arc<str>,
+    /// The full name of the tool.
+    pub tool: String,
+    /// The token that cancels the call, and the job that it becomes.
+    pub cancelled: CancellationToken,
+    /// The observer of the call.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Starts the call.
+    pub start: Box<dyn FnOnce(StartedCall) -> BoxFuture<'static, CallResult> + Send>,
+}
+
+impl fmt::Debug for JobCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobCall").field("owner", &self.owner).field("tool", &self.tool).finish_non_exhaustive()
+    }
+}
+
+/// The parts of the context that a call gets which may become a job.
+pub struct StartedCall {
+    /// The id of the job, if the call is one before it runs, and waits in a queue of the provider.
+    pub job: Option<JobId>,
+    /// The observer of the call.
+    pub observer: Arc<dyn Observer>,
+    /// The token that stops the call.
+    pub cancelled: CancellationToken,
+}
+
+impl fmt::Debug for StartedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StartedCall").field("job", &self.job).finish_non_exhaustive()
+    }
+}
+
+/// The answer to a call that may become a job.
+#[derive(Debug)]
+pub enum Called {
+    /// It has ended.
+    Ended(Box<CallResult>),
+    /// It has become a job.
+    Job(Box<Job>),
+}
+
+/// Returns the state of a job whose result the store must not have, for when that result is lost.
+pub(super) fn unstored() -> JobState {
+    let message = "the call has ended, and its result was lost with the server, which keeps no results of this tool";
+    JobState::Failed(
+        CallError::new(ErrorKind::Interrupted, message).with_hint("look at what it did before calling again"),
+    )
+}
+
+/// Runs a call until it ends, or becomes a job, in a task of its own.
+pub(super) async fn run(inner: &Arc<Inner>, call: JobCall) -> Called {
+    let Ok(bits) = random_bits() else {
+        let error = CallError::new(ErrorKind::Host, "the system gave no random bytes to name a job with");
+        return ended(&call.tool, error);
+    };
+    let tool = call.tool.clone();
+    let progress = observe(call.observer);
+    let job = Job::begin(JobId::from_bits(bits), (call.owner, call.tool), now(), inner.options.ttl);
+    let running = RunningJob { job, cancelled: call.cancelled, progress, ended: CancellationToken::new() };
+    let (tell, told) = oneshot::channel();
+    let task = JobTask { inner: Arc::clone(inner), running, tell };
+    tokio::spawn(task.run(call.start));
+    told.await.unwrap_or_else(|_| ended(&tool, CallError::new(ErrorKind::Host, "the server ends")))
+}
+
+struct JobTask {
+    inner: Arc<Inner>,
+    running: RunningJob,
+    /// Tells the caller, for as long as it waits.
+    tell: oneshot::Sender<Called>,
+}
+
+impl JobTask {
+    async fn run(self, start: Box<dyn FnOnce(StartedCall) -> BoxFuture<'static, CallResult> + Send>) {
+        let tool = self.running.job.tool.clone();
+        let at_once = (self.inner.options.at_once)(&tool);
+        let cancelled = self.running.cancelled.clone();
+        let observer = Arc::clone(&self.running.progress) as Arc<dyn Observer>;
+        let job = (at_once && (self.inner.options.is_queued)(&tool)).then_some(self.running.job.id);
+        let started_in_queue = job.is_some();
+        let started = StartedCall { job, observer, cancelled: cancelled.clone() };
+        if at_once {
+            match self.create().await {
+                Ok(job) => {
+                    // Spawned only now: nothing runs that its owner cannot find.
+                    let call = tokio::spawn(start(started));
+                    self.hand_over(job, call, started_in_queue).await;
+                }
+                Err(error) => {
+                    let _gone = self.tell.send(ended(&tool, refusal(&error)));
+                }
+            }
+            return;
+        }
+        let call = tokio::spawn(start(started));
+        self.run_for_a_while(call, &tool, &cancelled).await;
+    }
+
+    /// Waits for the end of a call; then makes it a job.
+    async fn run_for_a_while(mut self, mut call: JoinHandle<CallResult>, tool: &str, cancelled: &CancellationToken) {
+        tokio::select! {
+            biased;
+            result = &mut call => {
+                let _gone = self.tell.send(Called::Ended(Box::new(result_of(result, tool))));
+                return;
+            }
+            () = self.tell.closed() => {
+                cancelled.cancel();
+                let _nobody_waits = call.await;
+                return;
+            }
+            () = tokio::time::sleep(self.inner.options.after) => {}
+        }
+        match self.create().await {
+            Ok(job) => self.hand_over(job, call, false).await,
+            // It stays a call like any other.
+            Err(_full_or_unavailable) => {
+                let result = tokio::select! {
+                    result = &mut call => result,
+                    () = self.tell.closed() => {
+                        cancelled.cancel();
+                        call.await
+                    }
+                };
+                let _gone = self.tell.send(Called::Ended(Box::new(result_of(result, tool))));
+            }
+        }
+    }
+
+    async fn create(&self) -> Result<Job, JobStoreError> {
+        let creating = self.inner.create(self.running.clone());
+        match tokio::time::timeout(CREATE_TIMEOUT, creating).await {
+            Ok(created) => created,
+            Err(_) => Err(JobStoreError::Unavailable("the store does not answer".to_owned())),
+        }
+    }
+
+    /// Tells the caller of the job, waits for the end of the call, and saves it.
+    async fn hand_over(self, job: Job, call: JoinHandle<CallResult>, is_queued: bool) {
+        let Self { inner, running: RunningJob { job: Job { id, owner, tool, .. }, cancelled, .. }, tell } = self;
+        let is_known = tell.send(Called::Job(Box::new(job))).is_ok();
+        if !is_known {
+            cancelled.cancel();
+        }
+        let result = tokio::select! {
+            biased;
+            result = call => result_of(result, &tool),
+            // It goes on, and another process ends it.
+            () = inner.closing.cancelled(), if is_queued => return inner.leave(id),
+        };
+        let was_stopped = result.error().is_some_and(|error| error.kind == ErrorKind::Cancelled);
+        // Another process may have cancelled a job that is queued.
+        let was_cancelled = cancelled.is_cancelled() || is_queued;
+        let state = match was_stopped && !cancelled.is_cancelled() && inner.closing.is_cancelled() {
+            true => JobState::interrupted(),
+            false => JobState::of_result(result, was_cancelled),
+        };
+        inner.end(id, state).await;
+        if !is_known {
+            inner.forget(&owner, id).await;
+        }
+    }
+}
+
+/// Ends a job of another process with the end that its call has had, in a task of its own.
+pub(super) fn adopt(inner: &Arc<Inner>, job: Job, (call, tools): (Call, Arc<dyn ToolProvider>)) {
+    let (cancelled, progress) = (CancellationToken::new(), observe(None));
+    let observer = Some(Arc::clone(&progress) as Arc<dyn Observer>);
+    let context = CallContext { observer, cancelled: Some(cancelled.clone()), ..call.context };
+    let call = Call { context, ..call };
+    let running = RunningJob { job: job.clone(), cancelled, progress, ended: CancellationToken::new() };
+    inner.running().insert(job.id, running);
+    let inner = Arc::clone(inner);
+    tokio::spawn(async move {
+        let ended = tokio::spawn(async move { tools.dispatch(call).await }).await;
+        inner.end(job.id, JobState::of_result(result_of(ended, &job.tool), true)).await;
+    });
+}
+
+/// Returns the result of a call that has ended, also if its task panicked.
+fn result_of(ended: Result<CallResult, tokio::task::JoinError>, tool: &str) -> CallResult {
+    ended.unwrap_or_else(|_| failure(tool, CallError::new(ErrorKind::Host, "the server failed while the tool ran")))
+}
+
+fn ended(tool: &str, error: CallError) -> Called {
+    Called::Ended(Box::new(failure(tool, error)))
+}
+
+fn failure(tool: &str, error: CallError) -> CallResult {
+    CallResult { id: String::new(), tool: tool.to_owned(), outcome: Err(error), metadata: Metadata::default() }
+}
+
+/// Returns the error of a call that has to be a job, and cannot become one. Nothing has run.
+fn refusal(error: &JobStoreError) -> CallError {
+    let message = format!("{error}, so the tool did not run");
+    let hint = "cancel a job or wait for the end of one, and call again";
+    CallError::new(ErrorKind::Unavailable, message).with_hint(hint).with_retry_after(RETRY_AFTER)
+}
+
+fn random_bits() -> Result<u128, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(u128::from_le_bytes(bytes))
+}

@@ -1,0 +1,321 @@
+//! Calls that become jobs: they run on after their caller has left, and their results are kept.
+
+mod job_call;
+mod job_progress;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fumehood_core::call::{CancellationToken, Observer};
+use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore, JobStoreError, MemoryJobs};
+use fumehood_core::tool::ToolProvider;
+use tokio::time::Instant;
+
+pub use self::job_call::{Called, JobCall, StartedCall};
+use self::job_progress::JobProgress;
+use crate::usage::now;
+
+/// Default time after which a call becomes a job.
+const DEFAULT_AFTER: Duration = Duration::from_secs(1);
+/// Default time from the creation of a job until it is removed.
+const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
+/// Time between two looks at the end of a job that another process runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A decision by the full name of a tool.
+type ToolRule = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// The rules of jobs.
+#[derive(Clone)]
+pub struct JobOptions {
+    /// The time after which a call becomes a job, if its client can come back for the result.
+    pub after: Duration,
+    /// The time from the creation of a job until it is removed, with its result.
+    pub ttl: Duration,
+    /// Bounds of the jobs that are kept.
+    pub limits: JobLimits,
+    /// Returns whether calls of a tool become jobs before they run.
+    pub at_once: ToolRule,
+    /// Returns whether calls of a tool, if they become jobs before they run, wait in a queue of the provider, and not for a
+    /// place of this process.
+    pub is_queued: ToolRule,
+    /// Returns whether the results of a tool may be kept in the store. Others are kept in memory, and lost with the process.
+    pub is_stored: ToolRule,
+}
+
+impl Default for JobOptions {
+    /// Returns the defaults: a call becomes a job after a second, is kept for an hour, and its result may be stored.
+    fn default() -> Self {
+        let (after, ttl, limits) = (DEFAULT_AFTER, DEFAULT_TTL, JobLimits::default());
+        Self {
+            after,
+            ttl,
+            limits,
+            at_once: Arc::new(|_| false),
+            is_queued: Arc::new(|_| false),
+            is_stored: Arc::new(|_| true),
+        }
+    }
+}
+
+impl fmt::Debug for JobOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { after, ttl, limits, at_once: _, is_queued: _, is_stored: _ } = self;
+        let mut shown = f.debug_struct("JobOptions");
+        shown.field("after", after).field("ttl", ttl).field("limits", limits).finish_non_exhaustive()
+    }
+}
+
+/// Errors of requests about a job.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// There is no such job of this owner.
+    #[error("there is no such job of this client; a job is removed when its time is over")]
+    Unknown,
+    /// The job runs in another process of the server.
+    #[error("the job runs in another process of this server, which alone can cancel it")]
+    Elsewhere,
+    /// The store of jobs does not answer.
+    #[error(transparent)]
+    Store(#[from] JobStoreError),
+}
+
+/// The jobs of a server. Cheap to clone; clones share their state.
+#[derive(Clone)]
+pub struct Jobs {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn JobStore>,
+    /// The results that the store must not have.
+    private: MemoryJobs,
+    options: JobOptions,
+    running: Mutex<HashMap<JobId, RunningJob>>,
+    /// Cancelled when the server ends.
+    closing: CancellationToken,
+}
+
+/// A job whose call runs in this process.
+#[derive(Clone)]
+struct RunningJob {
+    job: Job,
+    cancelled: CancellationToken,
+    progress: Arc<JobProgress>,
+    /// Cancelled once its end is saved.
+    ended: CancellationToken,
+}
+
+impl RunningJob {
+    /// Returns the job, with what its tool reported last.
+    fn snapshot(&self) -> Job {
+        let mut job = self.job.clone();
+        if let Some((message, at)) = self.progress.latest() {
+            job.advance(JobState::Working { message: Some(message) }, at);
+        }
+        job
+    }
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
+impl Default for Jobs {
+    /// Creates jobs in memory, with the default options.
+    fn default() -> Self {
+        Self::new(Arc::new(MemoryJobs::default()), JobOptions::default())
+    }
+}
+
+impl Jobs {
+    /// Creates the jobs of a server, which are kept in this store.
+    #[must_use]
+    pub fn new(store: Arc<dyn JobStore>, options: JobOptions) -> Self {
+        let (private, running, closing) = (MemoryJobs::default(), Mutex::default(), CancellationToken::new());
+        Self { inner: Arc::new(Inner { store, private, options, running, closing }) }
+    }
+
+    /// Runs a call, which becomes a job if it takes longer than [`JobOptions::after`]. Dropping the future before that cancels
+    /// the call.
+    pub async fn call(&self, call: JobCall) -> Called {
+        job_call::run(&self.inner, call).await
+    }
+
+    /// Finds a job of an owner by the text of its id.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub async fn find(&self, owner: &str, id: &str) -> Result<Job, JobError> {
+        let id = JobId::parse(id).ok_or(JobError::Unknown)?;
+        if let Some(running) = self.inner.running().get(&id) {
+            return if *running.job.owner == *owner { Ok(running.snapshot()) } else { Err(JobError::Unknown) };
+        }
+        let found = match self.inner.private.find(owner, id, now()).await? {
+            Some(job) => Some(job),
+            None => self.inner.store.find(owner, id, now()).await?,
+        };
+        found.filter(|job| *job.owner == *owner).ok_or(JobError::Unknown)
+    }
+
+    /// Like [`Self::find`]. A job whose call has ended without the process that began it is ended with `tools`, those of its
+    /// owner.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub async fn find_or_adopt(&self, owner: &str, id: &str, tools: &Arc<dyn ToolProvider>) -> Result<Job, JobError> {
+        let job = self.find(owner, id).await?;
+        if job.state.is_final() || self.inner.running().contains_key(&job.id) {
+            return Ok(job);
+        }
+        if let Some(call) = self.inner.store.adopt(&job).await? {
+            job_call::adopt(&self.inner, job.clone(), (call, Arc::clone(tools)));
+        }
+        Ok(job)
+    }
+
+    /// Waits until a job has ended, for `time` at most, and returns it.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub async fn wait(&self, owner: &str, id: &str, time: Duration) -> Result<Job, JobError> {
+        let until = Instant::now() + time;
+        loop {
+            let job = self.find(owner, id).await?;
+            if job.state.is_final() || Instant::now() >= until {
+                return Ok(job);
+            }
+            let ended = self.inner.running().get(&job.id).map(|running| running.ended.clone());
+            match ended {
+                Some(ended) => {
+                    let _not_yet = tokio::time::timeout_at(until, ended.cancelled()).await;
+                }
+                None => tokio::time::sleep_until(until.min(Instant::now() + POLL_INTERVAL)).await,
+            }
+        }
+    }
+
+    /// Cancels a job, which stops its tool within milliseconds. One that has ended stays as it is.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub async fn cancel(&self, owner: &str, id: &str) -> Result<(), JobError> {
+        let job = self.find(owner, id).await?;
+        let running = self.inner.running().get(&job.id).map(|running| running.cancelled.clone());
+        match running {
+            Some(token) => token.cancel(),
+            // It may have ended in between.
+            None => {
+                let job = self.find(owner, id).await?;
+                if !job.state.is_final() && !self.inner.store.cancel(&job).await? {
+                    return Err(JobError::Elsewhere);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the jobs of an owner, the newest first.
+    ///
+    /// # Errors
+    /// [`JobError::Store`].
+    pub async fn list(&self, owner: &str) -> Result<Vec<Job>, JobError> {
+        let mut jobs = self.inner.store.list(owner, now()).await?;
+        for job in &mut jobs {
+            let running = self.inner.running().get(&job.id).map(RunningJob::snapshot);
+            match running {
+                Some(running) => *job = running,
+                None => {
+                    if let Some(private) = self.inner.private.find(owner, job.id, now()).await? {
+                        *job = private;
+                    }
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Waits until the ends of all jobs are saved, for `time` at most. The calls that are stopped from now on count as
+    /// interrupted, because the server ends.
+    pub async fn close(&self, time: Duration) {
+        self.inner.closing.cancel();
+        let until = Instant::now() + time;
+        loop {
+            let next = self.inner.running().values().next().map(|running| running.ended.clone());
+            let Some(ended) = next else { return };
+            if tokio::time::timeout_at(until, ended.cancelled()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn running(&self) -> MutexGuard<'_, HashMap<JobId, RunningJob>> {
+        // No code that holds the lock can panic half-way.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the job of a call, and keeps it among the running ones.
+    async fn create(&self, running: RunningJob) -> Result<Job, JobStoreError> {
+        self.store.create(&running.job, &self.options.limits).await?;
+        let job = running.snapshot();
+        self.running().insert(job.id, running);
+        Ok(job)
+    }
+
+    /// Saves the end of a job.
+    async fn end(&self, id: JobId, state: JobState) {
+        let Some(RunningJob { mut job, ended, .. }) = self.running().get(&id).cloned() else { return };
+        job.advance(state, now());
+        let is_private = matches!(job.state, JobState::Completed(_)) && !(self.options.is_stored)(&job.tool);
+        let stored = match is_private {
+            false => self.store.update(&job).await,
+            true => self.end_private(&job).await,
+        };
+        if stored.is_err() {
+            // Kept here instead, so that its owner gets it for as long as this process lives.
+            self.keep_private(&job).await;
+        }
+        self.running().remove(&id);
+        ended.cancel();
+    }
+
+    /// Saves the end of a job without its result, which stays in memory.
+    async fn end_private(&self, job: &Job) -> Result<(), JobStoreError> {
+        self.keep_private(job).await;
+        let stored = Job { state: job_call::unstored(), ..job.clone() };
+        self.store.update(&stored).await
+    }
+
+    async fn keep_private(&self, job: &Job) {
+        // Bounded by the store, which has every job.
+        let unbounded = JobLimits { owner_jobs: usize::MAX, owner_bytes: usize::MAX, jobs: usize::MAX };
+        let _in_memory = self.private.create(job, &unbounded).await;
+    }
+
+    /// Leaves a queued job, whose call goes on elsewhere, to other processes.
+    fn leave(&self, id: JobId) {
+        let left = self.running().remove(&id);
+        left.inspect(|running| running.ended.cancel());
+    }
+
+    /// Removes a job whose owner never learned of it.
+    async fn forget(&self, owner: &str, id: JobId) {
+        let _stays_until_its_time_is_over = self.store.remove(owner, id).await;
+        let _in_memory = self.private.remove(owner, id).await;
+    }
+}
+
+/// Returns an observer for a call, which keeps what the tool reported last.
+fn observe(next: Option<Arc<dyn Observer>>) -> Arc<JobProgress> {
+    Arc::new(JobProgress::new(next))
+}
+
+#[cfg(test)]
+mod tests;

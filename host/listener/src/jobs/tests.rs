@@ -1,0 +1,170 @@
+//! Tests of jobs, without a listener.
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Progress;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use tokio::sync::oneshot;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn result(outcome: Result<Vec<Content>, CallError>) -> CallResult {
+    CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: Metadata::default() }
+}
+
+fn jobs(options: JobOptions) -> Jobs {
+    Jobs::new(Arc::new(MemoryJobs::default()), options)
+}
+
+fn soon() -> JobOptions {
+    JobOptions { after: Duration::from_millis(1), ..JobOptions::default() }
+}
+
+/// Returns a call that ends when it is told to, or is cancelled.
+fn call(owner: &str, cancelled: &CancellationToken) -> (JobCall, oneshot::Sender<CallResult>) {
+    let (end, told) = oneshot::channel();
+    let start = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
+        Box::pin(async move {
+            started.observer.progress(Progress { fraction: Some(0.5), message: None, partial: Vec::new() });
+            tokio::select! {
+                told = told => told.unwrap_or_else(|_| result(Err(CallError::cancelled()))),
+                () = started.cancelled.cancelled() => result(Err(CallError::cancelled())),
+            }
+        })
+    };
+    let (owner, tool, cancelled) = (Arc::from(owner), "t".to_owned(), cancelled.clone());
+    (JobCall { owner, tool, cancelled, observer: None, start: Box::new(start) }, end)
+}
+
+async fn begin(jobs: &Jobs, owner: &str) -> (Job, oneshot::Sender<CallResult>) {
+    let (call, end) = call(owner, &CancellationToken::new());
+    match jobs.call(call).await {
+        Called::Job(job) => (*job, end),
+        Called::Ended(result) => panic!("{result:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_quick_call_becomes_no_job() {
+    let jobs = jobs(JobOptions { after: PATIENCE, ..JobOptions::default() });
+    let (call, end) = call("a", &CancellationToken::new());
+    end.send(result(Ok(vec![Content::text("3")]))).unwrap();
+    assert!(matches!(jobs.call(call).await, Called::Ended(result) if result.is_ok()));
+    assert!(jobs.list("a").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_long_call_becomes_a_job_of_its_owner_alone() {
+    let jobs = jobs(soon());
+    let (job, end) = begin(&jobs, "a").await;
+    let id = job.id.to_string();
+    let found = jobs.find("a", &id).await.unwrap();
+    assert!(matches!(&found.state, JobState::Working { message: Some(message) } if **message == *"50 %"), "{found:?}");
+    assert_eq!(jobs.find("b", &id).await.unwrap_err(), JobError::Unknown);
+    assert_eq!(jobs.cancel("b", &id).await.unwrap_err(), JobError::Unknown);
+    assert_eq!(jobs.find("a", "nonsense").await.unwrap_err(), JobError::Unknown);
+    end.send(result(Ok(vec![Content::text("3")]))).unwrap();
+    let ended = jobs.wait("a", &id, PATIENCE).await.unwrap();
+    assert!(matches!(&ended.state, JobState::Completed(result) if result.is_ok()), "{ended:?}");
+    assert_eq!(jobs.find("b", &id).await.unwrap_err(), JobError::Unknown);
+    assert_eq!((jobs.list("a").await.unwrap().len(), jobs.list("b").await.unwrap().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn cancelling_stops_the_tool_and_ends_the_job() {
+    let jobs = jobs(soon());
+    let (job, _end) = begin(&jobs, "a").await;
+    let id = job.id.to_string();
+    jobs.cancel("a", &id).await.unwrap();
+    let ended = jobs.wait("a", &id, PATIENCE).await.unwrap();
+    assert!(matches!(ended.state, JobState::Cancelled), "{ended:?}");
+    // A second time is no error.
+    jobs.cancel("a", &id).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_early_cancels_its_call() {
+    let jobs = jobs(JobOptions { after: PATIENCE, ..JobOptions::default() });
+    let cancelled = CancellationToken::new();
+    let (call, _end) = call("a", &cancelled);
+    let left = tokio::time::timeout(Duration::from_millis(20), jobs.call(call)).await;
+    assert!(left.is_err());
+    tokio::time::timeout(PATIENCE, cancelled.cancelled()).await.unwrap();
+    assert!(jobs.list("a").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_call_beyond_the_limit_stays_a_call() {
+    let limits = JobLimits { owner_jobs: 1, ..JobLimits::default() };
+    let jobs = jobs(JobOptions { limits, ..soon() });
+    let (_first, _end) = begin(&jobs, "a").await;
+    let (call, end) = call("a", &CancellationToken::new());
+    let calling = tokio::spawn({
+        let jobs = jobs.clone();
+        async move { jobs.call(call).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!calling.is_finished());
+    end.send(result(Ok(Vec::new()))).unwrap();
+    assert!(matches!(calling.await.unwrap(), Called::Ended(result) if result.is_ok()));
+}
+
+#[tokio::test]
+async fn a_call_that_must_be_a_job_is_refused_beyond_the_limit() {
+    let limits = JobLimits { owner_jobs: 1, ..JobLimits::default() };
+    let jobs = jobs(JobOptions { limits, at_once: Arc::new(|tool| tool == "t"), ..JobOptions::default() });
+    let (_first, _end) = begin(&jobs, "a").await;
+    let (call, end) = call("a", &CancellationToken::new());
+    let Called::Ended(refused) = jobs.call(call).await else { panic!("it became a job") };
+    let error = refused.error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.message.contains("did not run") && error.retry_after.is_some(), "{error}");
+    // The call was never started.
+    assert!(end.is_closed());
+}
+
+#[tokio::test]
+async fn a_result_that_must_not_be_stored_stays_in_memory() {
+    let store = Arc::new(MemoryJobs::default());
+    let options = JobOptions { is_stored: Arc::new(|_| false), ..soon() };
+    let jobs = Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, options);
+    let (job, end) = begin(&jobs, "a").await;
+    end.send(result(Ok(vec![Content::text("private")]))).unwrap();
+    let ended = jobs.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
+    assert!(matches!(ended.state, JobState::Completed(_)));
+    assert!(matches!(jobs.list("a").await.unwrap()[0].state, JobState::Completed(_)));
+    let stored = store.find("a", job.id, now()).await.unwrap().unwrap();
+    assert!(
+        matches!(&stored.state, JobState::Failed(error) if error.message.contains("keeps no results")),
+        "{stored:?}"
+    );
+}
+
+#[tokio::test]
+async fn jobs_that_are_stopped_by_the_end_of_the_server_were_interrupted() {
+    let jobs = jobs(soon());
+    let (job, end) = begin(&jobs, "a").await;
+    let closing = tokio::spawn({
+        let jobs = jobs.clone();
+        async move { jobs.close(PATIENCE).await }
+    });
+    tokio::time::timeout(PATIENCE, jobs.inner.closing.cancelled()).await.unwrap();
+    // As the host ends its guests.
+    drop(end);
+    closing.await.unwrap();
+    let ended = jobs.find("a", &job.id.to_string()).await.unwrap();
+    assert!(matches!(&ended.state, JobState::Failed(error) if error.kind == ErrorKind::Interrupted), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_job_is_gone_when_its_time_is_over() {
+    let jobs = jobs(JobOptions { ttl: Duration::from_millis(50), ..soon() });
+    let (job, end) = begin(&jobs, "a").await;
+    end.send(result(Ok(Vec::new()))).unwrap();
+    jobs.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(jobs.find("a", &job.id.to_string()).await.unwrap_err(), JobError::Unknown);
+}

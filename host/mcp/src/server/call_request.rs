@@ -1,0 +1,54 @@
+//! A request to call a tool: its arguments, its client and its span.
+
+use fumehood_core::call::Arguments;
+use fumehood_core::telemetry;
+use fumehood_core::text::sanitize::{printable, truncate_str};
+use fumehood_core::trace_context::TraceContext;
+use rmcp::RoleServer;
+use rmcp::model::{Extensions, Implementation, JsonObject};
+use rmcp::service::RequestContext;
+use serde_json::Value;
+use tracing::Span;
+
+use crate::transport::raw_arguments::RawArguments;
+
+/// Maximum length of a client's name and version in records, in bytes.
+const MAX_CLIENT_NAME_BYTES: usize = 128;
+
+/// Returns whether the request is of a revision without a handshake.
+pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// Returns whether the client of a request can come back for the result of a call.
+pub(super) fn has_tasks(context: &RequestContext<RoleServer>) -> bool {
+    context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+}
+
+/// Creates the span of a call, as a child of the span that the client names in `_meta`. Its flags count if the client
+/// `decides_sampling`.
+pub(super) fn request_span(tool: &str, context: &RequestContext<RoleServer>, decides_sampling: bool) -> Span {
+    let parent = context.meta.get_traceparent();
+    let parent = parent.and_then(|parent| TraceContext::parse(parent, context.meta.get_tracestate()));
+    let parent = parent.map(|parent| parent.with_sampling_decision(decides_sampling));
+    let version = context.protocol_version();
+    // The id is the client's own text, if it is no number.
+    let id = printable(&context.id.to_string()).into_owned();
+    let id = truncate_str(&id, MAX_CLIENT_NAME_BYTES);
+    telemetry::mcp_server_span(tool, id, version.as_ref().map_or("", |version| version.as_str()), parent.as_ref())
+}
+
+/// Returns the name and version that a client claims, as `name/version`.
+pub(super) fn client_name(client: &Implementation) -> String {
+    let name = printable(&format!("{}/{}", client.name, client.version)).into_owned();
+    truncate_str(&name, MAX_CLIENT_NAME_BYTES).to_owned()
+}
+
+/// Returns the arguments as the client wrote them, if the transport attached that text, and else as rmcp parsed them.
+pub(super) fn call_arguments(extensions: &Extensions, read: Option<JsonObject>) -> Arguments {
+    let over_http = || extensions.get::<http::request::Parts>()?.extensions.get::<RawArguments>();
+    match extensions.get::<RawArguments>().or_else(over_http) {
+        Some(RawArguments(text)) => Arguments::Text(text.clone()),
+        None => Arguments::Value(Value::Object(read.unwrap_or_default())),
+    }
+}

@@ -1,0 +1,239 @@
+//! A log in PostgreSQL, as readers use it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fumehood_core::saved_session::SessionEntry;
+use fumehood_core::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::{LONG, mark_columns, to_log_id, transfer, verify};
+use crate::error::StorageError;
+use crate::event_log::chain::{Key, LogId, Mark};
+use crate::event_log::checkpoint;
+use crate::event_log::filter::{Filter, FilterValue, Order};
+use crate::event_log::port::{Chain, Kinship, MAX_KIN_RECORDS, RecordSource};
+use crate::event_log::reader::ReadError;
+use crate::event_log::row::{self, CELLS, RawRow, StoredRecord, WriterRow};
+use crate::event_log::sessions::SavedSessionInfo;
+use crate::event_log::transfer::CopiedRow;
+use crate::event_log::verify::{Report, StoredAnchor};
+use crate::postgres::{Connection, Worker};
+
+/// Maximum time of a query.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Connections for reading.
+#[derive(Debug)]
+pub(super) struct PostgresSource {
+    worker: Arc<Worker>,
+}
+
+impl PostgresSource {
+    pub(super) fn new(worker: Arc<Worker>) -> Self {
+        Self { worker }
+    }
+
+    /// Runs a query that selects [`columns`].
+    fn select(&self, sql: String, values: Vec<Value>) -> Result<Vec<StoredRecord>, ReadError> {
+        let rows = self.worker.run(PATIENCE, async move |connection: &mut Connection| {
+            let with: Vec<&(dyn ToSql + Sync)> = values.iter().map(Value::as_parameter).collect();
+            let rows = connection.query(&sql, &with).await?;
+            rows.iter().map(read).collect::<Result<Vec<_>, StorageError>>()
+        })?;
+        rows.into_iter().map(|row| Ok(row.into_record()?)).collect()
+    }
+
+    /// Runs a job, whose error is one of the database.
+    fn run<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        job: impl AsyncFnOnce(&mut Connection) -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        Ok(self.worker.run(timeout, job)?)
+    }
+}
+
+/// A parameter that a job owns.
+enum Value {
+    Text(String),
+    Texts(Vec<String>),
+    Integer(i64),
+}
+
+impl Value {
+    fn as_parameter(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Self::Text(text) => text,
+            Self::Texts(texts) => texts,
+            Self::Integer(number) => number,
+        }
+    }
+}
+
+/// Returns the columns of a query for [`read`].
+fn columns() -> String {
+    format!("position, hash, seq, (SELECT log FROM writers WHERE number = writer), {CELLS}")
+}
+
+fn read(row: &Row) -> Result<RawRow, StorageError> {
+    let log: Option<Vec<u8>> = row.try_get(3)?;
+    let log = to_log_id(&log.unwrap_or_default()).unwrap_or_default();
+    Ok(RawRow {
+        seq: row::from_sql(row.try_get(0)?),
+        hash: row.try_get(1)?,
+        id: row.try_get(4)?,
+        parent: row.try_get(5)?,
+        session: row.try_get(6)?,
+        at: row.try_get(7)?,
+        kind: row.try_get(8)?,
+        actor: row.try_get(9)?,
+        tool: row.try_get(10)?,
+        digest: row.try_get(11)?,
+        call: row.try_get(12)?,
+        status: row.try_get(13)?,
+        body: row.try_get(14)?,
+        writer: Some(WriterRow { log: checkpoint::LogId(log), row: row::from_sql(row.try_get(2)?) }),
+    })
+}
+
+impl RecordSource for PostgresSource {
+    fn query(&self, filter: &Filter) -> Result<Vec<StoredRecord>, ReadError> {
+        let (sql, values) = to_sql(filter);
+        self.select(sql, values)
+    }
+
+    fn kin(&self, ids: &[String], direction: Kinship) -> Result<Vec<StoredRecord>, ReadError> {
+        // UNION drops records that were found before, so that even a forged cycle terminates.
+        let step = match direction {
+            Kinship::Ancestors => {
+                "SELECT r.parent FROM chain JOIN records r ON r.id = chain.id WHERE r.parent IS NOT NULL"
+            }
+            Kinship::Descendants => "SELECT r.id FROM chain JOIN records r ON r.parent = chain.id",
+        };
+        let sql = format!(
+            "WITH RECURSIVE chain (id) AS (SELECT unnest($1::text[]) UNION {step})
+             SELECT {} FROM records WHERE id = ANY(ARRAY(SELECT id FROM chain LIMIT {MAX_KIN_RECORDS}))
+             ORDER BY position",
+            columns()
+        );
+        self.select(sql, vec![Value::Texts(ids.to_vec())])
+    }
+
+    fn session_entries(&self, session: &str) -> Result<Vec<SessionEntry>, ReadError> {
+        if session.contains('\0') {
+            return Ok(Vec::new());
+        }
+        let session = session.to_owned();
+        self.run(PATIENCE, async move |connection| {
+            let sql = "SELECT session, number, at, content FROM session_entries WHERE session = $1 ORDER BY number";
+            let rows = connection.query(sql, &[&session]).await?;
+            let entry = |row: &Row| {
+                let (number, at) = (row::from_sql(row.try_get(1)?), Timestamp(row::from_sql(row.try_get(2)?)));
+                Ok(SessionEntry { session: row.try_get(0)?, number, at, content: row.try_get(3)? })
+            };
+            rows.iter().map(entry).collect()
+        })
+    }
+
+    fn saved_sessions(&self) -> Result<Vec<SavedSessionInfo>, ReadError> {
+        self.run(PATIENCE, async |connection| {
+            let sql = "SELECT session, count(*), sum(octet_length(content))::bigint, min(at), max(at)
+                       FROM session_entries GROUP BY session ORDER BY max(at) DESC, session";
+            let rows = connection.query(sql, &[]).await?;
+            let info = |row: &Row| {
+                let number = |index| Ok::<_, tokio_postgres::Error>(row::from_sql(row.try_get(index)?));
+                Ok(SavedSessionInfo {
+                    session: row.try_get(0)?,
+                    entries: number(1)?,
+                    bytes: number(2)?,
+                    began_at: Timestamp(number(3)?),
+                    changed_at: Timestamp(number(4)?),
+                })
+            };
+            rows.iter().map(info).collect()
+        })
+    }
+
+    fn has_writers(&self) -> bool {
+        true
+    }
+
+    fn chains(&self) -> Result<Vec<Chain>, ReadError> {
+        self.run(PATIENCE, async |connection| {
+            let rows =
+                connection.query("SELECT log, key_id, NOT is_imported FROM writers ORDER BY number", &[]).await?;
+            let chain = |row: &Row| {
+                let log: Vec<u8> = row.try_get(0)?;
+                let key: Option<Vec<u8>> = row.try_get(1)?;
+                // A key that nobody can have, so that no seal counts as checked.
+                let key = key.and_then(|key| key.try_into().ok()).unwrap_or([0; 16]);
+                Ok(Chain { log: to_log_id(&log)?, key: Some(key), is_own: row.try_get(2)? })
+            };
+            rows.iter().map(chain).collect()
+        })
+    }
+
+    fn read_chain(&self, log: &LogId, after: u64) -> Result<Vec<CopiedRow>, ReadError> {
+        let log = *log;
+        self.run(LONG, async move |connection| transfer::read_chain(connection, &log, after).await)
+    }
+
+    fn read_anchors(&self, log: &LogId) -> Result<Vec<StoredAnchor>, ReadError> {
+        let log = *log;
+        self.run(LONG, async move |connection| verify::anchors_of(connection, &log).await)
+    }
+
+    fn head(&self, log: &LogId) -> Result<Mark, ReadError> {
+        let log = *log;
+        let found = self.run(PATIENCE, async move |connection| {
+            let found =
+                connection.query_opt("SELECT seq, hash FROM writers WHERE log = $1", &[&log.as_slice()]).await?;
+            Ok(found.map(|row| mark_columns(&row, 0, 1)).transpose()?)
+        })?;
+        found.ok_or(ReadError::Empty)
+    }
+
+    fn verify(&self, log: &LogId, key: Option<&Key>, mark: Option<Mark>) -> Result<Report, ReadError> {
+        let (log, key) = (*log, key.copied());
+        self.run(LONG, async move |connection| verify::verify(connection, &log, key.as_ref(), mark).await)
+    }
+}
+
+/// Returns the query of a filter and its parameters.
+fn to_sql(filter: &Filter) -> (String, Vec<Value>) {
+    let mut conditions: Vec<(&str, Value)> = Vec::new();
+    for (condition, value) in filter.conditions() {
+        let value = match value {
+            FilterValue::Text(text) => Value::Text(text.to_owned()),
+            FilterValue::Integer(number) => Value::Integer(number),
+        };
+        conditions.push((condition, value));
+    }
+    if let Some(model_call) = &filter.model_call {
+        conditions.push(("model_call =", Value::Text(model_call.clone())));
+    }
+    let (beyond, order) = match filter.order {
+        Order::Ascending => ("position >", "position"),
+        Order::Descending => ("position <", "position DESC"),
+    };
+    if let Some(seq) = filter.after_seq {
+        conditions.push((beyond, Value::Integer(row::to_sql(seq))));
+    }
+    // No record has a text with a NUL character, and the server takes none.
+    let is_impossible = |value: &Value| matches!(value, Value::Text(text) if text.contains('\0'));
+    if conditions.iter().any(|(_, value)| is_impossible(value)) {
+        conditions = vec![("position <", Value::Integer(0))];
+    }
+    let mut sql = format!("SELECT {} FROM records", columns());
+    let mut values = Vec::new();
+    for (condition, value) in conditions {
+        sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });
+        values.push(value);
+        sql.push_str(&format!("{condition} ${}", values.len()));
+    }
+    values.push(Value::Integer(filter.max_records()));
+    sql.push_str(&format!(" ORDER BY {order} LIMIT ${}", values.len()));
+    (sql, values)
+}

@@ -1,0 +1,341 @@
+//! Jobs that outlive the process that runs them: one SQLite file for one server, or for several at once.
+//!
+//! Each process holds a lock on a file of its own beside the database for as long as it lives. A job that runs in a process
+//! whose lock is free was lost with that process. The files are readable by their owner only.
+
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStoreError};
+use fumehood_core::time::Timestamp;
+use fumehood_platform::private;
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+use crate::error::{OpenError, StorageError};
+use crate::sqlite::{Database, companion_files};
+
+/// The database of jobs, with the application id "FUJB". A released migration must never change.
+const DATABASE: Database = Database {
+    name: "jobs",
+    application_id: 0x4655_4A42,
+    migrations: &["
+        CREATE TABLE jobs (
+            id TEXT NOT NULL PRIMARY KEY,
+            owner TEXT NOT NULL,
+            process TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            is_final INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            job TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX jobs_of_owner ON jobs (owner, created_at);
+        CREATE INDEX jobs_by_end ON jobs (expires_at);
+    "],
+    creation_settings: "PRAGMA auto_vacuum = INCREMENTAL",
+    settings: "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 1048576",
+};
+
+/// Maximum time that an operation waits for another process that has locked the file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Number of hexadecimal digits in the name of a process.
+const PROCESS_DIGITS: usize = 16;
+
+/// Jobs in a SQLite file. Every operation blocks on the disk.
+pub struct JobFile {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+    /// The name of this process in the file.
+    process: String,
+    lock_path: PathBuf,
+    /// Locked for as long as this process lives.
+    _lock: File,
+}
+
+impl fmt::Debug for JobFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl JobFile {
+    /// Opens a file. A missing one and its folder are created for their owner only (modes 0600 and 0700).
+    ///
+    /// # Errors
+    /// If the file cannot be created or written, is damaged, or belongs to another program. It is not changed then.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let path = path.as_ref().to_owned();
+        let connection = Mutex::new(DATABASE.open_writable(&path, LOCK_TIMEOUT)?);
+        let failed = |path: &Path, source| OpenError::File { database: DATABASE.name, path: path.to_owned(), source };
+        let random = getrandom::u64().map_err(|error| failed(&path, io::Error::other(error)))?;
+        let process = format!("{random:016x}");
+        let lock_path = lock_path(&path, &process);
+        let lock = lock_new(&lock_path).map_err(|source| failed(&lock_path, source))?;
+        Ok(Self { path, connection, process, lock_path, _lock: lock })
+    }
+
+    /// Returns the paths of all files that a process uses, for those who keep tools away from them.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let own = [self.path.clone(), self.lock_path.clone()];
+        own.into_iter().chain(companion_files(&self.path)).collect()
+    }
+
+    /// Adds a job, after removing those whose time is over.
+    ///
+    /// # Errors
+    /// If there is no room for it, or the file cannot be written.
+    pub fn create(&self, job: &Job, limits: &JobLimits) -> Result<(), JobStoreError> {
+        let text = to_text(job)?;
+        self.change(|transaction| {
+            transaction.execute("DELETE FROM jobs WHERE expires_at <= ?1", [stored(job.created_at.0)])?;
+            let sizes = "SELECT count(*), coalesce(sum(bytes), 0) FROM jobs WHERE owner = ?1";
+            let owner = transaction
+                .query_row(sizes, [&*job.owner], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+            let all: i64 = transaction.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))?;
+            if let Err(full) = limits.check((size(owner.0), size(owner.1)), size(all)) {
+                return Ok(Err(full));
+            }
+            let (created, expires) = (stored(job.created_at.0), stored(job.expires_at().0));
+            transaction.execute(
+                "INSERT INTO jobs (id, owner, process, created_at, expires_at, is_final, bytes, job)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![job.id.to_string(), &*job.owner, self.process, created, expires, false, 0, text],
+            )?;
+            Ok(Ok(()))
+        })?
+    }
+
+    /// Replaces a job by its next state. One that has ended, or does not exist, stays as it is.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn update(&self, job: &Job) -> Result<(), JobStoreError> {
+        let text = to_text(job)?;
+        self.change(|transaction| {
+            transaction.execute(
+                "UPDATE jobs SET is_final = ?2, bytes = ?3, job = ?4 WHERE id = ?1 AND NOT is_final",
+                params![job.id.to_string(), job.state.is_final(), stored_size(text.len()), text],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Finds a job. One that ran in a process which is gone is interrupted.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn find(&self, id: JobId, now: Timestamp) -> Result<Option<Job>, JobStoreError> {
+        let select = "SELECT job, process FROM jobs WHERE id = ?1 AND expires_at > ?2";
+        let row = self.lock().query_row(select, params![id.to_string(), stored(now.0)], read_row).optional();
+        let Some((text, process)) = row.map_err(unavailable)? else { return Ok(None) };
+        self.settle(from_text(&text)?, &process, now).map(Some)
+    }
+
+    /// Returns the jobs of an owner, the newest first.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn list(&self, owner: &str, now: Timestamp) -> Result<Vec<Job>, JobStoreError> {
+        let read = || -> rusqlite::Result<Vec<(String, String)>> {
+            let connection = self.lock();
+            let select =
+                "SELECT job, process FROM jobs WHERE owner = ?1 AND expires_at > ?2 ORDER BY created_at DESC, id";
+            let mut statement = connection.prepare_cached(select)?;
+            let rows = statement.query_map(params![owner, stored(now.0)], read_row)?;
+            rows.collect()
+        };
+        let rows = read().map_err(unavailable)?;
+        rows.into_iter().map(|(text, process)| self.settle(from_text(&text)?, &process, now)).collect()
+    }
+
+    /// Removes a job of an owner.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn remove(&self, owner: &str, id: JobId) -> Result<(), JobStoreError> {
+        let delete = "DELETE FROM jobs WHERE id = ?1 AND owner = ?2";
+        self.change(|transaction| transaction.execute(delete, params![id.to_string(), owner]))?;
+        Ok(())
+    }
+
+    /// Ends a job that was lost with its process.
+    fn settle(&self, mut job: Job, process: &str, now: Timestamp) -> Result<Job, JobStoreError> {
+        if !job.state.is_final() && process != self.process && is_gone(&self.path, process) {
+            job.advance(JobState::interrupted(), now);
+            self.update(&job)?;
+        }
+        Ok(job)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, JobStoreError> {
+        let mut connection = self.lock();
+        let changed = || -> rusqlite::Result<T> {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let changed = change(&transaction)?;
+            transaction.commit()?;
+            Ok(changed)
+        };
+        changed().map_err(unavailable)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        // A transaction that was not committed is rolled back.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for JobFile {
+    /// Removes the file of the lock. One that stays behind is removed by whoever finds a job of this process.
+    fn drop(&mut self) {
+        let _stays = fs::remove_file(&self.lock_path);
+    }
+}
+
+fn lock_path(database: &Path, process: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(format!("-{process}"));
+    name.into()
+}
+
+fn lock_new(path: &Path) -> io::Result<File> {
+    let file = private::write_options().create_new(true).open(path)?;
+    match file.try_lock() {
+        // On a file system without locks every process counts as alive as long as its file is there.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+/// Returns whether the process of this name has ended.
+fn is_gone(database: &Path, process: &str) -> bool {
+    // The name is that of a file, and a database may have been edited.
+    if process.len() != PROCESS_DIGITS || !process.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return true;
+    }
+    let path = lock_path(database, process);
+    match File::open(&path) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(file) => {
+            let is_free = file.try_lock().is_ok();
+            if is_free {
+                let _stays = fs::remove_file(&path);
+            }
+            is_free
+        }
+    }
+}
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, String)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+fn to_text(job: &Job) -> Result<String, JobStoreError> {
+    serde_json::to_string(job).map_err(|error| JobStoreError::Unavailable(error.to_string()))
+}
+
+fn from_text(text: &str) -> Result<Job, JobStoreError> {
+    serde_json::from_str(text).map_err(|error| JobStoreError::Unavailable(format!("a job cannot be read: {error}")))
+}
+
+fn unavailable(error: rusqlite::Error) -> JobStoreError {
+    JobStoreError::Unavailable(StorageError::from(error).to_string())
+}
+
+fn stored(moment: u64) -> i64 {
+    i64::try_from(moment).unwrap_or(i64::MAX)
+}
+
+fn stored_size(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn size(stored: i64) -> usize {
+    usize::try_from(stored).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::call::content::Content;
+    use fumehood_core::call::result::{CallResult, Metadata};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1000);
+
+    fn job(id: u128, owner: &str) -> Job {
+        Job::begin(JobId::from_bits(id), (owner.into(), "t".to_owned()), NOW, Duration::from_secs(1))
+    }
+
+    fn ended(mut job: Job) -> Job {
+        let outcome = Ok(vec![Content::text("3")]);
+        let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: Metadata::default() };
+        job.advance(JobState::of_result(result, false), NOW);
+        job
+    }
+
+    fn status(file: &JobFile, id: u128) -> Option<&'static str> {
+        file.find(JobId::from_bits(id), NOW).unwrap().map(|job| job.state.as_str())
+    }
+
+    #[test]
+    fn a_job_of_a_process_that_is_gone_was_interrupted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let first = JobFile::open(&path).unwrap();
+        first.create(&job(1, "a"), &JobLimits::default()).unwrap();
+        first.create(&job(2, "a"), &JobLimits::default()).unwrap();
+        first.update(&ended(job(2, "a"))).unwrap();
+        let second = JobFile::open(&path).unwrap();
+        assert_eq!((status(&second, 1), status(&second, 2)), (Some("working"), Some("completed")));
+        drop(first);
+        assert_eq!((status(&second, 1), status(&second, 2)), (Some("failed"), Some("completed")));
+        let states: Vec<_> = second.list("a", NOW).unwrap().iter().map(|job| job.state.as_str()).collect();
+        assert_eq!(states, ["failed", "completed"]);
+        // A result that comes too late changes nothing.
+        second.update(&ended(job(1, "a"))).unwrap();
+        assert_eq!(status(&second, 1), Some("failed"));
+    }
+
+    #[test]
+    fn the_file_of_a_lock_that_stayed_behind_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let first = JobFile::open(&path).unwrap();
+        first.create(&job(1, "a"), &JobLimits::default()).unwrap();
+        let left = first.lock_path.clone();
+        drop(first);
+        // As after a kill.
+        fs::write(&left, "").unwrap();
+        let second = JobFile::open(&path).unwrap();
+        assert_eq!((status(&second, 1), left.exists()), (Some("failed"), false));
+        for process in ["", "../../etc/passwd", "000000000000000g"] {
+            assert!(is_gone(&path, process), "{process}");
+        }
+    }
+
+    #[test]
+    fn jobs_of_several_processes_are_bounded_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let (one, other) = (JobFile::open(&path).unwrap(), JobFile::open(&path).unwrap());
+        let limits = JobLimits { owner_jobs: 2, owner_bytes: 1 << 20, jobs: 3 };
+        one.create(&job(1, "a"), &limits).unwrap();
+        other.create(&job(2, "a"), &limits).unwrap();
+        assert!(matches!(one.create(&job(3, "a"), &limits), Err(JobStoreError::Full(_))));
+        one.create(&job(3, "b"), &limits).unwrap();
+        assert!(matches!(one.create(&job(4, "c"), &limits), Err(JobStoreError::Full(_))));
+        one.remove("b", JobId::from_bits(2)).unwrap();
+        assert_eq!(status(&one, 2), Some("working"));
+        one.remove("a", JobId::from_bits(2)).unwrap();
+        one.create(&job(4, "a"), &limits).unwrap();
+        let later = Job { created_at: Timestamp(2000), ..job(5, "a") };
+        assert_eq!(one.find(JobId::from_bits(1), Timestamp(2000)).unwrap().map(|job| job.id), None);
+        one.create(&later, &limits).unwrap();
+        assert_eq!(one.list("a", Timestamp(2000)).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,99 @@
+//! Several writers, each with a key and a chain of its own.
+
+use std::collections::BTreeSet;
+
+use fumehood_core::time::Timestamp;
+use fumehood_storage::event_log::{Checkpoint, Continuity, EventLog, Filter, Options, Problem, ReadError, Reader};
+
+use crate::harness::{TestDatabase, writer};
+use crate::suite::{record, write};
+
+#[test]
+fn each_writer_has_a_chain_and_all_have_one_order() {
+    let Some(database) = TestDatabase::new() else { return };
+    let open = |number| EventLog::open_postgres(&database.address(), &writer(number)).unwrap();
+    let (one, two) = (open(1), open(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..=150).for_each(|number| write(&one, record(number)).unwrap()));
+        scope.spawn(|| (151..=300).for_each(|number| write(&two, record(number)).unwrap()));
+    });
+    drop(two);
+    // The key finds the chain again.
+    let two = open(2);
+    write(&two, record(301)).unwrap();
+    drop((one, two));
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    let found = reader.query(&Filter::default()).unwrap();
+    assert!(found.iter().map(|row| row.seq).eq(1..=301));
+    let logs: BTreeSet<String> = found.iter().map(|row| row.writer.unwrap().log.to_string()).collect();
+    assert_eq!(logs.len(), 2);
+    let reports = reader.verify_all(&[]).unwrap();
+    let checked: Vec<_> = reports.iter().map(|report| (report.rows, report.seals_checked)).collect();
+    assert!(reports.iter().all(|report| report.finding.is_none()), "{reports:?}");
+    assert!(checked.contains(&(150, true)) && checked.contains(&(151, false)), "{checked:?}");
+}
+
+#[test]
+fn seals_of_other_writers_are_checked_with_their_keys() {
+    let Some(database) = TestDatabase::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let key = |number: u8| folder.path().join("state").join(format!("{number}.key"));
+    for number in 1..=2 {
+        let options = Options { key_file: Some(key(number)), ..Options::default() };
+        let log = EventLog::open_postgres(&database.address(), &options).unwrap();
+        write(&log, record(u64::from(number))).unwrap();
+        log.close().unwrap();
+    }
+    let without = Reader::open_postgres(&database.address(), &Options::default()).unwrap();
+    assert!(without.key_error().is_some());
+    assert!(without.verify_all(&[]).unwrap().iter().all(|report| !report.seals_checked));
+    let (one, two) = (key(1), key(2));
+    let with = without.with_key_files([one.as_path(), two.as_path()]).unwrap();
+    let reports = with.verify_all(&[]).unwrap();
+    assert!(reports.iter().all(|report| report.seals_checked && report.finding.is_none()), "{reports:?}");
+    // A seal of one writer is none of another.
+    database.sql(
+        "UPDATE anchors SET seal = (SELECT seal FROM anchors o WHERE o.writer = 2 LIMIT 1),
+            hash = (SELECT hash FROM anchors o WHERE o.writer = 2 LIMIT 1) WHERE writer = 1",
+    );
+    let found = with.verify_all(&[]).unwrap();
+    assert_eq!(found[0].finding.as_ref().unwrap().problem, Problem::AnchorForged);
+    assert_eq!(found[1].finding, None);
+}
+
+#[test]
+fn checkpoints_name_the_writer() {
+    let Some(database) = TestDatabase::new() else { return };
+    for number in 1..=2 {
+        let log = EventLog::open_postgres(&database.address(), &writer(number)).unwrap();
+        write(&log, record(u64::from(number))).unwrap();
+    }
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    let checkpoints = reader.checkpoints(Timestamp(1)).unwrap();
+    let reports = reader.verify_all(&checkpoints).unwrap();
+    assert!(reports.iter().all(|report| report.continuity == Some(Continuity::Proven)), "{reports:?}");
+    // A writer that vanished as a whole is missed by its checkpoint alone.
+    database.sql("DELETE FROM records WHERE writer = 2; DELETE FROM anchors WHERE writer = 2; DELETE FROM writers WHERE number = 2");
+    assert!(reader.verify_all(&[]).unwrap().iter().all(|report| report.finding.is_none()));
+    let reports = reader.verify_all(&checkpoints).unwrap();
+    assert_eq!(reports.iter().filter(|report| report.finding.is_some()).count(), 1);
+    let missing: Vec<&Checkpoint> = checkpoints.iter().filter(|checkpoint| checkpoint.log == reports[1].log).collect();
+    assert_eq!((missing.len(), &reports[1].finding.as_ref().unwrap().problem), (1, &Problem::OtherLog));
+}
+
+#[test]
+fn log_without_writers_has_no_checkpoint() {
+    let Some(database) = TestDatabase::new() else { return };
+    drop(EventLog::open_postgres(&database.address(), &writer(1)).unwrap());
+    database.sql("DELETE FROM writers");
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    assert_eq!(reader.checkpoint(Timestamp(1)), Err(ReadError::Empty));
+    assert_eq!(reader.verify_all(&[]), Ok(Vec::new()));
+}
+
+#[test]
+fn writer_without_a_key_is_refused() {
+    let Some(database) = TestDatabase::new() else { return };
+    let error = EventLog::open_postgres(&database.address(), &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("needs a key of this writer's own"), "{error}");
+}

@@ -1,0 +1,13 @@
+//! The guarantees of a listener over each of its protocols: MCP and the HTTP API.
+
+// Clippy allows panics in helper functions only under `cfg(test)`.
+#[cfg(test)]
+mod admission;
+#[cfg(test)]
+mod hostile_programs;
+#[cfg(test)]
+mod neighbours;
+#[cfg(test)]
+pub(crate) mod served;
+#[cfg(test)]
+mod stalled;
