@@ -51,7 +51,7 @@ impl Report {
     }
 }
 
-/// The comparison of a log with a mark or a [`Checkpoint`] that was kept elsewhere.
+/// The comparison of a log with a mark or a [`Checkpoint`](super::Checkpoint) that was kept elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Continuity {
