@@ -160,8 +160,8 @@ pub fn chat_span(provider: &str, model: &str) -> Span {
 
 /// Records the tokens of an answer of a model.
 pub fn record_tokens(span: &Span, input: u64, output: u64) {
-    span.record("gen_ai.usage.input_tokens", input);
-    span.record("gen_ai.usage.output_tokens", output);
+    record_number(span, "gen_ai.usage.input_tokens", input);
+    record_number(span, "gen_ai.usage.output_tokens", output);
 }
 
 /// Creates the span of loading a component.
@@ -211,8 +211,8 @@ pub fn record_result(span: &Span, result: &CallResult) {
     if let Err(error) = &result.outcome {
         record_error(span, error.kind.as_str());
     }
-    span.record("fumehood.fuel_used", result.metadata.fuel_used);
-    span.record("fumehood.peak_memory_bytes", result.metadata.peak_memory);
+    record_number(span, "fumehood.fuel_used", result.metadata.fuel_used);
+    record_number(span, "fumehood.peak_memory_bytes", result.metadata.peak_memory);
 }
 
 /// The arguments and the result of a call in its span, as far as the operator wants them there.
@@ -290,7 +290,12 @@ pub fn request_span(method: &str, host: &str) -> Span {
 
 /// Records the status of a response.
 pub fn record_status(span: &Span, status: u16) {
-    span.record("http.response.status_code", status);
+    record_number(span, "http.response.status_code", status);
+}
+
+/// Records a number as the signed one that attributes of OpenTelemetry are: unsigned ones are exported as text.
+fn record_number(span: &Span, field: &str, number: impl TryInto<i64>) {
+    span.record(field, number.try_into().unwrap_or(i64::MAX));
 }
 
 /// Emits the event of a comparison of a component with what an operator approved.

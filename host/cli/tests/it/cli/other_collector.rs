@@ -69,6 +69,12 @@ impl Drop for Collector {
     }
 }
 
+/// Returns the value of an attribute of a span, by its type.
+fn attribute<'a>(span: &'a Value, key: &str) -> &'a Value {
+    let mut attributes = span["attributes"].as_array().unwrap().iter();
+    &attributes.find(|attribute| attribute["key"] == key).unwrap()["value"]
+}
+
 #[test]
 fn a_collector_of_others_takes_spans_and_metrics() {
     let bench = Workbench::new();
@@ -81,9 +87,11 @@ fn a_collector_of_others_takes_spans_and_metrics() {
     assert_eq!(status, 200, "{answer}");
     let span = collector.named("execute_tool calculator__add");
     assert_eq!((span["traceId"].as_str().unwrap().len(), span["kind"].as_i64()), (32, Some(1)), "{span}");
-    let attributes = span["attributes"].as_array().unwrap();
-    let tool = attributes.iter().find(|attribute| attribute["key"] == "gen_ai.tool.name").unwrap();
-    assert_eq!(tool["value"]["stringValue"], "calculator__add");
+    assert_eq!(attribute(&span, "gen_ai.tool.name")["stringValue"], "calculator__add");
+    // Collectors sum numbers up, and text not.
+    assert!(attribute(&span, "fumehood.fuel_used").get("intValue").is_some(), "{span}");
+    let request = collector.named("POST /v1/tools/{name}/calls");
+    assert!(attribute(&request, "http.response.status_code").get("intValue").is_some(), "{request}");
     collector.named("gen_ai.execute_tool.duration");
     let printed = std::fs::read_to_string(&collector.printed).unwrap();
     assert!(
