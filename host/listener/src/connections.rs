@@ -69,9 +69,14 @@ impl Connections {
         Self { capacity, table: Arc::default() }
     }
 
-    /// Adds a connection that was just accepted. If too many are unauthenticated, the oldest of these is dropped.
+    /// Adds a connection that was just accepted. If too many are unauthenticated, the oldest of these is dropped. If half
+    /// of the files that the process may open are connections, one is dropped, too: calls need the others, for example
+    /// to start a worker process.
     pub(crate) fn add(&self) -> Connection {
         let mut table = self.lock();
+        if fumehood_platform::limits::max_open_files().is_some_and(|files| table.open.len() as u64 >= files / 2) {
+            table.make_room();
+        }
         let pending = table.open.values().filter(|entry| entry.tenant.is_none()).count();
         if pending >= self.capacity.pending.max(1) {
             table.drop_oldest_pending();
@@ -87,8 +92,7 @@ impl Connections {
     /// Drops a connection because the process has no room for another one: the oldest unauthenticated one, or else the
     /// one that has stalled the longest. Returns false if there is none.
     pub(crate) fn shed(&self) -> bool {
-        let mut table = self.lock();
-        table.drop_oldest_pending() || table.drop_stalled(|_, entry| entry.stalled().is_some())
+        self.lock().make_room()
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -102,6 +106,10 @@ impl Table {
         if let Some(entry) = self.open.remove(&id) {
             entry.close.cancel();
         }
+    }
+
+    fn make_room(&mut self) -> bool {
+        self.drop_oldest_pending() || self.drop_stalled(|_, entry| entry.stalled().is_some())
     }
 
     fn drop_oldest_pending(&mut self) -> bool {

@@ -39,7 +39,7 @@ const MAX_HEADERS: usize = 64;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after the system refused to accept a connection.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
-/// Pause after a connection was dropped to make room for another one: until then its file is still open.
+/// Pause after the system refused to accept a connection and another one was dropped to make room.
 const SHED_BACKOFF: Duration = Duration::from_millis(1);
 
 /// A listener that is bound to an address and does not accept yet.
@@ -170,27 +170,22 @@ impl Listener {
                 _ = &mut stop => return,
                 accepted = self.listener.accept() => accepted,
             };
-            let backoff = match accepted {
+            match accepted {
                 Ok((stream, _)) => {
-                    // Otherwise calls of clients that are served already would fail for want of a file.
-                    let made_room = fumehood_platform::limits::is_short_of_files(&stream) && self.connections.shed();
                     let connection = Arc::new(self.connections.add());
                     tasks.spawn(serve_connection(stream, connection, Arc::clone(&self.admission), self.stop.clone()));
-                    if !made_room {
-                        // Otherwise many connections at once would keep those before them from sending their heads.
-                        tokio::task::yield_now().await;
-                        continue;
-                    }
-                    SHED_BACKOFF
+                    // Otherwise many connections at once would keep those before them from sending their heads.
+                    tokio::task::yield_now().await;
                 }
-                Err(error) if is_peer_error(&error) => continue,
+                Err(error) if is_peer_error(&error) => {}
                 // For example too many open files: one connection fewer makes room for the next.
-                Err(_) if self.connections.shed() => SHED_BACKOFF,
-                Err(_) => ACCEPT_BACKOFF,
-            };
-            tokio::select! {
-                _ = &mut stop => return,
-                () = tokio::time::sleep(backoff) => {}
+                Err(_) => {
+                    let backoff = if self.connections.shed() { SHED_BACKOFF } else { ACCEPT_BACKOFF };
+                    tokio::select! {
+                        _ = &mut stop => return,
+                        () = tokio::time::sleep(backoff) => {}
+                    }
+                }
             }
         }
     }

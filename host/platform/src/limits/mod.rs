@@ -10,11 +10,6 @@ mod system;
 use std::error::Error;
 use std::io;
 
-use crate::sockets::Socket;
-
-/// Maximum number of files that connections of clients leave to everything else, such as the start of a worker process.
-const RESERVED_FILES: u64 = 64;
-
 /// Returns the maximum size of a file that this process may write, in bytes. The system may end the process where it
 /// writes beyond that.
 #[must_use]
@@ -33,16 +28,4 @@ pub fn is_out_of_memory(error: &(dyn Error + 'static)) -> bool {
 #[must_use]
 pub fn max_open_files() -> Option<u64> {
     system::max_open_files()
-}
-
-/// Returns whether so many files are open that connections of clients should leave the rest to everything else: a quarter
-/// of the limit, and at most 64. `newest` is the socket that was opened last.
-#[must_use]
-pub fn is_short_of_files(newest: &impl Socket) -> bool {
-    let is_reserved = |limit: u64| system::descriptor(newest).is_some_and(|newest| newest >= limit - reserved(limit));
-    max_open_files().is_some_and(is_reserved)
-}
-
-fn reserved(limit: u64) -> u64 {
-    RESERVED_FILES.min(limit / 4)
 }

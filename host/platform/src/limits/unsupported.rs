@@ -2,17 +2,11 @@
 
 use std::error::Error;
 
-use crate::sockets::Socket;
-
 pub(super) fn max_file_bytes() -> Option<u64> {
     None
 }
 
 pub(super) fn max_open_files() -> Option<u64> {
-    None
-}
-
-pub(super) fn descriptor(_: &impl Socket) -> Option<u64> {
     None
 }
 
