@@ -83,6 +83,7 @@ impl Admission {
             "there is nothing here; MCP is at /mcp, the HTTP API at /v1, and /health says whether the server is up";
         let service = service.ok_or(Rejection::new(StatusCode::NOT_FOUND, why))?;
         let client = self.authenticate(request.headers()).await?;
+        connection.set_tenant(&client.tenant.name);
         self.tenants.count_request(&client).await?;
         let limits = &client.limits;
         let (head, body) = request.into_parts();

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -86,7 +87,13 @@ impl Connections {
         let entry =
             Entry { tenant: None, phase: Phase::Head, since: Instant::now(), blocked: None, close: close.clone() };
         table.open.insert(id, entry);
-        Connection { id, close, connections: self.clone() }
+        Connection {
+            id,
+            close,
+            tenant: Mutex::new(Arc::from("")),
+            is_idle: AtomicBool::new(true),
+            connections: self.clone(),
+        }
     }
 
     /// Drops a connection because the process has no room for another one: the oldest unauthenticated one, or else the
@@ -149,6 +156,10 @@ impl Table {
 pub(crate) struct Connection {
     id: u64,
     close: CancellationToken,
+    /// The tenant of the last request with a valid token; empty before there is one.
+    tenant: Mutex<Arc<str>>,
+    /// Whether no request is handled.
+    is_idle: AtomicBool,
     connections: Connections,
 }
 
@@ -175,7 +186,23 @@ impl Connection {
         }
         let Some(entry) = table.open.get_mut(&self.id) else { return false };
         (entry.tenant, entry.phase, entry.since) = (Some(Arc::clone(tenant)), Phase::Body, Instant::now());
+        self.is_idle.store(false, Ordering::Relaxed);
         true
+    }
+
+    /// Sets the tenant whose turns the connection is served in.
+    pub(crate) fn set_tenant(&self, tenant: &Arc<str>) {
+        self.lock_tenant().clone_from(tenant);
+    }
+
+    /// Returns the tenant whose turns the connection is served in; it is empty for connections without a valid token.
+    pub(crate) fn tenant(&self) -> Arc<str> {
+        Arc::clone(&self.lock_tenant())
+    }
+
+    fn lock_tenant(&self) -> MutexGuard<'_, Arc<str>> {
+        // No code that holds the lock can panic half-way.
+        self.tenant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops the connection of a tenant that has waited longest for a body, or for its peer to take a response.
@@ -194,6 +221,12 @@ impl Connection {
         if let Some(entry) = self.connections.lock().open.get_mut(&self.id) {
             (entry.phase, entry.since) = (phase, Instant::now());
         }
+        self.is_idle.store(phase == Phase::Head, Ordering::Relaxed);
+    }
+
+    /// Returns whether no request is handled: what wakes the connection is another one.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_idle.load(Ordering::Relaxed)
     }
 
     /// Sets the time since which the peer takes nothing of what is sent to it; `None` once it does again.

@@ -78,13 +78,26 @@ impl FairQueue {
                 None => return Arrival::Full,
             },
         };
+        Arrival::Waits { ticket: self.wait(tenant), evicted }
+    }
+
+    /// Adds a call of a tenant that waits even if there is a free place, for [`FairQueue::grant`].
+    pub(crate) fn wait(&mut self, tenant: &Arc<str>) -> Ticket {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.waiting += 1;
-        if let Some(share) = self.tenants.get_mut(tenant) {
-            share.waiting.push_back(ticket);
-        }
-        Arrival::Waits { ticket, evicted }
+        self.tenants.entry(Arc::clone(tenant)).or_default().waiting.push_back(ticket);
+        ticket
+    }
+
+    /// Returns whether a call runs.
+    pub(crate) fn has_running(&self) -> bool {
+        self.running > 0
+    }
+
+    /// Returns whether no call runs or waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running == 0 && self.waiting == 0
     }
 
     /// Frees the place of a call, and returns the calls that have a place now.
@@ -92,6 +105,11 @@ impl FairQueue {
         let Some(share) = self.tenants.get_mut(tenant).filter(|share| share.running > 0) else { return Vec::new() };
         share.running -= 1;
         self.running -= 1;
+        self.grant()
+    }
+
+    /// Gives the free places to waiting calls, and returns those that have one now.
+    pub(crate) fn grant(&mut self) -> Vec<Ticket> {
         let mut granted = Vec::new();
         while let Some(ticket) = self.serve_next() {
             granted.push(ticket);

@@ -18,6 +18,7 @@ mod listener;
 mod options;
 pub mod parse_queue;
 mod rejection;
+mod repolling;
 mod running_calls;
 mod service;
 mod tenant;
@@ -26,6 +27,7 @@ mod tenants;
 mod token;
 mod token_verifier;
 mod tracked_tools;
+mod turns;
 mod usage;
 mod write_deadline;
 

@@ -21,9 +21,11 @@ use crate::connections::{Capacity, Connection, Connections};
 use crate::guard::Guard;
 use crate::limits::message_memory_bytes;
 use crate::options::{HttpError, HttpOptions};
+use crate::repolling::Repolling;
 use crate::service::Services;
 use crate::tenant::Access;
 use crate::tenants::{RequestDefaults, Tenants};
+use crate::turns::Turns;
 use crate::write_deadline::WriteDeadline;
 
 /// Deadline for the head of a request, from the moment that the connection waits for it.
@@ -48,6 +50,7 @@ pub struct Listener {
     address: SocketAddr,
     admission: Arc<Admission>,
     connections: Connections,
+    turns: Turns,
     drain: Duration,
     stop: CancellationToken,
 }
@@ -102,7 +105,7 @@ impl Listener {
         let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
         let (connections, stop) = (Connections::new(capacity), CancellationToken::new());
         let (admission, drain) = (Arc::new(admission), options.drain);
-        Ok(Self { listener, address, admission, connections, drain, stop })
+        Ok(Self { listener, address, admission, connections, turns: Turns::new(), drain, stop })
     }
 
     /// Returns the address that it is bound to.
@@ -173,7 +176,13 @@ impl Listener {
             match accepted {
                 Ok((stream, _)) => {
                     let connection = Arc::new(self.connections.add());
-                    tasks.spawn(serve_connection(stream, connection, Arc::clone(&self.admission), self.stop.clone()));
+                    let served = serve_connection(
+                        stream,
+                        Arc::clone(&connection),
+                        Arc::clone(&self.admission),
+                        self.stop.clone(),
+                    );
+                    tasks.spawn(self.turns.share(connection, Repolling::new(served)));
                     // Otherwise many connections at once would keep those before them from sending their heads.
                     tokio::task::yield_now().await;
                 }
