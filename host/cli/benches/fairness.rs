@@ -2,7 +2,7 @@
 //! without it. Clients run on the same machine, so that they take processors from the server and from each other. What that does is
 //! measured, too: with the same requests to a second server, each tenant has a server of its own.
 //!
-//! `cargo bench -p fumehood-cli --bench fairness`
+//! `cargo bench -p fumehood-cli --bench fairness`; with `-- processors` one of them alone.
 
 #![allow(
     clippy::expect_used,
@@ -186,9 +186,13 @@ fn measure_beside(
     (loaded, ran.load(Ordering::Relaxed))
 }
 
+/// Number of tasks that run between two looks at the sockets, as in `fumehood serve`.
+const EVENT_INTERVAL: u32 = 8;
+
 /// Clients run on threads of their own, so that they do not wait behind the server's tasks.
 fn run(scenario: Scenario) {
-    let servers = [(); 2].map(|()| Builder::new_multi_thread().enable_all().build().unwrap());
+    let servers =
+        [(); 2].map(|()| Builder::new_multi_thread().event_interval(EVENT_INTERVAL).enable_all().build().unwrap());
     let clients = Builder::new_current_thread().enable_all().build().unwrap();
     let greedy = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let [address, other] = [0, 1].map(|index: usize| servers[index].block_on(start(scenario.rate)));
@@ -218,7 +222,10 @@ fn main() {
     println!("{PLACES} places; {GREEDY_CONNECTIONS} connections beside one; p99, medians of {ROUNDS} measurements\n");
     println!("| too much of | alone | servers apart | together | to alone | to apart | calls of the other |");
     println!("|---|---|---|---|---|---|---|");
+    let only: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     for scenario in scenarios() {
-        run(scenario);
+        if only.is_empty() || only.iter().any(|name| scenario.name.starts_with(name.as_str())) {
+            run(scenario);
+        }
     }
 }

@@ -48,8 +48,11 @@ impl State {
 impl Turns {
     /// Creates as many turns as there are processors.
     pub(crate) fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let queue = FairQueue::new(processors, usize::MAX);
+        Self::with_turns(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    fn with_turns(number: usize) -> Self {
+        let queue = FairQueue::new(number, usize::MAX);
         Self(Arc::new(Mutex::new(State { queue, waiting: HashMap::new(), active: None, changed: None })))
     }
 
@@ -167,5 +170,84 @@ impl<F: Future> Future for InTurns<F> {
         let polled = this.inner.as_mut().poll(context);
         this.turn.end();
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::{Notify, mpsc};
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::connections::{Capacity, Connections};
+
+    const GREEDY: usize = 100;
+
+    fn connection(connections: &Connections, tenant: &str) -> Arc<Connection> {
+        let connection = Arc::new(connections.add());
+        connection.set_tenant(&Arc::from(tenant));
+        connection
+    }
+
+    /// Wakes connections at once, those of the greedy tenant first, and returns the tenants in the order in which their
+    /// requests are read.
+    async fn order(tenants: &[&'static str]) -> Vec<&'static str> {
+        let connections = Connections::new(Capacity { pending: GREEDY + 2, authenticated: 1 });
+        let (turns, ready, (sender, mut read)) =
+            (Turns::with_turns(1), Arc::new(Notify::new()), mpsc::unbounded_channel());
+        for tenant in tenants {
+            let (ready, sender, tenant) = (Arc::clone(&ready), sender.clone(), *tenant);
+            let work = async move {
+                ready.notified().await;
+                sender.send(tenant).unwrap();
+            };
+            tokio::spawn(turns.share(connection(&connections, tenant), work));
+        }
+        drop(sender);
+        for _ in 0..2 * tenants.len() + 4 {
+            yield_now().await;
+        }
+        ready.notify_waiters();
+        let mut order = Vec::new();
+        while let Some(tenant) = read.recv().await {
+            order.push(tenant);
+        }
+        order
+    }
+
+    #[tokio::test]
+    async fn a_request_does_not_wait_behind_those_of_another_tenant() {
+        let mut tenants = ["greedy"; GREEDY + 1];
+        tenants[GREEDY] = "modest";
+        let order = order(&tenants).await;
+        let place = order.iter().position(|tenant| *tenant == "modest").unwrap();
+        assert!(order.len() == GREEDY + 1 && place < 3, "the {place}th of {}", order.len());
+    }
+
+    #[tokio::test]
+    async fn connections_of_one_tenant_need_no_turns() {
+        assert_eq!(order(&["only"; 3]).await, ["only"; 3]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_leaves_its_turn_to_others() {
+        let connections = Connections::new(Capacity { pending: 8, authenticated: 1 });
+        let turns = Turns::with_turns(1);
+        let waker = Waker::noop();
+        let turn = |tenant: &str| {
+            let standing = Standing::Free;
+            (Turn { turns: turns.clone(), standing }, connection(&connections, tenant).tenant())
+        };
+        let [(mut first, one), (mut second, other), (mut third, another)] = [turn("one"), turn("two"), turn("three")];
+        assert!(first.begin(one, waker), "it is alone");
+        first.end();
+        assert!(!second.begin(Arc::clone(&other), waker) && !third.begin(Arc::clone(&another), waker));
+        // The one that would have handed out the turns is gone.
+        drop(second);
+        assert!(third.begin(another, waker));
+        let (mut last, tenant) = turn("two");
+        assert!(!last.begin(Arc::clone(&tenant), waker), "there is one turn");
+        drop(third);
+        assert!(last.begin(tenant, waker));
     }
 }
