@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::harness::{Answer, Cell, call, read, send, wait_until};
+use super::client::{Answer, call, read, send};
+use super::harness::{Cell, wait_until};
 
 const ADD: &str = r#"{"a": 1, "b": 1}"#;
 

@@ -2,7 +2,8 @@
 
 use fumehood::Digest;
 
-use super::harness::{Cell, call, wait_until};
+use super::client::call;
+use super::harness::{Cell, wait_until};
 
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
 
