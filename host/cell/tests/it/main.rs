@@ -18,3 +18,4 @@ mod key_value;
 mod nats;
 mod scale;
 mod simulation;
+mod test_tools;
