@@ -24,3 +24,4 @@ mod losses;
 mod operation;
 mod proxy;
 mod pushed;
+mod recipes;
