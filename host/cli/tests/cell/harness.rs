@@ -35,7 +35,7 @@ pub(crate) struct Cell {
     has_jetstream: bool,
     nats: Option<Process>,
     keys: BTreeMap<String, String>,
-    /// Where gateways record calls.
+    /// The place in which gateways record calls.
     pub(crate) log: Log,
     /// The networks of nodes that do not connect to the server directly.
     proxies: BTreeMap<String, Proxy>,

@@ -103,7 +103,7 @@ pub(crate) struct Heads {
 /// The comparison of a log with a [`JoinedHead`] that was kept elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JoinReport {
-    /// What was kept.
+    /// The joined head that was kept.
     pub joined: JoinedHead,
     /// The result; `None` if there is a finding.
     pub continuity: Option<Continuity>,
