@@ -38,7 +38,7 @@ fn make(address: &str, index: usize) -> Answer {
 fn harm(cell: &mut Cell, round: usize) -> &'static str {
     let worker = ["w1", "w2", "w3"][round % 3];
     match round % 10 {
-        3 if cell.restart_log(Duration::from_millis(200)) => "PostgreSQL crashed",
+        3 if cell.restart_log(Duration::from_millis(if round < 10 { 200 } else { 2500 })) => "PostgreSQL crashed",
         0 | 3 | 8 => {
             cell.kill(worker);
             std::thread::sleep(Duration::from_millis(150));
@@ -165,7 +165,11 @@ fn what_callers_are_told_is_what_guests_did() {
                         break;
                     }
                     let answer = make(&addresses[index % 2], index);
-                    let pause = if matches!(answer.kind(), "unavailable" | "host") { 100 } else { 20 };
+                    let pause = match answer.kind() {
+                        "host" => 200,
+                        "unavailable" => 100,
+                        _ => 20,
+                    };
                     answers.lock().unwrap().insert(index, answer);
                     std::thread::sleep(Duration::from_millis(pause));
                 }
