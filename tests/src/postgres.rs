@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The user and group that the server runs as where the tests run as root, which it refuses. Every system has them.
 const NOBODY: u32 = 65534;
 
+/// The size of the files of the server's journal, the smallest that there is, in MiB.
+const SEGMENT_MB: u64 = 1;
+
 /// Settings of a server that need not outlive the machine: nothing waits for the disk.
 const QUICK: [&str; 3] = ["fsync=off", "full_page_writes=off", "max_wal_size=256MB"];
 
@@ -65,7 +68,7 @@ impl Postgres {
         let made = postgres
             .command("initdb")
             .args(["--pgdata", &data, "--username", USER, "--auth", "trust", "--encoding", "UTF8", "--locale", "C"])
-            .args(["--no-sync", "--no-instructions"])
+            .args(["--no-sync", "--no-instructions", "--wal-segsize", &SEGMENT_MB.to_string()])
             .output()
             .context("initdb")?;
         ensure!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
@@ -167,6 +170,30 @@ impl Postgres {
         Ok(())
     }
 
+    /// Fills the disk, or makes room there: connections cannot extend a file beyond a limit of the system, whose signal the
+    /// server ignores so that it is to them what a full disk is. The limit is the size of the files of the journal, so that a
+    /// table must be larger to be concerned, and the server itself goes on.
+    ///
+    /// # Errors
+    /// If the server was ended, or the limit cannot be set.
+    pub fn fill_disk(&self, is_full: bool) -> Result<()> {
+        let limit = if is_full { format!("--fsize={}:", SEGMENT_MB << 20) } else { "--fsize=unlimited:".to_owned() };
+        let server = self.server.as_ref().map(Child::id).context("the server was ended")?.to_string();
+        // Connections that are made later have the limit of the process that makes them.
+        ensure!(self.limit(&server, &limit)?, "the limit of the server cannot be set");
+        let connections = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'";
+        for connection in self.sql("postgres", connections)?.lines() {
+            // One that is gone meanwhile, as that of the query is, needs none.
+            self.limit(connection, &limit)?;
+        }
+        Ok(())
+    }
+
+    /// Sets a limit of a process, as its user: it takes more than being root.
+    fn limit(&self, pid: &str, limit: &str) -> Result<bool> {
+        Ok(self.command("prlimit").args([limit, "--pid", pid]).stderr(Stdio::null()).status()?.success())
+    }
+
     /// Ends the server as a crash would, without writing anything.
     ///
     /// # Errors
@@ -203,7 +230,8 @@ impl Postgres {
 
     /// Returns a command of the server's programs, run by the user that owns the cluster.
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+        let own = self.programs.join(program);
+        let mut command = Command::new(if own.is_file() { own } else { program.into() });
         command.current_dir(self.folder.path()).env_remove("PGPASSWORD").env("LC_ALL", "C").stdin(Stdio::null());
         if is_root() {
             command.uid(NOBODY).gid(NOBODY);

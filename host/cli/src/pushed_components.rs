@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
 use fumehood::cell::ComponentStore;
@@ -15,12 +15,19 @@ use crate::config::Config;
 use crate::config::cell::Accept;
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::trust::ConfigSource;
-use crate::{cell, render};
+use crate::{cell, render, user_folders};
 
 /// Interval at which a gateway looks at what is pushed.
 const PUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval at which a worker looks for what it lacks.
 const FETCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Default size of the fetched components that are kept, in bytes.
+const DEFAULT_FETCHED_BYTES: u64 = 1 << 30;
+/// Interval at which a worker marks the components that it uses, and removes others if there are too many.
+const TIDY_INTERVAL: Duration = Duration::from_secs(60);
+/// Time without a mark after which nobody uses a component: workers of other folders share the files.
+const UNUSED_AFTER: Duration = Duration::from_secs(600);
 
 /// A component that a worker fetches: its section names a file that is not there, and its lock approves a digest.
 pub(crate) struct FetchedComponent {
@@ -80,17 +87,24 @@ pub(crate) async fn fetch(config: &Config, source: ConfigSource) -> Result<Optio
     let lock = configured::open_lock(config)?;
     remove_damaged(config, &lock);
     fetcher.fetch_all(&awaited(config, &lock)).await;
+    tidy(config, &lock);
     let arrived = Arc::new(Notify::new());
     let tell = Arc::clone(&arrived);
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(FETCH_INTERVAL);
+        let mut tidied = Instant::now();
         loop {
             ticks.tick().await;
             // What is wrong with a configuration is told when it is read again for its tools.
             let Ok(config) = source.open() else { continue };
             let Ok(lock) = configured::open_lock(&config) else { continue };
-            if fetcher.fetch_all(&awaited(&config, &lock)).await > 0 {
+            let count = fetcher.fetch_all(&awaited(&config, &lock)).await;
+            if count > 0 {
                 tell.notify_one();
+            }
+            if count > 0 || tidied.elapsed() >= TIDY_INTERVAL {
+                tidy(&config, &lock);
+                tidied = Instant::now();
             }
         }
     });
@@ -140,6 +154,56 @@ fn save(file: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Marks the fetched components that are used, and removes others if they are too many. A failure leaves too much there, and no
+/// component is missing, so that it is reported only.
+fn tidy(config: &Config, lock: &Lock) {
+    let Some(folder) = user_folders::fetched_components() else { return };
+    let used: Vec<PathBuf> = fetchable(config, lock).into_iter().map(|component| component.file).collect();
+    let now = SystemTime::now();
+    for file in &used {
+        let _missing = std::fs::File::options().append(true).open(file).and_then(|file| file.set_modified(now));
+    }
+    let max_bytes =
+        config.cell.as_ref().and_then(|cell| cell.max_fetched).map_or(DEFAULT_FETCHED_BYTES, |max| max.0 as u64);
+    match remove_unused(&folder, &used, max_bytes, now) {
+        Ok(0) => {}
+        Ok(count) => render::note(&format!("{count} fetched components were removed that nobody used for long")),
+        Err(error) => {
+            render::warning(&format!("fetched components cannot be removed from {}: {error}", folder.display()))
+        }
+    }
+}
+
+/// Removes files that nobody uses, those that were used longest ago first, until the rest has at most `max_bytes`. Returns how
+/// many.
+fn remove_unused(folder: &Path, used: &[PathBuf], max_bytes: u64, now: SystemTime) -> std::io::Result<usize> {
+    let (mut unused, mut bytes) = (Vec::new(), 0_u64);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    for entry in entries {
+        let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+        if metadata.is_file() {
+            bytes = bytes.saturating_add(metadata.len());
+            let used_at = metadata.modified()?;
+            let is_old = now.duration_since(used_at).is_ok_and(|age| age > UNUSED_AFTER);
+            unused.extend(Some((used_at, metadata.len(), path)).filter(|(_, _, path)| is_old && !used.contains(path)));
+        }
+    }
+    unused.sort();
+    let mut removed = 0_usize;
+    for (_, size, path) in unused {
+        if bytes <= max_bytes {
+            break;
+        }
+        std::fs::remove_file(&path)?;
+        bytes = bytes.saturating_sub(size);
+        removed = removed.saturating_add(1);
+    }
+    Ok(removed)
+}
+
 /// Pushes the components that the lock of a gateway names, if its configuration says so: now, and for as long as the process
 /// lives whenever they are not whole in the bucket.
 ///
@@ -181,4 +245,38 @@ async fn push_all(store: &ComponentStore, source: &ConfigSource) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_that_were_used_longest_ago_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let put = |name: &str, bytes: usize, minutes: u64| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, vec![0; bytes]).unwrap();
+            let used_at = now - Duration::from_secs(minutes * 60);
+            std::fs::File::options().append(true).open(&path).unwrap().set_modified(used_at).unwrap();
+            path
+        };
+        // The oldest is used here, and the newest perhaps by another worker.
+        let used = [put("used", 100, 500)];
+        let (oldest, older, newest) = (put("oldest", 100, 400), put("older", 100, 300), put("newest", 100, 1));
+        let check = |max_bytes: u64, expected: usize, left: &[&PathBuf]| {
+            assert_eq!(remove_unused(folder.path(), &used, max_bytes, now).unwrap(), expected, "{max_bytes}");
+            let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+            let (mut files, mut left): (Vec<_>, Vec<_>) = (files.collect(), left.to_vec());
+            files.sort();
+            left.sort();
+            assert!(files.iter().eq(left), "{files:?}");
+        };
+        check(400, 0, &[&used[0], &oldest, &older, &newest]);
+        check(399, 1, &[&used[0], &older, &newest]);
+        check(1, 1, &[&used[0], &newest]);
+        check(0, 0, &[&used[0], &newest]);
+        assert_eq!(remove_unused(&folder.path().join("missing"), &[], 0, now).unwrap(), 0);
+    }
 }

@@ -2,30 +2,24 @@
 //! who is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fumehood_cell::{
     CellTools, Draining, GatewayOptions, KeptValues, LimitsOf, NodeKey, NodeOptions, Worker, WorkerOptions,
 };
-use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::result::{CallResult, Metadata, RequestReport};
-use fumehood_core::call::{Call, CallContext, Observer};
-use fumehood_core::digest::Digest;
-use fumehood_core::schema::gate::{Gate, GateLimits};
-use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition};
-use fumehood_core::tool::name::Namespace;
-use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::call::result::{CallResult, RequestReport};
+use fumehood_core::call::{Call, Observer};
+use fumehood_core::tool::{Tool, ToolProvider};
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use serde_json::json;
 
 use super::nats::{Nats, PATIENCE};
+use super::test_tools::{TestTool, request_report};
 
 const CALLERS: usize = 16;
 const CALLS_OF_EACH: usize = 500;
@@ -35,89 +29,15 @@ fn node_options(nats: &Nats, name: &str, key: NodeKey, peer: (&str, &NodeKey)) -
     NodeOptions { server: nats.server(name), key: Arc::new(key), peers }
 }
 
-/// One tool that returns its arguments.
-struct Echo {
-    tool: Arc<Tool>,
-    /// The number of calls that ran.
-    ran: AtomicUsize,
-    /// True if calls never end.
-    stalls: bool,
-    revision: Revision,
-}
-
-impl Echo {
-    fn new() -> Arc<Self> {
-        Self::of(false, false)
-    }
-
-    fn of(is_idempotent: bool, stalls: bool) -> Arc<Self> {
-        let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
-        let raw = RawDefinition {
-            name: "echo".to_owned(),
-            description: "Repeats".to_owned(),
-            input_schema: schema.to_string(),
-            annotations: Annotations { idempotent: is_idempotent.then_some(true), ..Annotations::default() },
-            ..RawDefinition::default()
-        };
-        let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
-        let tool = Tool::new(raw.parse(&DefinitionLimits::default()).unwrap(), gate)
-            .in_namespace(&Namespace::parse("test").unwrap())
-            .identified_by(Digest::of(b"echo"))
-            .grant_digest(Digest::of(b"no powers"));
-        Arc::new(Self { tool: Arc::new(tool), ran: AtomicUsize::new(0), stalls, revision: Revision::default() })
-    }
-}
-
-impl ToolProvider for Echo {
-    fn kind(&self) -> ProviderKind {
-        ProviderKind::Component
-    }
-
-    fn tools(&self) -> Vec<Arc<Tool>> {
-        vec![Arc::clone(&self.tool)]
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        (name == self.tool.full_name()).then(|| Arc::clone(&self.tool))
-    }
-
-    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        self.ran.fetch_add(1, Ordering::Relaxed);
-        let outcome = Ok(vec![Content::text(call.to_text().into_owned())]);
-        let tool = call.tool().full_name().to_owned();
-        // An actor stands for a call that reports.
-        if let Some(observer) = context.observer.as_ref().filter(|_| context.actor.is_some()) {
-            observer.log(Level::Info, "heard");
-            observer.request(request_report());
-        }
-        let stalls = self.stalls;
-        Box::pin(async move {
-            if stalls {
-                std::future::pending::<()>().await;
-            }
-            Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
-        })
-    }
-
-    fn changes(&self) -> Changes {
-        self.revision.subscribe()
-    }
-}
-
-fn request_report() -> RequestReport {
-    let (method, host) = ("GET".to_owned(), "example.com".to_owned());
-    RequestReport { method, host, status: Some(200), reason: None, bytes_out: 1, bytes_in: 2 }
-}
-
 fn limits() -> LimitsOf {
     Arc::new(|_: &Tool| Limits::default())
 }
 
-fn worker_options(places: usize) -> WorkerOptions {
+pub(crate) fn worker_options(places: usize) -> WorkerOptions {
     WorkerOptions { limits: limits(), kept_values: KeptValues::none(), places }
 }
 
-fn gateway_options() -> GatewayOptions {
+pub(crate) fn gateway_options() -> GatewayOptions {
     GatewayOptions {
         local: BTreeSet::new(),
         retry_repeatable: false,
@@ -133,20 +53,20 @@ fn key() -> NodeKey {
 
 /// Joins a worker and a gateway; each trusts the key that is given for the other.
 async fn join(nats: &Nats, keys: (NodeKey, NodeKey), trusted: (&NodeKey, &NodeKey)) -> CellTools {
-    join_with(nats, keys, trusted, Echo::new()).await
+    join_with(nats, keys, trusted, TestTool::echo(false, false)).await
 }
 
 async fn join_with(
     nats: &Nats,
     (gateway, worker): (NodeKey, NodeKey),
     trusted: (&NodeKey, &NodeKey),
-    tools: Arc<Echo>,
+    tools: Arc<TestTool>,
 ) -> CellTools {
     let options = node_options(nats, "w", worker, ("g", trusted.0));
     let worker = Worker::join(options, tools, worker_options(64)).await.unwrap();
     tokio::spawn(async move { worker.serve(std::future::pending::<()>(), Duration::ZERO).await });
     let options = node_options(nats, "g", gateway, ("w", trusted.1));
-    CellTools::join(options, Echo::new(), gateway_options()).await.unwrap()
+    CellTools::join(options, TestTool::echo(false, false), gateway_options()).await.unwrap()
 }
 
 /// Returns a key twice: for its owner, and for the other one to know.
@@ -237,7 +157,7 @@ async fn what_was_recorded_and_is_sent_again_changes_nothing() {
     recorder.flush().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
-    let echo = Echo::new();
+    let echo = TestTool::echo(false, false);
     let tools = join_with(&nats, (gateway, worker), (&known_gateway, &known_worker), Arc::clone(&echo)).await;
     assert!(tools.wait_for_workers(PATIENCE).await);
     for _ in 0..10 {
@@ -261,7 +181,7 @@ async fn what_was_recorded_and_is_sent_again_changes_nothing() {
         assert!(answered.is_ok(), "{answered:?}");
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!((echo.ran.load(Ordering::Relaxed), tools.workers()), (13, 1));
+    assert_eq!((echo.ran(), tools.workers()), (13, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -269,9 +189,13 @@ async fn a_worker_that_was_told_to_end_is_waited_for() {
     let Some(nats) = Nats::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let ((gateway, known_gateway), (worker, known_worker)) = (shared_key(&folder, "g"), shared_key(&folder, "w"));
-    let worker = Worker::join(node_options(&nats, "w", worker, ("g", &known_gateway)), Echo::new(), worker_options(4))
-        .await
-        .unwrap();
+    let worker = Worker::join(
+        node_options(&nats, "w", worker, ("g", &known_gateway)),
+        TestTool::echo(false, false),
+        worker_options(4),
+    )
+    .await
+    .unwrap();
     let serving = tokio::spawn({
         let worker = worker.clone();
         async move { worker.serve(worker.told_to_drain(), PATIENCE).await }
@@ -295,10 +219,10 @@ async fn call_at_a_worker_that_is_lost(
     let folder = tempfile::tempdir().unwrap();
     let (gateway, known_gateway) = shared_key(&folder, "g");
     let ((first, known_first), (second, known_second)) = (shared_key(&folder, "a"), shared_key(&folder, "b"));
-    let stalling = Echo::of(is_idempotent, true);
+    let stalling = TestTool::echo(is_idempotent, true);
     let lost = Worker::join(
         node_options(nats, "a", first, ("g", &known_gateway)),
-        Arc::<Echo>::clone(&stalling),
+        Arc::<TestTool>::clone(&stalling),
         worker_options(4),
     )
     .await
@@ -306,18 +230,21 @@ async fn call_at_a_worker_that_is_lost(
     let lost = tokio::spawn(async move { lost.serve(std::future::pending::<()>(), Duration::ZERO).await });
     let mut options = node_options(nats, "g", gateway, ("a", &known_first));
     options.peers.insert("b".to_owned(), known_second.public());
-    let echo = Echo::of(is_idempotent, false);
-    let tools =
-        CellTools::join(options, Arc::<Echo>::clone(&echo), GatewayOptions { retry_repeatable, ..gateway_options() });
+    let echo = TestTool::echo(is_idempotent, false);
+    let tools = CellTools::join(
+        options,
+        Arc::<TestTool>::clone(&echo),
+        GatewayOptions { retry_repeatable, ..gateway_options() },
+    );
     let tools = tools.await.unwrap();
     assert!(tools.wait_for_workers(PATIENCE).await);
     let calling = async { tools.dispatch(Call::new("test__echo", "{}")).await };
     let losing = async {
-        while stalling.ran.load(Ordering::Relaxed) == 0 {
+        while stalling.ran() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let options = node_options(nats, "b", second, ("g", &known_gateway));
-        let other = Worker::join(options, Arc::<Echo>::clone(&echo), worker_options(4)).await.unwrap();
+        let other = Worker::join(options, Arc::<TestTool>::clone(&echo), worker_options(4)).await.unwrap();
         tokio::spawn(async move { other.serve(std::future::pending::<()>(), Duration::ZERO).await });
         while tools.workers() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -325,7 +252,7 @@ async fn call_at_a_worker_that_is_lost(
         lost.abort();
     };
     let (answer, ()) = tokio::join!(calling, losing);
-    (answer, echo.ran.load(Ordering::Relaxed))
+    (answer, echo.ran())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

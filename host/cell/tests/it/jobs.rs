@@ -5,7 +5,6 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::kv::Store;
@@ -13,84 +12,19 @@ use fumehood_cell::{
     CellJobs, CellTools, GatewayOptions, JobQueueOptions, JobRunner, KeptValues, LimitsOf, NodeKey, NodeOptions,
     NodePublicKey, ServerOptions, Worker, WorkerOptions,
 };
-use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{Call, CallContext, CancellationToken};
-use fumehood_core::digest::Digest;
+use fumehood_core::call::result::CallResult;
+use fumehood_core::call::{Call, CancellationToken};
 use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore as _};
-use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::time::Timestamp;
-use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
-use fumehood_core::tool::name::Namespace;
-use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Tool, ToolProvider};
 use fumehood_tests::skip::skip;
 use serde_json::json;
 
+use super::test_tools::TestTool;
+
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// One tool that waits for as long as it is told.
-struct Waiting {
-    tool: Arc<Tool>,
-    ran: AtomicUsize,
-    revision: Revision,
-}
-
-impl Waiting {
-    fn new() -> Arc<Self> {
-        let schema = json!({"type": "object", "properties": {"ms": {"type": "integer"}}});
-        let raw = RawDefinition {
-            name: "wait".to_owned(),
-            description: "Waits".to_owned(),
-            input_schema: schema.to_string(),
-            ..RawDefinition::default()
-        };
-        let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
-        let tool = Tool::new(raw.parse(&DefinitionLimits::default()).unwrap(), gate)
-            .in_namespace(&Namespace::parse("test").unwrap())
-            .identified_by(Digest::of(b"wait"))
-            .grant_digest(Digest::of(b"no powers"));
-        Arc::new(Self { tool: Arc::new(tool), ran: AtomicUsize::new(0), revision: Revision::default() })
-    }
-
-    fn ran(&self) -> usize {
-        self.ran.load(Ordering::Relaxed)
-    }
-}
-
-impl ToolProvider for Waiting {
-    fn kind(&self) -> ProviderKind {
-        ProviderKind::Component
-    }
-
-    fn tools(&self) -> Vec<Arc<Tool>> {
-        vec![Arc::clone(&self.tool)]
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        (name == self.tool.full_name()).then(|| Arc::clone(&self.tool))
-    }
-
-    fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        self.ran.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async move {
-            let time = Duration::from_millis(call.arguments()["ms"].as_u64().unwrap_or(0));
-            let waited = context.cancelled.unwrap_or_default().run_until_cancelled(tokio::time::sleep(time)).await;
-            let outcome = match waited {
-                Some(()) => Ok(vec![Content::text("waited")]),
-                None => Err(CallError::cancelled()),
-            };
-            let tool = call.tool().full_name().to_owned();
-            Ok(CallResult { id: context.id, tool, outcome, metadata: Metadata::default() })
-        })
-    }
-
-    fn changes(&self) -> Changes {
-        self.revision.subscribe()
-    }
-}
 
 /// A cell with a queue of jobs, which ends with the test.
 struct Cell {
@@ -153,13 +87,13 @@ impl Cell {
         let (local, on_late) = (BTreeSet::new(), Arc::new(|_| {}));
         let kept_values = KeptValues::none();
         let options = GatewayOptions { local, retry_repeatable: false, limits, kept_values, on_late };
-        let tools = CellTools::join(self.node(name, 'w'), Waiting::new(), options).await.unwrap();
+        let tools = CellTools::join(self.node(name, 'w'), TestTool::waiting(), options).await.unwrap();
         let jobs = CellJobs::open(&tools, self.options()).await.unwrap();
         (Arc::new(tools), jobs)
     }
 
-    async fn worker(&self, name: &str) -> Arc<Waiting> {
-        let tools = Waiting::new();
+    async fn worker(&self, name: &str) -> Arc<TestTool> {
+        let tools = TestTool::waiting();
         let limits: LimitsOf = Arc::new(|_: &Tool| Limits { deadline: PATIENCE, ..Limits::default() });
         let options = WorkerOptions { limits, kept_values: KeptValues::none(), places: 4 };
         let worker = Worker::join(self.node(name, 'g'), Arc::clone(&tools) as _, options).await.unwrap();

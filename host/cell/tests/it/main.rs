@@ -16,5 +16,7 @@ mod costs;
 mod jobs;
 mod key_value;
 mod nats;
+mod recipes;
 mod scale;
 mod simulation;
+mod test_tools;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use fumehood::event_log::{Checkpoint, CheckpointError};
+use fumehood::event_log::{Checkpoint, CheckpointError, JoinedHead, JoinedHeadError};
 use fumehood::limits::parse_duration;
 use fumehood::record::RecordKind;
 
@@ -65,7 +65,7 @@ pub(crate) enum LogAction {
     /// Verify that no record was edited, removed or reordered; exit with 9 if one was, with 10 if that cannot be verified
     Verify(Verify),
     /// Print a checkpoint of the log, one line to keep elsewhere, for `fumehood log verify --since`; of a log in PostgreSQL, one
-    /// for each writer
+    /// for each writer, and last one for all of them
     Head,
 }
 
@@ -229,7 +229,7 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "MARK", value_parser = parse_mark, conflicts_with = "since")]
     pub(crate) mark: Option<fumehood::event_log::Mark>,
 
-    /// Checkpoint that `fumehood log head` printed, or `@FILE` with some, of which the newest of each log counts: no earlier record may have changed or vanished
+    /// Line that `fumehood log head` printed, or `@FILE` with some, of which the newest of each log and all joined heads count: no earlier record may have changed or vanished
     #[arg(long, value_name = "CHECKPOINT", value_parser = parse_checkpoints)]
     pub(crate) since: Option<Checkpoints>,
 
@@ -242,29 +242,51 @@ pub(crate) struct Verify {
     pub(crate) writer_key: Vec<PathBuf>,
 }
 
-/// Checkpoints in the order in which they were kept, at least one.
-#[derive(Debug, Clone)]
+/// Checkpoints and joined heads in the order in which they were kept, at least one.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Checkpoints {
     pub(crate) all: Vec<Checkpoint>,
-    /// The one that was kept last.
-    pub(crate) last: Checkpoint,
+    pub(crate) joined: Vec<JoinedHead>,
 }
 
-/// Parses a checkpoint, or the lines of the file that is named after `@`.
+impl Checkpoints {
+    /// Adds a line that was kept.
+    fn add(&mut self, line: &str) -> Result<(), String> {
+        match line.parse::<JoinedHead>() {
+            Ok(joined) => self.joined.push(joined),
+            Err(JoinedHeadError::Format(_)) => {
+                self.all.push(line.parse().map_err(|error: CheckpointError| error.to_string())?);
+            }
+            Err(malformed) => return Err(malformed.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Returns the checkpoint that was kept last.
+    pub(crate) fn last(&self) -> Option<&Checkpoint> {
+        self.all.last()
+    }
+}
+
+/// Parses a checkpoint or a joined head, or the lines of the file that is named after `@`.
 fn parse_checkpoints(text: &str) -> Result<Checkpoints, String> {
     /// Maximum part of the file that is read, in bytes: far more than a file of checkpoints has.
     const MAX_FILE_BYTES: u64 = 1 << 20;
+    let mut kept = Checkpoints::default();
     let Some(path) = text.strip_prefix('@') else {
-        let last: Checkpoint = text.parse().map_err(|error: CheckpointError| error.to_string())?;
-        return Ok(Checkpoints { all: vec![last], last });
+        kept.add(text)?;
+        return Ok(kept);
     };
     let mut lines = String::new();
     let file = std::fs::File::open(path).map_err(|error| format!("{path} cannot be read: {error}"))?;
     file.take(MAX_FILE_BYTES).read_to_string(&mut lines).map_err(|error| format!("{path} cannot be read: {error}"))?;
     // The last line must be a checkpoint; earlier ones may be remarks.
     let last = lines.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    let last = last.parse().map_err(|error: CheckpointError| format!("{path}: {error}"))?;
-    Ok(Checkpoints { all: lines.lines().filter_map(|line| line.parse().ok()).collect(), last })
+    Checkpoints::default().add(last).map_err(|error| format!("{path}: {error}"))?;
+    for line in lines.lines() {
+        let _remark = kept.add(line);
+    }
+    Ok(kept)
 }
 
 #[cfg(feature = "postgres")]

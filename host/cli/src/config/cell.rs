@@ -8,6 +8,8 @@ use fumehood::settings::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::amount::Bytes;
+
 /// Gateways and workers on NATS: `fumehood serve --cell` sends calls to those who run `fumehood worker`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -63,6 +65,10 @@ pub(crate) struct CellSection {
     /// its own lock approves. Usually none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) accept: Option<Accept>,
+    /// Maximum size of the components that a worker has fetched and keeps. Beyond it, those that were used longest ago are removed,
+    /// but none that is in use. Usually "1GiB".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_fetched: Option<Bytes>,
     /// Components whose calls a gateway runs itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) local: Vec<String>,

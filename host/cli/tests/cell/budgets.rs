@@ -2,7 +2,8 @@
 
 use fumehood::Digest;
 
-use super::harness::{Cell, call_as, wait_until};
+use super::client::call_as;
+use super::harness::{Cell, wait_until};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

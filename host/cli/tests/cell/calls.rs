@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::harness::{Cell, call, read, send, wait_until};
+use super::client::{call, read, send};
+use super::harness::{Cell, wait_until};
 
 /// Arguments of a call that takes ten seconds.
 const LONG: &str = r#"{"from": 100, "step_ms": 90}"#;

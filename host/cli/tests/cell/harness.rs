@@ -1,7 +1,6 @@
 //! A cell for one test: a NATS server, gateways and workers as processes in one folder.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use fumehood_tests::skip::skip;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
-use serde_json::Value;
 
+use super::log::Log;
 use super::proxy::Proxy;
 
 /// Timeout of every wait, far above what any of them takes.
@@ -36,6 +35,8 @@ pub(crate) struct Cell {
     has_jetstream: bool,
     nats: Option<Process>,
     keys: BTreeMap<String, String>,
+    /// The place in which gateways record calls.
+    pub(crate) log: Log,
     /// The networks of nodes that do not connect to the server directly.
     proxies: BTreeMap<String, Proxy>,
     nodes: BTreeMap<String, Process>,
@@ -45,31 +46,6 @@ pub(crate) struct Cell {
 pub(crate) struct Process {
     child: Child,
     errors: PathBuf,
-}
-
-/// The answer to a call.
-#[derive(Debug, Clone)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Value,
-    pub(crate) retry_after: bool,
-    pub(crate) took: Duration,
-}
-
-impl Answer {
-    /// Returns `ok`, or the kind of the failure; `lost` if the gateway did not answer.
-    pub(crate) fn kind(&self) -> &str {
-        match self.status {
-            200 => "ok",
-            0 => "lost",
-            _ => self.body["kind"].as_str().unwrap_or("refused"),
-        }
-    }
-
-    /// Returns the words of the failure.
-    pub(crate) fn detail(&self) -> &str {
-        self.body["detail"].as_str().unwrap_or_default()
-    }
 }
 
 impl Cell {
@@ -107,6 +83,7 @@ impl Cell {
             has_jetstream,
             nats: None,
             keys: BTreeMap::new(),
+            log: Log::Files,
             proxies: BTreeMap::new(),
             nodes: BTreeMap::new(),
         };
@@ -125,7 +102,7 @@ impl Cell {
         self.folder.path().join(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
         command
             .args(arguments)
@@ -174,13 +151,14 @@ impl Cell {
             of_role.map(|(name, key)| format!("{name} = \"{key}\"\n")).collect::<String>()
         };
         let approval = self.approval;
+        let log = if name.starts_with('g') { self.log.sections() } else { String::new() };
         let text = format!(
             "[cell]\nnats = \"nats://127.0.0.1:{}\"\nname = \"{name}\"\nkey = \"{name}.key\"\nplaces = {places}\n{more}{}\
              [cell.workers]\n{}[cell.gateways]\n{}\
              [limits]\ndeadline = \"{}\"\n\
              [tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"{approval}\"\n\
              [tools.countdown]\ncomponent = \"countdown.wasm\"\napproval = \"{approval}\"\n\
-             [tools.files]\ncomponent = \"files.wasm\"\napproval = \"{approval}\"\nwrite = [\"./trace:/trace\"]\n{}",
+             [tools.files]\ncomponent = \"files.wasm\"\napproval = \"{approval}\"\nwrite = [\"./trace:/trace\"]\n{log}{}",
             self.proxies.get(name).map_or(self.port, |proxy| proxy.port),
             self.keys_of_all,
             nodes('w'),
@@ -212,9 +190,8 @@ impl Cell {
 
     /// Lets a node write files of this size at most; `None` restores that they may be of any size.
     pub(crate) fn limit_files(&self, name: &str, bytes: Option<u64>) {
-        let pid = self.pid(name);
         let maximum = rustix::process::getrlimit(Resource::Fsize).maximum;
-        prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum }).unwrap();
+        prlimit(Some(self.pid(name)), Resource::Fsize, Rlimit { current: bytes, maximum }).unwrap();
     }
 
     fn pid(&self, name: &str) -> Pid {
@@ -271,10 +248,6 @@ impl Cell {
     /// Starts a gateway with these options.
     pub(crate) fn gateway_of(&mut self, name: &str, more: &str, options: &[&str]) -> String {
         let config = self.write_config(name, 1, more).display().to_string();
-        let log = match name {
-            "g1" => self.path("log.db").display().to_string(),
-            _ => self.path(&format!("{name}.db")).display().to_string(),
-        };
         let mut command = self.command(&[
             "--config",
             &config,
@@ -287,10 +260,8 @@ impl Cell {
             "127.0.0.1:0",
             "--calls",
             "64",
-            "--log",
-            &log,
         ]);
-        command.args(options);
+        command.args(self.log_options(name)).args(options);
         let gateway = self.spawn(name, command);
         let said = gateway.wait_for(" at http://");
         let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
@@ -301,10 +272,9 @@ impl Cell {
     /// Starts a gateway that serves MCP beside the HTTP API, and returns its address. `more` are keys of its section.
     pub(crate) fn mcp_gateway(&mut self, name: &str, more: &str) -> String {
         let config = self.write_config(name, 1, more).display().to_string();
-        let log = self.path(&format!("{name}.db")).display().to_string();
-        let options = ["--cell", "--listen", "127.0.0.1:0", "--no-auth", "--log", &log];
         let serve = ["--config", &config, "--isolation", "in-process", "serve"];
-        let command = self.command(&[&serve[..], &options].concat());
+        let mut command = self.command(&[&serve[..], &["--cell", "--listen", "127.0.0.1:0", "--no-auth"]].concat());
+        command.args(self.log_options(name));
         let gateway = self.spawn(name, command);
         let said = gateway.wait_for(" at http://");
         let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
@@ -327,16 +297,6 @@ impl Cell {
         let node = self.nodes.get_mut(name).unwrap();
         wait_until(name, || node.child.try_wait().unwrap().is_some());
         node.child.try_wait().unwrap().unwrap().success()
-    }
-
-    /// Returns the number of calls of a tool that the log of the gateway says ended in this way.
-    pub(crate) fn recorded(&self, tool: &str, status: &str) -> usize {
-        let log = self.path("log.db").display().to_string();
-        let filters = ["--of", "records", "--kind", "tool_finished", "--tool", tool, "--status", status];
-        let list = [&["--json", "log", "list", "--log", &log, "--limit", "100000"][..], &filters].concat();
-        let listed = self.command(&list).output().unwrap();
-        assert!(listed.status.success(), "{listed:?}");
-        String::from_utf8_lossy(&listed.stdout).matches("\"tool_finished\"").count()
     }
 
     /// Returns what a node has written to standard error.
@@ -370,45 +330,4 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(began.elapsed() < PATIENCE, "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Sends a call to a gateway, without waiting for its answer.
-pub(crate) fn send(address: &str, tool: &str, arguments: &str) -> TcpStream {
-    send_as(address, tool, arguments, None)
-}
-
-fn send_as(address: &str, tool: &str, arguments: &str, token: Option<&str>) -> TcpStream {
-    let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let request = format!(
-        "POST /v1/tools/{tool}/calls HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\n{authorization}Content-Length: {}\r\n\
-         Content-Type: application/json\r\nAccept: application/json, text/event-stream;q=0.5\r\n\r\n{arguments}",
-        arguments.len()
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    stream
-}
-
-/// Reads the answer to a call that was sent at `began`.
-pub(crate) fn read(mut stream: TcpStream, began: Instant) -> Answer {
-    let mut bytes = Vec::new();
-    let _reset = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
-    let status = head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let retry_after = head.to_lowercase().contains("\r\nretry-after:");
-    Answer { status, body: serde_json::from_str(body).unwrap_or_default(), retry_after, took: began.elapsed() }
-}
-
-/// Makes a call.
-pub(crate) fn call(address: &str, tool: &str, arguments: &str) -> Answer {
-    let began = Instant::now();
-    read(send(address, tool, arguments), began)
-}
-
-/// Makes a call with a token.
-pub(crate) fn call_as(address: &str, tool: &str, arguments: &str, token: Option<&str>) -> Answer {
-    let began = Instant::now();
-    read(send_as(address, tool, arguments, token), began)
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::harness::{Cell, PATIENCE, call, wait_until};
+use super::client::call;
+use super::harness::{Cell, PATIENCE, wait_until};
 
 const COUNTDOWN: &str = "countdown__countdown";
 const WRITE: &str = "files__write";

@@ -6,7 +6,8 @@ use fumehood::cell::{NatsStore, ServerOptions};
 use fumehood_tests::key_value_suite::check_store;
 use serde_json::json;
 
-use super::harness::{Answer, Cell, call, wait_until};
+use super::client::{Answer, call};
+use super::harness::{Cell, wait_until};
 
 const NOTES: &str = "[tools.notes]\ncomponent = \"notes.wasm\"\napproval = \"off\"\nkey_value = \"64KiB\"\n";
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::harness::{Cell, call, read, send, wait_until};
+use super::client::{call, read, send};
+use super::harness::{Cell, wait_until};
 use super::proxy::Network;
 
 const DEFAULT_LOSSES: u32 = 12;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::harness::{Answer, Cell, call, read, send, wait_until};
+use super::client::{Answer, call, read, send};
+use super::harness::{Cell, wait_until};
 
 const ADD: &str = r#"{"a": 1, "b": 1}"#;
 
@@ -56,9 +57,11 @@ fn a_worker_reads_its_configuration_again() {
     cell.signal("w1", Signal::HUP);
     wait_until("the worker complains", || cell.said("w1").contains("what is served stays as it was"));
     assert_eq!(call(&gateway, "files__write", r#"{"path": "/trace/b", "text": "1"}"#).kind(), "ok");
-    std::fs::write(cell.path("w1.toml"), config).unwrap();
+    std::fs::write(cell.path("w1.toml"), config.replace("places = 2", "places = 3")).unwrap();
     cell.signal("w1", Signal::HUP);
     wait_until("the tool is back", || add(&gateway).kind() == "ok");
+    // What cannot change is named.
+    wait_until("the worker says so", || cell.said("w1").contains("what changed in [cell] holds from the next start"));
 }
 
 #[test]

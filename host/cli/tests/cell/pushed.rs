@@ -1,8 +1,11 @@
 //! Components that reach workers over the cell.
 
+use std::time::{Duration, SystemTime};
+
 use fumehood::Digest;
 
-use super::harness::{Cell, call, wait_until};
+use super::client::call;
+use super::harness::{Cell, wait_until};
 
 const ADD: &str = r#"{"a": 3, "b": 5}"#;
 
@@ -33,12 +36,20 @@ fn a_worker_fetches_what_its_lock_names() {
     cell.worker_apart("w1", |lock| lock);
     wait_until("the worker serves again", || call(&gateway, "calculator__add", ADD).kind() == "ok");
     assert!(!cell.said("w1").contains("was fetched"), "{}", cell.said("w1"));
-    // A file that somebody changed is fetched again.
+    // A file that somebody changed is fetched again, and one that nobody used for long is removed where room is short.
     cell.kill("w1");
     std::fs::write(&fetched, "something else").unwrap();
+    let (unused, recent) = (fetched.with_file_name("unused.wasm"), fetched.with_file_name("recent.wasm"));
+    for file in [&unused, &recent] {
+        std::fs::write(file, "of an earlier lock").unwrap();
+    }
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::options().append(true).open(&unused).unwrap().set_modified(long_ago).unwrap();
+    cell.keys_of_all.push_str("max_fetched = \"1KiB\"\n");
     cell.worker_apart("w1", |lock| lock);
     wait_until("the worker has it again", || call(&gateway, "calculator__add", ADD).kind() == "ok");
     assert!(cell.said("w1").contains("removed and fetched again"), "{}", cell.said("w1"));
+    assert!(fetched.exists() && recent.exists() && !unused.exists());
 }
 
 #[test]
@@ -58,7 +69,7 @@ fn a_worker_runs_nothing_that_its_own_lock_does_not_approve() {
     wait_until("it is pushed", || cell.said("g1").contains("`calculator` was pushed"));
     cell.worker_apart("w1", |_| other);
     wait_until("the worker misses its own", || cell.said("w1").contains("`calculator` is not served"));
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(2));
     let answer = call(&gateway, "calculator__add", ADD);
     assert_eq!(answer.kind(), "unavailable", "{answer:?}");
     assert!(!cell.path(&format!("state/fumehood/components/{}.wasm", digest.hex())).exists());

@@ -1,8 +1,10 @@
 //! Calls, runs, sessions and what tools keep, as commands show them.
 
+use std::time::Instant;
+
 use serde_json::Value;
 
-use super::gateway::{Gateway, server};
+use super::gateway::{Gateway, PATIENCE, server};
 
 #[test]
 fn calls_of_two_gateways_are_in_one_log() {
@@ -39,11 +41,32 @@ fn log_verify_checks_every_writer() {
     let both = one.succeed(&["log", "verify", "--writer-key", &two.key()]);
     assert_eq!(both.stdout.matches("in order:").count(), 2, "{both:?}");
     let heads = one.succeed(&["log", "head"]).stdout;
-    assert_eq!(heads.lines().count(), 2, "{heads}");
+    let joined = heads.lines().last().unwrap();
+    assert!(heads.lines().count() == 3 && joined.starts_with("fumehood-log-join-v1 "), "{heads}");
     std::fs::write(one.path("heads"), &heads).unwrap();
     assert_eq!(two.add(1, 2).code, 0);
     let since = one.succeed(&["log", "verify", "--writer-key", &two.key(), "--since", "@heads"]);
     assert_eq!(since.stdout.matches("it leads to the checkpoint").count(), 2, "{since:?}");
+    assert!(since.stdout.contains("all writers lead to the joined head"), "{since:?}");
+    // The one line is enough to miss a writer.
+    let verify = ["--json", "log", "verify", "--writer-key", &two.key(), "--since", joined];
+    assert_eq!(one.succeed(&verify).json()["joined"][0]["continuity"], "proven");
+    // The connections of commands that ended may be there for a moment.
+    let began = Instant::now();
+    while let Err(error) = server.sql("postgres", "CREATE DATABASE copy TEMPLATE fumehood") {
+        assert!(began.elapsed() < PATIENCE, "{error}");
+    }
+    let remove =
+        "SET search_path = fumehood; DELETE FROM records WHERE writer = 2; DELETE FROM anchors WHERE writer = 2;
+        DELETE FROM writers WHERE number = 2";
+    server.sql("copy", remove).unwrap();
+    let config = std::fs::read_to_string(one.path("fumehood.toml")).unwrap();
+    std::fs::write(one.path("fumehood.toml"), config.replace(&url, &server.url("copy"))).unwrap();
+    one.succeed(&["log", "verify"]);
+    let missed = one.run(&["log", "verify", "--since", joined]);
+    std::fs::write(one.path("fumehood.toml"), config).unwrap();
+    assert_eq!(missed.code, 9, "{missed:?}");
+    assert!(missed.stdout.contains("2 writers had records up to position"), "{missed:?}");
     let edit = "UPDATE fumehood.records SET body = replace(body, '3', '4') WHERE writer = 2 AND kind = 'tool_started'";
     server.sql("fumehood", edit).unwrap();
     let edited = one.run(&["log", "verify", "--writer-key", &two.key()]);

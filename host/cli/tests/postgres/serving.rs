@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::gateway::{Gateway, PATIENCE, server};
@@ -42,6 +43,31 @@ fn calls_are_refused_until_the_server_is_back() {
     while call(&address).unwrap().0 != 200 {
         assert!(began.elapsed() < PATIENCE, "the gateway does not recover");
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn another_server_is_named_until_the_next_start() {
+    let Some((server, url)) = server() else { return };
+    let gateway = Gateway::new(&url);
+    let (served, address) = gateway.serve();
+    assert_eq!(call(&address).unwrap().0, 200);
+    let other = server.create_database("other").unwrap();
+    let config = std::fs::read_to_string(gateway.path("fumehood.toml")).unwrap();
+    std::fs::write(gateway.path("fumehood.toml"), config.replace(&url, &other)).unwrap();
+    kill_process(Pid::from_child(&served.0), Signal::HUP).unwrap();
+    let began = Instant::now();
+    let said = || std::fs::read_to_string(gateway.path("serve.errors")).unwrap();
+    while !said().contains("what changed in [storage] holds from the next start") {
+        assert!(began.elapsed() < PATIENCE, "{}", said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(call(&address).unwrap().0, 200);
+    let calls = "SELECT count(*) FROM fumehood.records WHERE kind = 'tool_finished'";
+    let began = Instant::now();
+    while server.sql("fumehood", calls).unwrap() != "2" {
+        assert!(began.elapsed() < PATIENCE, "the call is not recorded where the gateway was started");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

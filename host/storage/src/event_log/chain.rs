@@ -127,6 +127,20 @@ pub(crate) fn seal(key: &Key, log: &LogId, seq: u64, reason: &str, hash: Hash) -
     Hash(*hasher.finalize().as_bytes())
 }
 
+/// Joins the heads of chains by one hash, whatever their order.
+pub(crate) fn join(mut heads: Vec<(LogId, Mark)>) -> Hash {
+    heads.sort_unstable_by_key(|(log, mark)| (*log, mark.seq));
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"fumehood-event-log 1 join");
+    hasher.update(&(heads.len() as u64).to_le_bytes());
+    for (log, Mark { seq, hash }) in heads {
+        hasher.update(&log);
+        hasher.update(&seq.to_le_bytes());
+        hasher.update(&hash.0);
+    }
+    Hash(*hasher.finalize().as_bytes())
+}
+
 /// Computes the fingerprint of a key, by which a database of several writers tells their keys apart.
 pub(crate) fn key_id(key: &Key) -> [u8; 16] {
     let hash = blake3::keyed_hash(key, b"fumehood-event-log 1 key id");

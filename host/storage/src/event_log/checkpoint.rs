@@ -55,9 +55,7 @@ pub enum CheckpointError {
 impl fmt::Display for Checkpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { log, mark, at } = self;
-        let since = Duration::from_millis(at.0.min(END_OF_CALENDAR_MS - 1));
-        let at = humantime::format_rfc3339_millis(UNIX_EPOCH + since);
-        write!(f, "{FORMAT} {log} {} {} {at}", mark.seq, mark.hash)
+        write!(f, "{FORMAT} {log} {} {} {}", mark.seq, mark.hash, format_time(*at))
     }
 }
 
@@ -78,9 +76,8 @@ impl FromStr for Checkpoint {
         let log = parse_hex(log).map(LogId).ok_or(CheckpointError::Field("log"))?;
         let seq = row.parse().map_err(|_| CheckpointError::Field("row"))?;
         let hash = parse_hex(hash).map(Hash).ok_or(CheckpointError::Field("hash"))?;
-        let at = humantime::parse_rfc3339(at).ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let at = at.and_then(|at| u64::try_from(at.as_millis()).ok()).ok_or(CheckpointError::Field("time"))?;
-        Ok(Self { log, mark: Mark { seq, hash }, at: Timestamp(at) })
+        let at = parse_time(at).ok_or(CheckpointError::Field("time"))?;
+        Ok(Self { log, mark: Mark { seq, hash }, at })
     }
 }
 
@@ -106,6 +103,18 @@ impl fmt::Debug for LogId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Formats a time by RFC 3339, in UTC.
+pub(super) fn format_time(at: Timestamp) -> impl fmt::Display {
+    let since = Duration::from_millis(at.0.min(END_OF_CALENDAR_MS - 1));
+    humantime::format_rfc3339_millis(UNIX_EPOCH + since)
+}
+
+/// Parses what [`format_time`] formats.
+pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
+    let at = humantime::parse_rfc3339(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(at.as_millis()).ok().map(Timestamp)
 }
 
 /// Parses exactly `N` bytes from hexadecimal digits.

@@ -10,7 +10,8 @@
 //!   and a chain that was recomputed without the key at the next anchor.
 //! - Not detected by `verify`: rows cut from the end together with all later anchors, changes after the last anchor
 //!   with a recomputed chain, and any change by an attacker who has the key, which lies beside the database unless it
-//!   is stored elsewhere. A [`Checkpoint`] that is kept elsewhere closes that gap: [`Reader::verify_since`].
+//!   is stored elsewhere. A [`Checkpoint`] that is kept elsewhere closes that gap: [`Reader::verify_since`]. In a database
+//!   of several writers, a [`JoinedHead`] does so for all of their chains.
 //! - The newest records may be in the journal beside the database (`<path>-wal`), even after the log was closed if
 //!   [`Options::keep_journal`] is set. [`EventLog::files`] lists all files of a log.
 //! - Records are stored as they are given. Redaction is up to the caller.
@@ -41,6 +42,7 @@ mod chain;
 mod chains;
 mod checkpoint;
 mod filter;
+mod joined_head;
 mod key;
 mod log;
 mod port;
@@ -63,6 +65,7 @@ pub use call_history::CallHistory;
 pub use chain::{Hash, Mark};
 pub use checkpoint::{Checkpoint, CheckpointError, LogId};
 pub use filter::{Filter, Order};
+pub use joined_head::{JoinProblem, JoinReport, JoinedHead, JoinedHeadError};
 pub use log::{CloseError, EventLog, Options};
 pub use reader::{ExportError, Follower, ReadError, Reader};
 pub use retention::{PruneReport, Retention};

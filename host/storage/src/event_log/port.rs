@@ -6,6 +6,7 @@ use fumehood_core::saved_session::SessionEntry;
 
 use super::chain::{Key, LogId, Mark};
 use super::filter::Filter;
+use super::joined_head::Heads;
 use super::queue::Rows;
 use super::reader::ReadError;
 use super::retention::{PruneReport, Retention};
@@ -99,6 +100,11 @@ pub(crate) trait RecordSource: fmt::Debug + Send + Sync {
 
     /// Returns the last row of a chain, or the last removed one if no row is left.
     fn head(&self, log: &LogId) -> Result<Mark, ReadError>;
+
+    /// Returns the heads of all chains at this position, or now; `None` if there is one chain for all.
+    fn heads_at(&self, _position: Option<u64>) -> Result<Option<Heads>, ReadError> {
+        Ok(None)
+    }
 
     /// Verifies a chain, and its seals if the key is given.
     fn verify(&self, log: &LogId, key: Option<&Key>, mark: Option<Mark>) -> Result<Report, ReadError>;

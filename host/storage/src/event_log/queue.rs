@@ -94,21 +94,20 @@ impl Queue {
         state.unwritten = state.unwritten.saturating_add(1);
         let mut enqueued = Enqueued::Done;
         let mut answer = None;
-        match durability {
-            Durability::Durable => {
+        match (durability, &state.last_error) {
+            // At once, also where the caller would wait: a call must not outlive its deadline for the next attempt.
+            (_, Some(last_error)) => enqueued = Enqueued::Rejected(retry_error(last_error)),
+            (Durability::Durable, None) => {
                 let (sender, receiver) = oneshot::channel();
                 answer = Some(sender);
                 enqueued = Enqueued::Pending(receiver);
             }
-            Durability::Deferred | Durability::Queued => {
-                if let Some(last_error) = &state.last_error {
-                    enqueued = Enqueued::Rejected(retry_error(last_error));
-                } else if state.unwritten > self.capacity {
-                    let (sender, receiver) = oneshot::channel();
-                    state.waiting_for_room.push(sender);
-                    enqueued = Enqueued::Pending(receiver);
-                }
+            (Durability::Deferred | Durability::Queued, None) if state.unwritten > self.capacity => {
+                let (sender, receiver) = oneshot::channel();
+                state.waiting_for_room.push(sender);
+                enqueued = Enqueued::Pending(receiver);
             }
+            (Durability::Deferred | Durability::Queued, None) => {}
         }
         state.work.push_back(Work::Rows(rows, answer));
         let is_deferred = durability == Durability::Deferred && matches!(enqueued, Enqueued::Done);

@@ -108,6 +108,29 @@ fn server_that_is_gone_is_reported_and_no_record_is_lost() {
 }
 
 #[test]
+fn record_is_refused_at_once_while_the_server_is_gone() {
+    let Some(mut server) = Postgres::start().unwrap() else { return };
+    let url = server.create_database("log").unwrap();
+    let log = EventLog::open_postgres(&address(&url), &writer(1)).unwrap();
+    server.crash().unwrap();
+    write(&log, record(1)).unwrap_err();
+    // By now there are two seconds between two attempts.
+    std::thread::sleep(Duration::from_secs(4));
+    for number in 2..=6 {
+        let began = Instant::now();
+        let error = write(&log, record(number)).unwrap_err().to_string();
+        assert!(error.contains("waits in memory"), "{error}");
+        assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    }
+    server.run().unwrap();
+    let began = Instant::now();
+    while block_on(log.flush()).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(20), "the log does not recover");
+    }
+    assert_eq!(log.reader().query(&Filter::default()).unwrap().len(), 6);
+}
+
+#[test]
 fn locked_log_is_reported_and_recovers() {
     let Some(database) = TestDatabase::new() else { return };
     let options = fumehood_storage::event_log::Options { busy_timeout: Duration::from_millis(200), ..writer(1) };

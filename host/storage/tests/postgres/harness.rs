@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fumehood_storage::event_log::{EventLog, Options, Reader};
 use fumehood_storage::postgres::{Server, ServerSettings};
@@ -36,6 +36,21 @@ impl TestDatabase {
         let name = format!("log_{}", NEXT_DATABASE.fetch_add(1, Ordering::Relaxed));
         server.create_database(&name).unwrap();
         Self { server, name }
+    }
+
+    /// Copies the database. Ends the connections to it, which would prevent that.
+    pub fn copy(&self) -> Self {
+        let name = format!("log_{}", NEXT_DATABASE.fetch_add(1, Ordering::Relaxed));
+        let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", self.name);
+        let began = Instant::now();
+        loop {
+            self.server.sql("postgres", &end).unwrap();
+            match self.server.sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {}", self.name)) {
+                Ok(_) => break,
+                Err(error) => assert!(began.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+        }
+        Self { server: Arc::clone(&self.server), name }
     }
 
     pub fn address(&self) -> Server {

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use fumehood_core::time::Timestamp;
-use fumehood_storage::event_log::{Checkpoint, Continuity, EventLog, Filter, Options, Problem, ReadError, Reader};
+use fumehood_storage::event_log::{
+    Checkpoint, Continuity, EventLog, Filter, JoinProblem, Options, Problem, ReadError, Reader, Retention,
+};
+use futures_executor::block_on;
 
 use crate::harness::{TestDatabase, writer};
 use crate::suite::{record, write};
@@ -96,4 +99,61 @@ fn writer_without_a_key_is_refused() {
     let Some(database) = TestDatabase::new() else { return };
     let error = EventLog::open_postgres(&database.address(), &Options::default()).unwrap_err().to_string();
     assert!(error.contains("needs a key of this writer's own"), "{error}");
+}
+
+#[test]
+fn joined_head_covers_the_chains_of_all_writers() {
+    let Some(database) = TestDatabase::new() else { return };
+    let open = |number| EventLog::open_postgres(&database.address(), &writer(number)).unwrap();
+    let (one, two, idle) = (open(1), open(2), open(3));
+    (1..=3).for_each(|number| write(&one, record(number)).unwrap());
+    (4..=5).for_each(|number| write(&two, record(number)).unwrap());
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    let joined = reader.joined_head(Timestamp(1)).unwrap().unwrap();
+    assert_eq!((joined.position, joined.writers), (5, 2));
+    let verify = || reader.verify_joined(&joined).unwrap().unwrap();
+    assert_eq!((verify().continuity, verify().finding), (Some(Continuity::Proven), None));
+    // Writers go on, and new ones begin.
+    write(&two, record(6)).unwrap();
+    write(&idle, record(7)).unwrap();
+    assert_eq!(verify().continuity, Some(Continuity::Proven));
+    drop((one, two, idle));
+    // Each is a database of its own that was changed.
+    let check = |change: &str, expected: JoinProblem| {
+        let copy = database.copy();
+        copy.sql(change);
+        let reader = Reader::open_postgres(&copy.address(), &writer(1)).unwrap();
+        assert_eq!(reader.verify_joined(&joined).unwrap().unwrap().finding, Some(expected), "{change}");
+    };
+    let drop_writer = "DELETE FROM records WHERE writer = 2; DELETE FROM anchors WHERE writer = 2; DELETE FROM writers WHERE number = 2";
+    check(drop_writer, JoinProblem::Writers { found: 1 });
+    let roll_back = "DELETE FROM records WHERE writer = 1 AND seq = 3; DELETE FROM anchors WHERE writer = 1;
+        UPDATE writers w SET seq = r.seq, hash = r.hash FROM records r WHERE number = 1 AND r.writer = 1 AND r.seq = 2";
+    check(roll_back, JoinProblem::Heads);
+    let restore = "DELETE FROM records WHERE position > 3; UPDATE log_state SET position = 3";
+    check(restore, JoinProblem::Shortened { last: 3 });
+    check("UPDATE records SET hash = content WHERE writer = 2 AND seq = 2", JoinProblem::Heads);
+    check("UPDATE records SET position = position + 100 WHERE writer = 1 AND seq = 3", JoinProblem::Heads);
+    check("UPDATE records SET position = 1 WHERE writer = 3", JoinProblem::Writers { found: 3 });
+}
+
+#[test]
+fn joined_head_of_pruned_records_proves_nothing() {
+    let Some(database) = TestDatabase::new() else { return };
+    let open = |number| EventLog::open_postgres(&database.address(), &writer(number)).unwrap();
+    let (one, two) = (open(1), open(2));
+    (1..=3).for_each(|number| write(&one, record(number)).unwrap());
+    write(&two, record(4)).unwrap();
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    let joined = reader.joined_head(Timestamp(1)).unwrap().unwrap();
+    let prune = |rows| block_on(one.retain(Retention::Newest(rows)));
+    let verify = || reader.verify_joined(&joined).unwrap().unwrap().continuity;
+    prune(1).unwrap();
+    assert_eq!(verify(), Some(Continuity::Proven), "the head is still there");
+    write(&one, record(5)).unwrap();
+    prune(1).unwrap();
+    assert_eq!(verify(), Some(Continuity::Proven), "the head is the last removed row");
+    write(&one, record(6)).unwrap();
+    prune(1).unwrap();
+    assert_eq!(verify(), Some(Continuity::Removed));
 }

@@ -10,7 +10,7 @@ mod stats;
 mod verify;
 
 use anyhow::Result;
-use fumehood::event_log::{Checkpoint, Filter, Reader};
+use fumehood::event_log::{Checkpoint, Filter, JoinedHead, Reader};
 use serde::Serialize;
 
 use crate::args::Arguments;
@@ -88,14 +88,31 @@ impl From<Checkpoint> for Head {
     }
 }
 
-/// Prints a checkpoint to keep elsewhere, or one of each writer.
+/// The checkpoints of all writers for `--json`.
+#[derive(Serialize)]
+struct WriterHeads {
+    writers: Vec<Head>,
+    joined: JoinedHead,
+}
+
+/// Prints a checkpoint to keep elsewhere, or one of each writer and the line for all of them.
 fn print_head(reader: &Reader, json: bool) -> Result<Exit> {
     let now = moment::now();
-    let checkpoints = if reader.has_writers() { reader.checkpoints(now)? } else { vec![reader.checkpoint(now)?] };
-    match (json, reader.has_writers()) {
-        (true, true) => render::json(&checkpoints.into_iter().map(Head::from).collect::<Vec<_>>())?,
-        (true, false) => checkpoints.into_iter().try_for_each(|checkpoint| render::json(&Head::from(checkpoint)))?,
-        (false, _) => checkpoints.iter().try_for_each(|checkpoint| render::line(&checkpoint.to_string()))?,
+    let Some(joined) = reader.joined_head(now)? else {
+        let checkpoint = reader.checkpoint(now)?;
+        if json {
+            render::json(&Head::from(checkpoint))?
+        } else {
+            render::line(&checkpoint.to_string())?
+        }
+        return Ok(Exit::Ok);
+    };
+    let checkpoints = reader.checkpoints(now)?;
+    if json {
+        render::json(&WriterHeads { writers: checkpoints.into_iter().map(Head::from).collect(), joined })?;
+    } else {
+        checkpoints.iter().try_for_each(|checkpoint| render::line(&checkpoint.to_string()))?;
+        render::line(&joined.to_string())?;
     }
     Ok(Exit::Ok)
 }

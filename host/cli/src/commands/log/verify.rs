@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use fumehood::event_log::{Checkpoint, Continuity, Reader, Report};
+use fumehood::event_log::{Checkpoint, Continuity, JoinReport, Reader, Report};
 use serde::Serialize;
 
-use crate::args::log::Verify;
+use crate::args::log::{Checkpoints, Verify};
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::log_place::{self, LogPlace};
@@ -44,8 +44,13 @@ pub(super) fn run(
             "`--writer-key` is for the writers of a log in PostgreSQL; a log in a file has one key, `--log-key`";
         return Err(UsageError(message.to_owned()).into());
     }
-    let report = match &verify.since {
-        Some(checkpoints) => reader.verify_since(&checkpoints.last)?,
+    let report = match verify.since.as_ref().map(Checkpoints::last) {
+        Some(Some(checkpoint)) => reader.verify_since(checkpoint)?,
+        Some(None) => {
+            let message = "the joined head is of a log of several writers in PostgreSQL, and this log has one; compare with its \
+                           checkpoint, which `fumehood log head` prints";
+            return Err(UsageError(message.to_owned()).into());
+        }
         None => reader.verify(verify.mark)?,
     };
     let unchecked = unchecked_parts(reader, verify, &report);
@@ -101,7 +106,7 @@ fn marked_row(verify: &Verify, report: &Report) -> Option<u64> {
     let checkpoints = verify.since.iter().flat_map(|checkpoints| &checkpoints.all);
     let own = checkpoints.filter(|checkpoint| checkpoint.log == report.log).map(|checkpoint| checkpoint.mark.seq);
     own.max()
-        .or(verify.since.as_ref().map(|checkpoints| checkpoints.last.mark.seq))
+        .or(verify.since.as_ref().and_then(Checkpoints::last).map(|checkpoint| checkpoint.mark.seq))
         .or(verify.mark.map(|mark| mark.seq))
 }
 
@@ -110,6 +115,16 @@ fn marked_row(verify: &Verify, report: &Report) -> Option<u64> {
 struct Verifications<'a> {
     status: &'static str,
     writers: Vec<Verification<'a>>,
+    joined: Vec<JoinVerification<'a>>,
+}
+
+/// The comparison with a joined head, for `--json`.
+#[derive(Serialize)]
+struct JoinVerification<'a> {
+    status: &'static str,
+    #[serde(flatten)]
+    report: &'a JoinReport,
+    message: String,
 }
 
 /// Verifies the chain of every writer, with the checkpoint of each that was kept.
@@ -120,7 +135,9 @@ fn verify_writers(reader: &Reader, verify: &Verify, config: &Config, json: bool)
     }
     let reader = reader.clone().with_key_files(verify.writer_key.iter().map(PathBuf::as_path))?;
     let kept = verify.since.as_ref().map(|checkpoints| checkpoints.all.as_slice()).unwrap_or_default();
-    let (checkpoints, reports) = (reader.checkpoints(moment::now())?, reader.verify_all(kept)?);
+    let (checkpoints, joined) = (reader.checkpoints(moment::now())?, reader.joined_head(moment::now())?);
+    let reports = reader.verify_all(kept)?;
+    let joins = verify_joined(&reader, verify)?;
     let verified = |report| {
         let unchecked = unchecked_parts(&reader, verify, report);
         let exit = exit_of(report, &unchecked);
@@ -136,12 +153,18 @@ fn verify_writers(reader: &Reader, verify: &Verify, config: &Config, json: bool)
         }
     };
     let writers: Vec<Verification<'_>> = reports.iter().map(verified).collect();
-    let exits: Vec<Exit> = writers.iter().map(|writer| exit_of(writer.report, &writer.unchecked)).collect();
+    let of_writers = writers.iter().map(|writer| exit_of(writer.report, &writer.unchecked));
+    let exits: Vec<Exit> = of_writers.chain(joins.iter().map(join_exit)).collect();
     let worst = [Exit::Tampered, Exit::Unverified].into_iter().find(|exit| exits.contains(exit));
     let exit = worst.unwrap_or(Exit::Ok);
     if json {
         let status = if exit == Exit::Ok { "ok" } else { exit.kind() };
-        render::json(&Verifications { status, writers })?;
+        let joined = joins.iter().map(|report| {
+            let exit = join_exit(report);
+            let status = if exit == Exit::Ok { "ok" } else { exit.kind() };
+            JoinVerification { status, report, message: report.to_string() }
+        });
+        render::json(&Verifications { status, writers, joined: joined.collect() })?;
         return Ok(exit);
     }
     if writers.is_empty() {
@@ -151,7 +174,39 @@ fn verify_writers(reader: &Reader, verify: &Verify, config: &Config, json: bool)
         render::line(&format!("writer {}", styled(render::STRONG, &writer.report.log.to_string())))?;
         print_report(writer, verify, config)?;
     }
+    for report in &joins {
+        let message = render::quotation::one_line(&report.to_string());
+        match join_exit(report) {
+            Exit::Ok => render::line(&message)?,
+            Exit::Tampered => render::line(&format!("{} {message}", styled(BAD, "not in order:")))?,
+            _ => render::line(&format!("{} {message}", styled(BAD, "not verified:")))?,
+        }
+    }
+    match joined {
+        Some(joined) if exit == Exit::Ok => render::line(&format!("joined head to keep elsewhere: {joined}"))?,
+        _ => {}
+    }
     Ok(exit)
+}
+
+/// Compares the log with the joined heads that were kept. Returns those with a finding, and the newest.
+fn verify_joined(reader: &Reader, verify: &Verify) -> Result<Vec<JoinReport>> {
+    let kept = verify.since.as_ref().map(|kept| kept.joined.as_slice()).unwrap_or_default();
+    let newest = kept.iter().max_by_key(|joined| joined.position);
+    let mut reports = Vec::new();
+    for joined in kept {
+        let report = reader.verify_joined(joined)?;
+        reports.extend(report.filter(|report| report.finding.is_some() || Some(joined) == newest));
+    }
+    Ok(reports)
+}
+
+fn join_exit(report: &JoinReport) -> Exit {
+    match (report.finding, report.continuity) {
+        (Some(_), _) => Exit::Tampered,
+        (None, Some(Continuity::Proven)) => Exit::Ok,
+        (None, _) => Exit::Unverified,
+    }
 }
 
 fn exit_of(report: &Report, unchecked: &[String]) -> Exit {

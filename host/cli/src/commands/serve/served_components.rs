@@ -11,6 +11,7 @@ pub(crate) use fumehood_platform::files::FileStamp;
 use super::tenants;
 use crate::commands::approve;
 use crate::config::Config;
+use crate::config::telemetry::TelemetrySection;
 use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::UsageError;
 use crate::persist_rules::PersistRules;
@@ -179,24 +180,12 @@ impl ServedComponents {
         if let Some(current) = &self.tenants {
             tenants::replace(current, &self.config, &config)?;
         }
-        let at_start = |config: &Config| {
-            let Config { serve, jobs, hooks, key_value_store, knowledge, prompts, .. } = config;
-            let flows = (config.flows.clone(), flows::labels(config));
-            (
-                serve.clone(),
-                jobs.clone(),
-                hooks.clone(),
-                flows,
-                key_value_store.clone(),
-                knowledge.clone(),
-                prompts.clone(),
-            )
-        };
-        if at_start(&config) != at_start(&self.config) {
-            render::warning(
-                "[serve], [jobs], [hooks], [flows] and labels, [knowledge], [prompts] and `key_value_store` are read at the start; \
-                 serve again for what changed there",
-            );
+        let for_next_start = changes_for_next_start(&self.config, &config);
+        if !for_next_start.is_empty() {
+            render::warning(&format!(
+                "what changed in {} holds from the next start: it is read at the start only",
+                for_next_start.join(" and ")
+            ));
         }
         self.persist.update(&config);
         telemetry::update(&config);
@@ -278,6 +267,30 @@ impl ServedComponents {
     }
 }
 
+/// Returns the settings that differ, of those that are read at the start only.
+fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> {
+    let telemetry = |config: &Config| TelemetrySection { content: false, ..config.telemetry.clone() };
+    let settings = [
+        ("[serve]", before.serve != after.serve),
+        ("[jobs]", before.jobs != after.jobs),
+        ("[model]", before.model != after.model),
+        ("[hooks]", before.hooks != after.hooks),
+        ("[flows]", before.flows != after.flows),
+        ("labels of flows", flows::labels(before) != flows::labels(after)),
+        ("[knowledge]", before.knowledge != after.knowledge),
+        ("[prompts]", before.prompts != after.prompts),
+        ("[log]", before.log != after.log),
+        #[cfg(feature = "postgres")]
+        ("[storage]", before.storage != after.storage),
+        #[cfg(feature = "cell")]
+        ("[cell]", before.cell != after.cell),
+        ("[telemetry]", telemetry(before) != telemetry(after)),
+        ("`key_value_store`", before.key_value_store != after.key_value_store),
+        ("`http_in_flight`", before.http_in_flight != after.http_in_flight),
+    ];
+    settings.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+}
+
 fn parent_folder(file: &Path) -> PathBuf {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -288,6 +301,35 @@ fn parent_folder(file: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_the_start_are_compared_by_section() {
+        let config = |text: &str| toml::from_str::<Config>(text).unwrap();
+        let check = |before: &str, after: &str, expected: &[&str]| {
+            assert_eq!(changes_for_next_start(&config(before), &config(after)), expected, "{after}");
+        };
+        check("", "", &[]);
+        check("", "[telemetry]\ncontent = true\n", &[]);
+        check("", "[telemetry]\nsampling = 0.5\n[serve]\nqueue = 3\n", &["[serve]", "[telemetry]"]);
+        check("", "http_in_flight = 3\n[log]\noff = true\n", &["[log]", "`http_in_flight`"]);
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn another_server_of_the_log_is_noticed() {
+        let config = |url: &str| toml::from_str(&format!("[storage]\nurl = \"postgres://u@{url}/d\"\n")).unwrap();
+        assert_eq!(changes_for_next_start(&config("one"), &config("two")), ["[storage]"]);
+        assert_eq!(changes_for_next_start(&config("one"), &Config::default()), ["[storage]"]);
+    }
+
+    #[cfg(feature = "cell")]
+    #[test]
+    fn another_cell_is_noticed() {
+        let config = |name: &str| {
+            toml::from_str(&format!("[cell]\nnats = \"tls://a\"\nname = \"{name}\"\nkey = \"k\"\n")).unwrap()
+        };
+        assert_eq!(changes_for_next_start(&config("one"), &config("two")), ["[cell]"]);
+    }
 
     #[test]
     fn detects_a_replaced_file() {

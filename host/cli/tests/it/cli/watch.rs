@@ -142,7 +142,7 @@ fn the_configuration_is_read_again_as_a_whole() {
     session.says("fumehood.toml is gone; what is served stays as it was");
     bench.put("fumehood.toml", format!("tools_in = [\"more\"]\n{notes}[serve]\nqueue = 3\n"));
     session.says("`sums` is not served any more");
-    session.says("[knowledge], [prompts] and `key_value_store` are read at the start");
+    session.says("what changed in [serve] holds from the next start");
     changed(&mut session);
     assert_eq!(session.names(), ["notes__read"]);
     // A component in a folder of `tools_in` is found, and needs approval.

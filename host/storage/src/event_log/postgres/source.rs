@@ -13,6 +13,7 @@ use crate::error::StorageError;
 use crate::event_log::chain::{Key, LogId, Mark};
 use crate::event_log::checkpoint;
 use crate::event_log::filter::{Filter, FilterValue, Order};
+use crate::event_log::joined_head::Heads;
 use crate::event_log::port::{Chain, Kinship, MAX_KIN_RECORDS, RecordSource};
 use crate::event_log::reader::ReadError;
 use crate::event_log::row::{self, CELLS, RawRow, StoredRecord, WriterRow};
@@ -54,6 +55,18 @@ impl PostgresSource {
         Ok(self.worker.run(timeout, job)?)
     }
 }
+
+/// The last position, and the head of each chain. One statement, and so one snapshot.
+const HEADS: &str = "SELECT s.position, w.log, w.seq, w.hash, NULL::bigint, NULL::bytea
+    FROM log_state s LEFT JOIN writers w ON w.seq > 0";
+
+/// Like [`HEADS`], at an earlier position, with the last removed row of each chain.
+const HEADS_AT: &str = "SELECT s.position, w.log, r.seq, r.hash, cut.seq, cut.hash
+    FROM log_state s LEFT JOIN writers w ON true
+    LEFT JOIN LATERAL (SELECT seq, hash FROM records WHERE writer = w.number AND position <= $1
+        ORDER BY seq DESC LIMIT 1) r ON true
+    LEFT JOIN LATERAL (SELECT seq, hash FROM anchors WHERE writer = w.number AND reason = 'cut'
+        ORDER BY seq DESC LIMIT 1) cut ON true";
 
 /// A parameter that a job owns.
 enum Value {
@@ -193,6 +206,28 @@ impl RecordSource for PostgresSource {
             Ok(found.map(|row| mark_columns(&row, 0, 1)).transpose()?)
         })?;
         found.ok_or(ReadError::Empty)
+    }
+
+    fn heads_at(&self, position: Option<u64>) -> Result<Option<Heads>, ReadError> {
+        let heads = self.run(LONG, async move |connection| {
+            let rows = match position.map(row::to_sql) {
+                None => connection.query(HEADS, &[]).await?,
+                Some(position) => connection.query(HEADS_AT, &[&position]).await?,
+            };
+            let mut heads = Heads::default();
+            for row in rows {
+                heads.last_position = row::from_sql(row.try_get(0)?);
+                let (log, seq, cut): (Option<Vec<u8>>, Option<i64>, Option<i64>) =
+                    (row.try_get(1)?, row.try_get(2)?, row.try_get(4)?);
+                match (log, seq, cut) {
+                    (Some(log), Some(_), _) => heads.certain.push((to_log_id(&log)?, mark_columns(&row, 2, 3)?)),
+                    (Some(log), None, Some(_)) => heads.pruned.push((to_log_id(&log)?, mark_columns(&row, 4, 5)?)),
+                    _ => {}
+                }
+            }
+            Ok(heads)
+        })?;
+        Ok(Some(heads))
     }
 
     fn verify(&self, log: &LogId, key: Option<&Key>, mark: Option<Mark>) -> Result<Report, ReadError> {
