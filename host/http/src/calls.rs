@@ -26,7 +26,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::idempotency::{self, Answer, Claim, Claimed};
+use crate::job_resource::{self, JobDetail};
+use crate::list_query::{self, check_limit, parse_cursor, parse_number};
 use crate::negotiation::{Form, negotiate};
+use crate::preferences::Preferences;
 use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
@@ -38,10 +41,6 @@ use crate::tools::unknown;
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Maximum length of a client's name in records, in bytes.
 const MAX_CLIENT_NAME_BYTES: usize = 128;
-/// Number of calls in a page, unless the client says another.
-const DEFAULT_PAGE: usize = 50;
-/// Maximum number of calls in a page.
-const MAX_PAGE: usize = 500;
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "before:";
 
@@ -51,12 +50,15 @@ const CURSOR_PREFIX: &str = "before:";
     params(
         ("name" = String, Path, description = "The full name of the tool"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key under which the call is run once"),
+        ("Prefer" = Option<String>, Header,
+            description = "`respond-async` asks for a job at once, and `respond-async, wait=N` for one after N seconds (RFC 7240)"),
         ("traceparent" = Option<String>, Header, description = "W3C trace context; the response has that of the request's span"),
     ),
     request_body = serde_json::Value,
     responses(
         (status = 200, description = "The result, or with `Accept: text/event-stream` the events of the call",
             content((ResultRecord<'static> = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The call is a job, which `Location` names", body = JobDetail<'static>),
     )
 )]
 pub(crate) async fn create(
@@ -83,18 +85,19 @@ pub(crate) async fn create(
     let (id, client) = (shared.tools.running().next_id(), client_name(headers));
     let context = CallContext { id: id.clone(), actor: shared.actor(&caller), client, ..CallContext::default() };
     let call = Call { tool: name, arguments: arguments.into(), context };
-    match form {
-        Form::Json => {
-            let result = run(&shared, &caller, call, claimed).await;
-            answer_of(&result).into_response()
+    let preferences = Preferences::parse(headers);
+    match (form, &shared.options.jobs) {
+        (Form::Json, Some(jobs)) if preferences.respond_async => {
+            job_resource::call((&shared, jobs), &caller, call, (claimed, preferences)).await
         }
-        Form::Events => {
+        (Form::Json, _) => run(&shared, &caller, call, claimed).await.1.into_response(),
+        (Form::Events, _) => {
             let queue = Arc::new(EventQueue::default());
             let observer = Some(Arc::clone(&queue) as Arc<dyn Observer>);
             let first = event("started", &json!({ "id": id, "tool": call.tool }));
             let call = Call { context: CallContext { observer, ..call.context }, ..call };
             let running = async move {
-                let result = run(&shared, &caller, call, claimed).await;
+                let (result, _answer) = run(&shared, &caller, call, claimed).await;
                 event("result", &ResultRecord::new(&result))
             };
             // The body is polled after the response began, outside of the request's span.
@@ -117,31 +120,50 @@ async fn begin(mut future: BoxFuture<'static, String>) -> BoxFuture<'static, Str
 }
 
 /// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
-async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> CallResult {
-    let (id, tool, cancelled) = (call.context.id.clone(), call.tool.clone(), CancellationToken::new());
-    if let Some(claimed) = &mut claimed {
-        let outcome = Err(CallError::cancelled());
-        let stopped = CallResult { id: id.clone(), tool: tool.clone(), outcome, metadata: Metadata::default() };
-        claimed.started(answer_of(&stopped));
-    }
+async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> (CallResult, Answer) {
+    let (id, cancelled) = (call.context.id.clone(), CancellationToken::new());
+    start(claimed.as_mut(), &call);
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
-    let mut call = pin!(caller.tools.dispatch(call));
-    let result = tokio::select! {
+    let result = until_stopped(shared, &cancelled, caller.tools.dispatch(call)).await;
+    // A layer may have named the call itself; the client knows it by this id.
+    let result = CallResult { id, ..result };
+    let answer = finish(claimed, &result);
+    (result, answer)
+}
+
+/// Notes for a key that its call begins: one that is stopped may have had effects.
+pub(crate) fn start(claimed: Option<&mut Claimed>, call: &Call) {
+    if let Some(claimed) = claimed {
+        let (id, tool, outcome) = (call.context.id.clone(), call.tool.clone(), Err(CallError::cancelled()));
+        claimed.started(answer_of(&CallResult { id, tool, outcome, metadata: Metadata::default() }));
+    }
+}
+
+/// Waits for the end of a call, which is cancelled when the server stops.
+pub(crate) async fn until_stopped<T>(
+    shared: &Shared,
+    cancelled: &CancellationToken,
+    call: impl Future<Output = T>,
+) -> T {
+    let mut call = pin!(call);
+    tokio::select! {
         biased;
-        result = &mut call => result,
+        ended = &mut call => ended,
         () = shared.stopped.cancelled() => {
             cancelled.cancel();
             call.await
         }
-    };
-    // A layer may have named the call itself; the client knows it by this id.
-    let result = CallResult { id, ..result };
-    match claimed {
-        Some(claimed) if !may_run_again(&result) => claimed.answer(answer_of(&result)),
-        Some(claimed) => claimed.release(),
-        None => {}
     }
-    result
+}
+
+/// Returns the answer to a call that has ended, and keeps it for its key.
+pub(crate) fn finish(claimed: Option<Claimed>, result: &CallResult) -> Answer {
+    let answer = answer_of(result);
+    match claimed {
+        Some(claimed) if may_run_again(result) => claimed.release(),
+        claimed => idempotency::keep(claimed, &answer),
+    }
+    answer
 }
 
 /// Returns whether the call was refused for want of a place or of a budget, so that nothing of it ran.
@@ -161,52 +183,44 @@ pub(crate) fn claim(
     headers: &HeaderMap,
     request: impl FnOnce() -> String,
 ) -> Result<Option<Claimed>, Box<Response>> {
-    let refuse = |status, detail| Err(Box::new(problem(status, detail)));
     let key = match idempotency::key_of(headers) {
         Ok(Some(key)) => key,
         Ok(None) => return Ok(None),
-        Err(detail) => return refuse(StatusCode::BAD_REQUEST, detail),
+        Err(detail) => return Err(Box::new(problem(StatusCode::BAD_REQUEST, detail))),
     };
     let request = Digest::of(request().as_bytes());
     match shared.answers.claim(&caller.tenant.name, key, request) {
         Claim::Run(claimed) => Ok(Some(claimed)),
-        Claim::Answered(answer) => {
-            let mut response = answer.into_response();
-            response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
-            Err(Box::new(response))
-        }
+        Claim::Answered(answer) => Err(Box::new(replay(answer))),
         Claim::Running => {
             let detail = "the request of this Idempotency-Key is still running; ask again in a second";
             let mut response = problem(StatusCode::CONFLICT, detail);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             Err(Box::new(response))
         }
-        Claim::Different => {
-            let detail = "this Idempotency-Key was used for another request; send a new key";
-            refuse(StatusCode::UNPROCESSABLE_ENTITY, detail)
-        }
+        Claim::Different => Err(Box::new(key_of_another_request())),
     }
+}
+
+/// Returns the response to a request whose key has an answer.
+pub(crate) fn replay(answer: Answer) -> Response {
+    let mut response = answer.into_response();
+    response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// Returns the response to a request whose key stands for another one.
+pub(crate) fn key_of_another_request() -> Response {
+    let detail = "this Idempotency-Key was used for another request; send a new key";
+    problem(StatusCode::UNPROCESSABLE_ENTITY, detail)
 }
 
 /// Creates the answer to a call: its record, or problem details with its record if it failed.
-fn answer_of(result: &CallResult) -> Answer {
+pub(crate) fn answer_of(result: &CallResult) -> Answer {
     let record = ResultRecord::new(result);
     match result.error() {
-        None => {
-            let headers = response::content_type("application/json");
-            let body = serde_json::to_vec(&record).unwrap_or_default().into();
-            Answer { status: StatusCode::OK, headers, body }
-        }
-        Some(error) => {
-            let problem = Problem::of_error(error).with_call(record);
-            Answer { status: problem.status(), headers: problem.headers(), body: problem.to_json().into() }
-        }
-    }
-}
-
-impl Answer {
-    pub(crate) fn into_response(self) -> Response {
-        response::with_headers(self.status, self.headers, self.body)
+        None => Answer::json(StatusCode::OK, &record),
+        Some(error) => Answer::problem(&Problem::of_error(error).with_call(record)),
     }
 }
 
@@ -248,7 +262,7 @@ pub(crate) struct CallPage {
     responses((status = 200, description = "A page of calls", body = CallPage))
 )]
 pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) -> Response {
-    let query = match ListParameters::parse(query.unwrap_or_default()).and_then(to_query) {
+    let query = match ListParameters::parse(query).and_then(to_query) {
         Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
     };
@@ -292,40 +306,27 @@ impl From<RunningCall> for CallSummary {
 
 impl ListParameters {
     /// Parses the query of a URL.
-    fn parse(query: &str) -> Result<Self, String> {
+    fn parse(query: Option<&str>) -> Result<Self, String> {
         let mut parameters = Self::default();
-        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            let invalid = || format!("`{name}` is `{value}`; give a whole number");
-            match &*name {
+        list_query::read(query, "tool, outcome, since, cursor and limit", |name, value| {
+            match name {
                 "tool" => parameters.tool = Some(value.into_owned()),
                 "outcome" => parameters.outcome = Some(value.into_owned()),
-                "since" => parameters.since = Some(value.parse().map_err(|_| invalid())?),
+                "since" => return Some(parse_number(name, &value).map(|since| parameters.since = since)),
                 "cursor" => parameters.cursor = Some(value.into_owned()),
-                "limit" => parameters.limit = Some(value.parse().map_err(|_| invalid())?),
-                _ => {
-                    return Err(format!(
-                        "there is no filter `{name}`; there are tool, outcome, since, cursor and limit"
-                    ));
-                }
+                "limit" => return Some(parse_number(name, &value).map(|limit| parameters.limit = limit)),
+                _ => return None,
             }
-        }
+            Some(Ok(()))
+        })?;
         Ok(parameters)
     }
 }
 
 fn to_query(parameters: ListParameters) -> Result<CallQuery, String> {
     let ListParameters { tool, outcome, since, cursor, limit } = parameters;
-    let limit = limit.unwrap_or(DEFAULT_PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(format!("`limit` is {limit}; give 1 to {MAX_PAGE}"));
-    }
-    let before = match cursor.as_deref().map(|cursor| cursor.strip_prefix(CURSOR_PREFIX)) {
-        None => None,
-        Some(position) => match position.and_then(|position| position.parse().ok()) {
-            Some(position) => Some(position),
-            None => return Err("`cursor` is not one of this server; give the `next` of the page before".to_owned()),
-        },
-    };
+    let limit = check_limit(limit)?;
+    let before = parse_cursor(cursor.as_deref(), CURSOR_PREFIX, |position| position.parse().ok())?;
     Ok(CallQuery { actor: None, tool, status: outcome, since: since.map(Timestamp), before, limit })
 }
 
