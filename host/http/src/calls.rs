@@ -27,7 +27,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::idempotency::{self, Answer, Claim, Claimed};
 use crate::job_resource::{self, JobDetail};
-use crate::list_query::{self, check_limit, parse_cursor, parse_number};
+use crate::list_query::{Page, parse_number};
 use crate::negotiation::{Form, negotiate};
 use crate::preferences::Preferences;
 use crate::problem::{Problem, problem};
@@ -124,7 +124,7 @@ async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<C
     let (id, cancelled) = (call.context.id.clone(), CancellationToken::new());
     start(claimed.as_mut(), &call);
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
-    let result = until_stopped(shared, &cancelled, caller.tools.dispatch(call)).await;
+    let result = run_until_stopped(shared, &cancelled, caller.tools.dispatch(call)).await;
     // A layer may have named the call itself; the client knows it by this id.
     let result = CallResult { id, ..result };
     let answer = finish(claimed, &result);
@@ -140,7 +140,7 @@ pub(crate) fn start(claimed: Option<&mut Claimed>, call: &Call) {
 }
 
 /// Waits for the end of a call, which is cancelled when the server stops.
-pub(crate) async fn until_stopped<T>(
+pub(crate) async fn run_until_stopped<T>(
     shared: &Shared,
     cancelled: &CancellationToken,
     call: impl Future<Output = T>,
@@ -230,7 +230,7 @@ fn client_name(headers: &HeaderMap) -> Option<String> {
     Some(truncate_str(&printable(name), MAX_CLIENT_NAME_BYTES).to_owned())
 }
 
-/// Filters and page of a list of calls.
+/// Filters of a list of calls.
 #[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListParameters {
@@ -240,10 +240,6 @@ pub(crate) struct ListParameters {
     outcome: Option<String>,
     /// Only calls since this time, in milliseconds since 1970.
     since: Option<u64>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-    /// Maximum number of calls, 1 to 500.
-    limit: Option<usize>,
 }
 
 /// A page of calls.
@@ -258,11 +254,11 @@ pub(crate) struct CallPage {
 
 /// Lists calls, the newest first: those of the event log where there is one, and otherwise the running ones.
 #[utoipa::path(
-    get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters),
+    get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters, Page),
     responses((status = 200, description = "A page of calls", body = CallPage))
 )]
 pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) -> Response {
-    let query = match ListParameters::parse(query).and_then(to_query) {
+    let query = match parse_query(query) {
         Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
     };
@@ -304,29 +300,20 @@ impl From<RunningCall> for CallSummary {
     }
 }
 
-impl ListParameters {
-    /// Parses the query of a URL.
-    fn parse(query: Option<&str>) -> Result<Self, String> {
-        let mut parameters = Self::default();
-        list_query::read(query, "tool, outcome, since, cursor and limit", |name, value| {
-            match name {
-                "tool" => parameters.tool = Some(value.into_owned()),
-                "outcome" => parameters.outcome = Some(value.into_owned()),
-                "since" => return Some(parse_number(name, &value).map(|since| parameters.since = since)),
-                "cursor" => parameters.cursor = Some(value.into_owned()),
-                "limit" => return Some(parse_number(name, &value).map(|limit| parameters.limit = limit)),
-                _ => return None,
-            }
-            Some(Ok(()))
-        })?;
-        Ok(parameters)
-    }
-}
-
-fn to_query(parameters: ListParameters) -> Result<CallQuery, String> {
-    let ListParameters { tool, outcome, since, cursor, limit } = parameters;
-    let limit = check_limit(limit)?;
-    let before = parse_cursor(cursor.as_deref(), CURSOR_PREFIX, |position| position.parse().ok())?;
+/// Parses the query of a URL.
+fn parse_query(query: Option<&str>) -> Result<CallQuery, String> {
+    let mut filters = ListParameters::default();
+    let page = Page::parse(query, "tool, outcome, since", |name, value| {
+        match name {
+            "tool" => filters.tool = Some(value.into_owned()),
+            "outcome" => filters.outcome = Some(value.into_owned()),
+            "since" => return Some(parse_number(name, &value).map(|since| filters.since = since)),
+            _ => return None,
+        }
+        Some(Ok(()))
+    })?;
+    let (ListParameters { tool, outcome, since }, limit) = (filters, page.limit()?);
+    let before = page.cursor(CURSOR_PREFIX, |position| position.parse().ok())?;
     Ok(CallQuery { actor: None, tool, status: outcome, since: since.map(Timestamp), before, limit })
 }
 

@@ -16,9 +16,9 @@ use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::calls::{answer_of, finish, key_of_another_request, replay, start, until_stopped};
+use crate::calls::{answer_of, finish, key_of_another_request, replay, run_until_stopped, start};
 use crate::idempotency::{self, Answer, Claimed};
-use crate::list_query::{self, check_limit, parse_cursor, parse_number};
+use crate::list_query::Page;
 use crate::preferences::Preferences;
 use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
@@ -65,7 +65,7 @@ pub(crate) struct JobDetail<'a> {
     error: Option<&'a CallError>,
 }
 
-/// Filters and page of a list of jobs.
+/// Filters of a list of jobs.
 #[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct JobParameters {
@@ -73,10 +73,6 @@ pub(crate) struct JobParameters {
     tool: Option<String>,
     /// Only jobs of this status.
     status: Option<String>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-    /// Maximum number of jobs, 1 to 500.
-    limit: Option<usize>,
 }
 
 /// A page of jobs.
@@ -130,7 +126,7 @@ pub(crate) async fn call(
         match jobs.find_by_key(&caller.tenant.name, &key.key).await {
             Ok(None) => {}
             Ok(Some(job)) if job.key == Some(key) => {
-                let accepted = accepted(&job, preferences);
+                let accepted = job_answer(&job, preferences);
                 idempotency::keep(claimed, &accepted);
                 return replay(accepted);
             }
@@ -146,18 +142,22 @@ pub(crate) async fn call(
     // One with a key is a job before it runs, so that the key holds for as long as there is a trace of the call.
     let after = Some(if key.is_some() { Duration::ZERO } else { wait });
     let job_call = JobCall { after, key, ..JobCall::new(owner, tools, call, caller.memory.clone()) };
+    let job_call = match &caller.parsing {
+        Some((queue, turn)) => job_call.begin_in(queue.clone(), Arc::clone(turn)),
+        None => job_call,
+    };
     let began = tokio::time::Instant::now();
-    let called = until_stopped(shared, &cancelled, jobs.call(job_call)).await;
+    let called = run_until_stopped(shared, &cancelled, jobs.call(job_call)).await;
     let answer = match called {
         Called::Ended(result) => finish(claimed, &result),
         Called::Job(job) => {
-            let accepted = accepted(&job, preferences);
+            let accepted = job_answer(&job, preferences);
             // From now on its client has it, also if it does not wait for the rest of this answer.
             idempotency::keep(claimed, &accepted);
             let rest = wait.saturating_sub(began.elapsed());
             match rest.is_zero() {
                 true => accepted,
-                false => answer_after((shared, jobs), caller, *job, (preferences, rest)).await,
+                false => wait_for_answer((shared, jobs), caller, *job, (preferences, rest)).await,
             }
         }
     };
@@ -165,7 +165,7 @@ pub(crate) async fn call(
 }
 
 /// Waits for the end of a job, and returns the answer to its call.
-async fn answer_after(
+async fn wait_for_answer(
     jobs: (&Shared, &Jobs),
     caller: &Caller,
     job: Job,
@@ -173,7 +173,7 @@ async fn answer_after(
 ) -> Answer {
     let job = wait(jobs, caller, &job.id.to_string(), time).await.unwrap_or(job);
     match &job.state {
-        JobState::Working { .. } => accepted(&job, preferences),
+        JobState::Working { .. } => job_answer(&job, preferences),
         JobState::Completed(result) => answer_of(result),
         JobState::Failed(error) => Answer::problem(&Problem::of_error(error)),
         JobState::Cancelled => Answer::problem(&Problem::of_error(&CallError::cancelled())),
@@ -181,7 +181,7 @@ async fn answer_after(
 }
 
 /// Returns the answer to a call that has become a job.
-fn accepted(job: &Job, preferences: Preferences) -> Answer {
+fn job_answer(job: &Job, preferences: Preferences) -> Answer {
     let mut answer = Answer::json(StatusCode::ACCEPTED, &JobDetail::new(job));
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id)) {
         answer.headers.insert(LOCATION, location);
@@ -205,7 +205,7 @@ async fn wait((shared, jobs): (&Shared, &Jobs), caller: &Caller, id: &str, time:
 
 /// Lists the jobs of the client, the newest first.
 #[utoipa::path(
-    get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs", params(JobParameters),
+    get, path = "/v1/jobs", operation_id = "listJobs", tag = "jobs", params(JobParameters, Page),
     responses((status = 200, description = "A page of jobs", body = JobPage))
 )]
 pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) -> Response {
@@ -213,7 +213,7 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
         Ok(jobs) => jobs,
         Err(response) => return *response,
     };
-    let (parameters, limit, after) = match JobParameters::parse(query).and_then(JobParameters::check) {
+    let (filters, limit, after) = match parse_query(query) {
         Ok(checked) => checked,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
     };
@@ -222,8 +222,8 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
         Err(error) => return error_response(&error),
     };
     let mut matching = found.iter().filter(|job| {
-        parameters.tool.as_ref().is_none_or(|tool| *tool == job.tool)
-            && parameters.status.as_ref().is_none_or(|status| status == job.state.as_str())
+        filters.tool.as_ref().is_none_or(|tool| *tool == job.tool)
+            && filters.status.as_ref().is_none_or(|status| status == job.state.as_str())
             && after.is_none_or(|after| position(job) > after)
     });
     let page: Vec<&Job> = matching.by_ref().take(limit).collect();
@@ -239,32 +239,22 @@ fn position(job: &Job) -> Position {
     (Reverse(job.created_at.0), job.id)
 }
 
-impl JobParameters {
-    /// Parses the query of a URL.
-    fn parse(query: Option<&str>) -> Result<Self, String> {
-        let mut parameters = Self::default();
-        list_query::read(query, "tool, status, cursor and limit", |name, value| {
-            match name {
-                "tool" => parameters.tool = Some(value.into_owned()),
-                "status" => parameters.status = Some(value.into_owned()),
-                "cursor" => parameters.cursor = Some(value.into_owned()),
-                "limit" => return Some(parse_number(name, &value).map(|limit| parameters.limit = limit)),
-                _ => return None,
-            }
-            Some(Ok(()))
-        })?;
-        Ok(parameters)
-    }
-
-    /// Returns the filters, the size of the page, and the position after which it begins.
-    fn check(self) -> Result<(Self, usize, Option<Position>), String> {
-        let limit = check_limit(self.limit)?;
-        let after = parse_cursor(self.cursor.as_deref(), CURSOR_PREFIX, |position| {
-            let (created_at, id) = position.split_once(':')?;
-            Some((Reverse(created_at.parse().ok()?), JobId::parse(id)?))
-        })?;
-        Ok((self, limit, after))
-    }
+/// Parses the query of a URL: the filters, the size of the page, and the position after which it begins.
+fn parse_query(query: Option<&str>) -> Result<(JobParameters, usize, Option<Position>), String> {
+    let mut filters = JobParameters::default();
+    let page = Page::parse(query, "tool, status", |name, value| {
+        match name {
+            "tool" => filters.tool = Some(value.into_owned()),
+            "status" => filters.status = Some(value.into_owned()),
+            _ => return None,
+        }
+        Some(Ok(()))
+    })?;
+    let after = page.cursor(CURSOR_PREFIX, |position| {
+        let (created_at, id) = position.split_once(':')?;
+        Some((Reverse(created_at.parse().ok()?), JobId::parse(id)?))
+    })?;
+    Ok((filters, page.limit()?, after))
 }
 
 /// Returns a job: its state, and the result of one that has ended.

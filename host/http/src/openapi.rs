@@ -131,11 +131,9 @@ fn add_tool(tool: &Tool, (paths, schemas): (&mut Map<String, Value>, &mut Map<St
             "name": "Prefer", "in": "header", "required": false, "schema": { "type": "string" },
             "description": "`respond-async` asks for a job at once, `respond-async, wait=N` for one after N seconds",
         });
-        operation
-            .pointer_mut("/parameters")
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .for_each(|all| all.push(prefer.clone()));
+        if let Some(Value::Array(parameters)) = operation.pointer_mut("/parameters") {
+            parameters.push(prefer);
+        }
     }
     paths.insert(format!("/v1/tools/{name}/calls"), json!({ "post": operation }));
 }

@@ -44,12 +44,12 @@ impl Preferences {
 
     /// Adds the preferences to the headers of a response that honours them, if there are any.
     pub(crate) fn apply(self, headers: &mut HeaderMap) {
-        if let Some(applied) = self.applied() {
+        if let Some(applied) = self.to_header() {
             headers.insert(PREFERENCE_APPLIED, applied);
         }
     }
 
-    fn applied(self) -> Option<HeaderValue> {
+    fn to_header(self) -> Option<HeaderValue> {
         let respond_async = self.respond_async.then(|| "respond-async".to_owned());
         let wait = self.wait.map(|time| format!("wait={}", time.as_secs()));
         let applied: Vec<String> = respond_async.into_iter().chain(wait).collect();
@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn applied_preferences_are_listed() {
         let wait = Some(Duration::from_secs(60));
-        let applied = |preferences: Preferences| preferences.applied().map(|value| value.to_str().unwrap().to_owned());
+        let applied =
+            |preferences: Preferences| preferences.to_header().map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(applied(Preferences::default()), None);
         assert_eq!(applied(Preferences { respond_async: true, wait: None }).as_deref(), Some("respond-async"));
         assert_eq!(applied(Preferences { respond_async: true, wait }).as_deref(), Some("respond-async, wait=60"));

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use fumehood_core::tool::ToolProvider;
+use fumehood_listener::parse_queue::ParseQueue;
 use fumehood_listener::{Jobs, MemoryPermit, Tenant, TenantTools};
+use tokio::sync::Semaphore;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
@@ -86,6 +88,8 @@ pub(crate) struct Caller {
     pub(crate) tools: Arc<dyn ToolProvider>,
     /// The memory of the request, for calls that go on after it.
     pub(crate) memory: MemoryPermit,
+    /// The queue and the turn of the tenant in it, if the arguments are parsed there.
+    pub(crate) parsing: Option<(ParseQueue, Arc<Semaphore>)>,
 }
 
 impl Shared {

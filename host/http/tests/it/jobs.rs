@@ -179,6 +179,24 @@ async fn a_job_does_not_exist_for_another_client() {
 }
 
 #[tokio::test]
+async fn large_arguments_of_a_job_are_checked_on_another_thread() {
+    let served = served().await;
+    let large = json!({"a": vec![0; 600]}).to_string();
+    for (arguments, is_here) in [("{}", true), (large.as_str(), false)] {
+        for preferences in ["respond-async", "respond-async, wait=20"] {
+            let answer = served.call("thread", &[("Prefer", preferences)], arguments).await;
+            let record = match answer.status {
+                202 => end_of(&served, answer.header("location")).await["result"].clone(),
+                _ => answer.json(),
+            };
+            let here = format!("{:?}", std::thread::current().id());
+            assert_eq!(record["content"][0]["text"] == here, is_here, "{preferences}: {record}");
+        }
+    }
+    served.end().await;
+}
+
+#[tokio::test]
 async fn deleting_a_job_stops_its_call_and_then_removes_it() {
     let served = served().await;
     let path = begin(&served, "wait", "{}").await;

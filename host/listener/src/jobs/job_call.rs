@@ -10,11 +10,12 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
 use fumehood_core::job::{Job, JobId, JobKey, JobState, JobStoreError};
 use fumehood_core::tool::ToolProvider;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{Instrument as _, Span};
 
 use super::{Inner, RunningJob, observe};
+use crate::parse_queue::ParseQueue;
 use crate::usage::now;
 
 /// Maximum time that a call waits for the store to create its job.
@@ -62,6 +63,22 @@ impl JobCall {
             Box::pin(running.instrument(span))
         };
         Self { owner, tool, cancelled, after: None, key: None, observer, start: Box::new(start) }
+    }
+}
+
+impl JobCall {
+    /// Begins the call in this queue, in the turn of its tenant, because its arguments are large: they are parsed and checked there.
+    #[must_use]
+    pub fn begin_in(self, queue: ParseQueue, turn: Arc<Semaphore>) -> Self {
+        let (start, tool) = (self.start, self.tool.clone());
+        let begin = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
+            let running = start(started);
+            Box::pin(async move {
+                let stopped = || failure(&tool, CallError::new(ErrorKind::Host, "the server ends"));
+                queue.start(turn, running).await.unwrap_or_else(stopped)
+            })
+        };
+        Self { start: Box::new(begin), ..self }
     }
 }
 

@@ -53,7 +53,7 @@ fn kill(mut server: Server) {
 }
 
 #[test]
-fn a_client_that_left_asks_a_job_for_its_progress_and_its_result() {
+fn a_client_that_left_comes_back_for_progress_and_result() {
     let bench = bench("");
     let server = serve(&bench, &["--no-auth"]);
     let path = begin(&server, COUNTDOWN, r#"{"from": 20, "step_ms": 50}"#);
@@ -117,7 +117,7 @@ fn a_job_of_one_tenant_does_not_exist_for_another() {
 }
 
 #[test]
-fn a_killed_server_answers_for_ended_jobs_and_owns_up_to_the_others() {
+fn a_killed_server_answers_for_ended_and_interrupted_jobs() {
     let bench = bench("");
     let server = serve(&bench, &["--no-auth"]);
     let ended = begin(&server, ADD, ARGUMENTS);
@@ -137,7 +137,7 @@ fn a_killed_server_answers_for_ended_jobs_and_owns_up_to_the_others() {
 }
 
 #[test]
-fn a_server_that_is_told_to_end_says_that_its_jobs_were_interrupted() {
+fn jobs_of_a_server_that_is_told_to_end_were_interrupted() {
     let bench = bench("");
     let mut server = serve(&bench, &["--no-auth"]);
     let lost = begin(&server, COUNTDOWN, LONG);
