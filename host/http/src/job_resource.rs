@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::calls::{answer_of, finish, key_of_another_request, replay, run_until_stopped, start};
+use crate::call_answer::{answer_of, finish, key_of_another_request, replay, run_until_stopped, start};
 use crate::idempotency::{self, Answer, Claimed};
 use crate::list_query::Page;
 use crate::preferences::Preferences;

@@ -5,6 +5,7 @@
 
 mod api;
 mod approval_resource;
+mod call_answer;
 mod calls;
 pub mod dashboard;
 mod history;
