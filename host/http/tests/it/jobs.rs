@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fumehood_core::job::{JobLimits, MemoryJobs};
 use fumehood_http::ApiOptions;
-use fumehood_listener::{JobOptions, Jobs};
+use fumehood_listener::{HttpOptions, JobOptions, Jobs};
 use serde_json::{Value, json};
 
 use super::served::{Answer, OTHER, PATIENCE, Served};
@@ -19,8 +19,9 @@ async fn served_with(options: JobOptions) -> Served {
 }
 
 async fn serve(jobs: Jobs) -> Served {
-    let jobs = Some(jobs);
-    Served::with_api(|options| options, |tools| tools, ApiOptions { jobs, ..ApiOptions::default() }).await
+    let api = ApiOptions { jobs: Some(jobs), ..ApiOptions::default() };
+    let drain = Duration::from_millis(500);
+    Served::with_api(|options| HttpOptions { drain, ..options }, |tools| tools, api).await
 }
 
 /// Returns a server whose own rules make no call a job.
@@ -345,7 +346,8 @@ async fn a_server_that_ends_lets_nobody_wait_for_a_job() {
     assert!(!waiting.is_finished());
     let began = Instant::now();
     served.stop();
-    let _answered_or_closed = tokio::time::timeout(PATIENCE, waiting).await.expect("it waits");
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    let answer = tokio::time::timeout(PATIENCE, waiting).await.expect("it waits").unwrap();
+    assert!(answer.is_ok_and(|answer| answer.status() == 200), "it was closed without an answer");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     served.end().await;
 }

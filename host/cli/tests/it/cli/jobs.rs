@@ -165,10 +165,8 @@ fn tasks_of_mcp_are_jobs_of_the_same_client() {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let (status, _, body) = server.ask_with("POST", "/mcp", &headers, &body);
         assert_eq!(status, 200, "{body}");
-        let line = body
-            .lines()
-            .filter_map(|line| line.strip_prefix("data: ").or(Some(line)))
-            .find(|line| line.contains("jsonrpc"));
+        let mut lines = body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+        let line = lines.find(|line| line.contains("jsonrpc"));
         parse(line.unwrap_or_else(|| panic!("{body}")))["result"].clone()
     };
     let task = request("tasks/get", json!({"taskId": path.strip_prefix("/v1/jobs/").unwrap()}));
