@@ -64,6 +64,15 @@ def main(folder: Path, url: str, token: str) -> None:
     waiting.join(PATIENCE_SECONDS)
     assert isinstance(ended[0].parsed, models.Problem) and ended[0].parsed.kind == "cancelled", ended
 
+    # Comes back for the result of a call, and removes it.
+    accepted = count.sync_detailed(client=client, body=models.CountdownCountdownArguments(from_=3, step_ms=20), prefer="respond-async")
+    assert accepted.status_code == 202 and accepted.headers["location"] == f"/v1/jobs/{accepted.parsed.id}", accepted
+    job = part("api.jobs.get_job").sync_detailed(accepted.parsed.id, client=client, prefer="wait=30")
+    assert job.parsed.status == "completed" and job.parsed.result.value["from"] == 3, job
+    assert [it.id for it in part("api.jobs.list_jobs").sync(client=client).jobs] == [accepted.parsed.id]
+    removed = part("api.jobs.delete_job").sync_detailed(accepted.parsed.id, client=client)
+    assert removed.status_code == 204, removed
+
     # With another token nothing is told.
     stranger = part("client").AuthenticatedClient(base_url=url, token="another-token-of-nobody")
     refused = part("api.tools.list_tools").sync_detailed(client=stranger)

@@ -85,9 +85,11 @@ impl Api {
         let size = size.map_err(|error| out_of_bounds(&error))?;
         request.reserve(message_memory_bytes(size)).await?;
         let guard = context.acquire_slot().await?;
-        let permits = RequestPermits { _guard: guard, _memory: request.take_memory() };
+        let memory = request.take_memory();
+        let permits = RequestPermits { _guard: guard, _memory: memory.clone() };
         let tools = self.shared.tools.of(&request.tenant);
-        let caller = Caller { tenant: Arc::clone(&request.tenant), tools };
+        let parsing = (!size.is_cheap()).then(|| (self.parsers.clone(), context.parse_turn()));
+        let caller = Caller { tenant: Arc::clone(&request.tenant), tools, memory, parsing };
         let trace = parse_context(&request.head.headers);
         let trace = trace.map(|trace| trace.with_sampling_decision(request.tenant.decides_sampling));
         let span = telemetry::server_span(

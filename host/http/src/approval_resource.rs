@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::bytes::Bytes;
 use utoipa::ToSchema;
 
-use crate::calls::claim;
+use crate::call_answer::claim;
 use crate::idempotency::{self, Answer};
 use crate::problem::problem;
 use crate::response::{self, Response};

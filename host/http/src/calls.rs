@@ -3,19 +3,16 @@
 #![allow(unused_qualifications, reason = "the macro of a path writes the whole name of its parameters")]
 
 use std::future::{poll_fn, ready};
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
-use fumehood_core::digest::Digest;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::time::Timestamp;
 use fumehood_listener::RunningCall;
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::USER_AGENT;
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::Serialize;
@@ -24,24 +21,22 @@ use tokio_util::bytes::Bytes;
 use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::call_answer::{claim, finish, run_until_stopped, start};
 use crate::history::{CallDetail, CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
-use crate::idempotency::{self, Answer, Claim, Claimed};
+use crate::idempotency::{Answer, Claimed};
+use crate::job_resource::{self, JobDetail};
+use crate::list_query::{Page, parse_number};
 use crate::negotiation::{Form, negotiate};
-use crate::problem::{Problem, problem};
+use crate::preferences::Preferences;
+use crate::problem::problem;
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
 use crate::state::{Caller, Shared};
 use crate::stream::{EventBody, EventQueue, event};
 use crate::tools::unknown;
 
-/// Header of a response with the answer to an earlier request of the same `Idempotency-Key`.
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Maximum length of a client's name in records, in bytes.
 const MAX_CLIENT_NAME_BYTES: usize = 128;
-/// Number of calls in a page, unless the client says another.
-const DEFAULT_PAGE: usize = 50;
-/// Maximum number of calls in a page.
-const MAX_PAGE: usize = 500;
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "before:";
 
@@ -51,12 +46,15 @@ const CURSOR_PREFIX: &str = "before:";
     params(
         ("name" = String, Path, description = "The full name of the tool"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key under which the call is run once"),
+        ("Prefer" = Option<String>, Header,
+            description = "`respond-async` asks for a job at once, and `respond-async, wait=N` for one after N seconds (RFC 7240)"),
         ("traceparent" = Option<String>, Header, description = "W3C trace context; the response has that of the request's span"),
     ),
     request_body = serde_json::Value,
     responses(
         (status = 200, description = "The result, or with `Accept: text/event-stream` the events of the call",
             content((ResultRecord<'static> = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The call is a job, which `Location` names", body = JobDetail<'static>),
     )
 )]
 pub(crate) async fn create(
@@ -83,18 +81,19 @@ pub(crate) async fn create(
     let (id, client) = (shared.tools.running().next_id(), client_name(headers));
     let context = CallContext { id: id.clone(), actor: shared.actor(&caller), client, ..CallContext::default() };
     let call = Call { tool: name, arguments: arguments.into(), context };
-    match form {
-        Form::Json => {
-            let result = run(&shared, &caller, call, claimed).await;
-            answer_of(&result).into_response()
+    let preferences = Preferences::parse(headers);
+    match (form, &shared.options.jobs) {
+        (Form::Json, Some(jobs)) if preferences.respond_async => {
+            job_resource::call((&shared, jobs), &caller, call, (claimed, preferences)).await
         }
-        Form::Events => {
+        (Form::Json, _) => run(&shared, &caller, call, claimed).await.1.into_response(),
+        (Form::Events, _) => {
             let queue = Arc::new(EventQueue::default());
             let observer = Some(Arc::clone(&queue) as Arc<dyn Observer>);
             let first = event("started", &json!({ "id": id, "tool": call.tool }));
             let call = Call { context: CallContext { observer, ..call.context }, ..call };
             let running = async move {
-                let result = run(&shared, &caller, call, claimed).await;
+                let (result, _answer) = run(&shared, &caller, call, claimed).await;
                 event("result", &ResultRecord::new(&result))
             };
             // The body is polled after the response began, outside of the request's span.
@@ -117,97 +116,15 @@ async fn begin(mut future: BoxFuture<'static, String>) -> BoxFuture<'static, Str
 }
 
 /// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
-async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> CallResult {
-    let (id, tool, cancelled) = (call.context.id.clone(), call.tool.clone(), CancellationToken::new());
-    if let Some(claimed) = &mut claimed {
-        let outcome = Err(CallError::cancelled());
-        let stopped = CallResult { id: id.clone(), tool: tool.clone(), outcome, metadata: Metadata::default() };
-        claimed.started(answer_of(&stopped));
-    }
+async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> (CallResult, Answer) {
+    let (id, cancelled) = (call.context.id.clone(), CancellationToken::new());
+    start(claimed.as_mut(), &call);
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
-    let mut call = pin!(caller.tools.dispatch(call));
-    let result = tokio::select! {
-        biased;
-        result = &mut call => result,
-        () = shared.stopped.cancelled() => {
-            cancelled.cancel();
-            call.await
-        }
-    };
+    let result = run_until_stopped(shared, &cancelled, caller.tools.dispatch(call)).await;
     // A layer may have named the call itself; the client knows it by this id.
     let result = CallResult { id, ..result };
-    match claimed {
-        Some(claimed) if !may_run_again(&result) => claimed.answer(answer_of(&result)),
-        Some(claimed) => claimed.release(),
-        None => {}
-    }
-    result
-}
-
-/// Returns whether the call was refused for want of a place or of a budget, so that nothing of it ran.
-fn may_run_again(result: &CallResult) -> bool {
-    let is_refused =
-        result.error().is_some_and(|error| matches!(error.kind, ErrorKind::Quota | ErrorKind::Unavailable));
-    is_refused && result.metadata.fuel_used == 0 && result.metadata.duration.is_zero()
-}
-
-/// Claims the key of a request, if it has one. `request` writes what has to be the same when it is sent again.
-///
-/// # Errors
-/// The response to a request that is not to be run.
-pub(crate) fn claim(
-    shared: &Shared,
-    caller: &Caller,
-    headers: &HeaderMap,
-    request: impl FnOnce() -> String,
-) -> Result<Option<Claimed>, Box<Response>> {
-    let refuse = |status, detail| Err(Box::new(problem(status, detail)));
-    let key = match idempotency::key_of(headers) {
-        Ok(Some(key)) => key,
-        Ok(None) => return Ok(None),
-        Err(detail) => return refuse(StatusCode::BAD_REQUEST, detail),
-    };
-    let request = Digest::of(request().as_bytes());
-    match shared.answers.claim(&caller.tenant.name, key, request) {
-        Claim::Run(claimed) => Ok(Some(claimed)),
-        Claim::Answered(answer) => {
-            let mut response = answer.into_response();
-            response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
-            Err(Box::new(response))
-        }
-        Claim::Running => {
-            let detail = "the request of this Idempotency-Key is still running; ask again in a second";
-            let mut response = problem(StatusCode::CONFLICT, detail);
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            Err(Box::new(response))
-        }
-        Claim::Different => {
-            let detail = "this Idempotency-Key was used for another request; send a new key";
-            refuse(StatusCode::UNPROCESSABLE_ENTITY, detail)
-        }
-    }
-}
-
-/// Creates the answer to a call: its record, or problem details with its record if it failed.
-fn answer_of(result: &CallResult) -> Answer {
-    let record = ResultRecord::new(result);
-    match result.error() {
-        None => {
-            let headers = response::content_type("application/json");
-            let body = serde_json::to_vec(&record).unwrap_or_default().into();
-            Answer { status: StatusCode::OK, headers, body }
-        }
-        Some(error) => {
-            let problem = Problem::of_error(error).with_call(record);
-            Answer { status: problem.status(), headers: problem.headers(), body: problem.to_json().into() }
-        }
-    }
-}
-
-impl Answer {
-    pub(crate) fn into_response(self) -> Response {
-        response::with_headers(self.status, self.headers, self.body)
-    }
+    let answer = finish(claimed, &result);
+    (result, answer)
 }
 
 /// Returns the name that a client gives itself.
@@ -216,7 +133,7 @@ fn client_name(headers: &HeaderMap) -> Option<String> {
     Some(truncate_str(&printable(name), MAX_CLIENT_NAME_BYTES).to_owned())
 }
 
-/// Filters and page of a list of calls.
+/// Filters of a list of calls.
 #[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListParameters {
@@ -226,10 +143,6 @@ pub(crate) struct ListParameters {
     outcome: Option<String>,
     /// Only calls since this time, in milliseconds since 1970.
     since: Option<u64>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-    /// Maximum number of calls, 1 to 500.
-    limit: Option<usize>,
 }
 
 /// A page of calls.
@@ -244,11 +157,11 @@ pub(crate) struct CallPage {
 
 /// Lists calls, the newest first: those of the event log where there is one, and otherwise the running ones.
 #[utoipa::path(
-    get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters),
+    get, path = "/v1/calls", operation_id = "listCalls", tag = "calls", params(ListParameters, Page),
     responses((status = 200, description = "A page of calls", body = CallPage))
 )]
 pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) -> Response {
-    let query = match ListParameters::parse(query.unwrap_or_default()).and_then(to_query) {
+    let query = match parse_query(query) {
         Ok(query) => CallQuery { actor: shared.actor(caller).as_deref().map(str::to_owned), ..query },
         Err(detail) => return problem(StatusCode::BAD_REQUEST, printable(&detail)),
     };
@@ -290,42 +203,20 @@ impl From<RunningCall> for CallSummary {
     }
 }
 
-impl ListParameters {
-    /// Parses the query of a URL.
-    fn parse(query: &str) -> Result<Self, String> {
-        let mut parameters = Self::default();
-        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            let invalid = || format!("`{name}` is `{value}`; give a whole number");
-            match &*name {
-                "tool" => parameters.tool = Some(value.into_owned()),
-                "outcome" => parameters.outcome = Some(value.into_owned()),
-                "since" => parameters.since = Some(value.parse().map_err(|_| invalid())?),
-                "cursor" => parameters.cursor = Some(value.into_owned()),
-                "limit" => parameters.limit = Some(value.parse().map_err(|_| invalid())?),
-                _ => {
-                    return Err(format!(
-                        "there is no filter `{name}`; there are tool, outcome, since, cursor and limit"
-                    ));
-                }
-            }
+/// Parses the query of a URL.
+fn parse_query(query: Option<&str>) -> Result<CallQuery, String> {
+    let mut filters = ListParameters::default();
+    let page = Page::parse(query, "tool, outcome, since", |name, value| {
+        match name {
+            "tool" => filters.tool = Some(value.into_owned()),
+            "outcome" => filters.outcome = Some(value.into_owned()),
+            "since" => return Some(parse_number(name, &value).map(|since| filters.since = since)),
+            _ => return None,
         }
-        Ok(parameters)
-    }
-}
-
-fn to_query(parameters: ListParameters) -> Result<CallQuery, String> {
-    let ListParameters { tool, outcome, since, cursor, limit } = parameters;
-    let limit = limit.unwrap_or(DEFAULT_PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(format!("`limit` is {limit}; give 1 to {MAX_PAGE}"));
-    }
-    let before = match cursor.as_deref().map(|cursor| cursor.strip_prefix(CURSOR_PREFIX)) {
-        None => None,
-        Some(position) => match position.and_then(|position| position.parse().ok()) {
-            Some(position) => Some(position),
-            None => return Err("`cursor` is not one of this server; give the `next` of the page before".to_owned()),
-        },
-    };
+        Some(Ok(()))
+    })?;
+    let (ListParameters { tool, outcome, since }, limit) = (filters, page.limit()?);
+    let before = page.cursor(CURSOR_PREFIX, |position| position.parse().ok())?;
     Ok(CallQuery { actor: None, tool, status: outcome, since: since.map(Timestamp), before, limit })
 }
 

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fumehood_core::digest::Digest;
+use fumehood_core::job::JobKey;
 use http::{HeaderMap, HeaderName, StatusCode};
 use serde::Serialize;
 use tokio_util::bytes::Bytes;
 
-use crate::response;
+use crate::problem::Problem;
+use crate::response::{self, Response};
 
 /// The header.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -39,6 +41,15 @@ impl Answer {
         // Its parts are texts and numbers.
         let body = serde_json::to_vec(value).unwrap_or_default().into();
         Self { status, headers: response::content_type("application/json"), body }
+    }
+
+    /// Creates an answer with problem details.
+    pub(crate) fn problem(problem: &Problem<'_>) -> Self {
+        Self { status: problem.status(), headers: problem.headers(), body: problem.to_json().into() }
+    }
+
+    pub(crate) fn into_response(self) -> Response {
+        response::with_headers(self.status, self.headers, self.body)
     }
 }
 
@@ -89,6 +100,8 @@ pub(crate) struct Claimed {
     answers: Answers,
     tenant: Arc<str>,
     key: String,
+    /// The digest of the tool and the arguments.
+    request: Digest,
     has_answer: bool,
     /// The answer if it is dropped: a call that was stopped in the middle may have had effects, and must not run again.
     if_stopped: Option<Answer>,
@@ -124,7 +137,7 @@ impl Answers {
             None => {
                 keys.entries.insert(key.to_owned(), Entry { request, answer: None });
                 let (answers, tenant, key) = (self.clone(), Arc::clone(tenant), key.to_owned());
-                Claim::Run(Claimed { answers, tenant, key, has_answer: false, if_stopped: None })
+                Claim::Run(Claimed { answers, tenant, key, request, has_answer: false, if_stopped: None })
             }
         }
     }
@@ -168,6 +181,11 @@ impl Keys {
 }
 
 impl Claimed {
+    /// Returns the key as jobs have it.
+    pub(crate) fn job_key(&self) -> JobKey {
+        JobKey { key: Digest::of(self.key.as_bytes()), request: self.request }
+    }
+
     /// Sets the answer that is kept if the call is stopped because its client has left.
     pub(crate) fn started(&mut self, if_stopped: Answer) {
         self.if_stopped = Some(if_stopped);

@@ -5,12 +5,16 @@
 
 mod api;
 mod approval_resource;
+mod call_answer;
 mod calls;
 pub mod dashboard;
 mod history;
 mod idempotency;
+mod job_resource;
+mod list_query;
 mod negotiation;
 mod openapi;
+mod preferences;
 mod problem;
 mod response;
 mod result;

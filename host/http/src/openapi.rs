@@ -9,6 +9,7 @@ use tokio_util::bytes::Bytes;
 use utoipa::OpenApi;
 
 use crate::history::{CallDetail, CallSummary};
+use crate::job_resource::{JobDetail, JobSummary};
 use crate::problem::Problem;
 use crate::response::{self, Response};
 use crate::result::ResultRecord;
@@ -17,17 +18,18 @@ use crate::sessions::approvals::Approval;
 use crate::sessions::store::{SessionDetail, SessionMessage, SessionSummary};
 use crate::state::{ApiOptions, Caller, Document, Shared};
 use crate::tools::{ToolDescription, ToolList};
-use crate::{approval_resource, calls, session_resource, tools};
+use crate::{approval_resource, calls, job_resource, session_resource, tools};
 
 /// The routes that do not depend on the tools.
 #[derive(OpenApi)]
 #[openapi(
-    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, session_resource::create,
+    paths(tools::list, tools::get, calls::create, calls::list, calls::get, calls::cancel, job_resource::list, job_resource::get,
+        job_resource::remove, session_resource::create,
         session_resource::list, session_resource::get, session_resource::remove, session_resource::send, session_resource::resume, approval_resource::list_approvals, approval_resource::get_approval,
         approval_resource::answer_approval),
     components(schemas(
         ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
-        calls::CallPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, approval_resource::AnswerApproval,
+        calls::CallPage, JobSummary, JobDetail<'static>, job_resource::JobPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, approval_resource::AnswerApproval,
         approval_resource::AnswerName, session_resource::SessionList, approval_resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
         SessionReply, Approval
     ))
@@ -67,14 +69,14 @@ fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
     extend(&mut document, "", head);
     let schemes = json!({ "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } } });
     extend(&mut document, "/components", schemes);
-    if options.sessions.is_none()
-        && let Some(Value::Object(paths)) = document.pointer_mut("/paths")
-    {
-        paths.retain(|path, _| !["/v1/sessions", "/v1/approvals"].iter().any(|without| path.starts_with(without)));
+    let sessions: &[&str] = if options.sessions.is_none() { &["/v1/sessions", "/v1/approvals"] } else { &[] };
+    let jobs: &[&str] = if options.jobs.is_none() { &["/v1/jobs"] } else { &[] };
+    if let Some(Value::Object(paths)) = document.pointer_mut("/paths") {
+        paths.retain(|path, _| !sessions.iter().chain(jobs).any(|without| path.starts_with(without)));
     }
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for tool in tools.tools().iter().filter(|tool| tool.is_approved()) {
-        add_tool(tool, &mut paths, &mut schemas);
+        add_tool(tool, (&mut paths, &mut schemas), options.jobs.is_some());
     }
     extend(&mut document, "/paths", paths.into());
     extend(&mut document, "/components/schemas", schemas.into());
@@ -89,8 +91,8 @@ fn extend(document: &mut Value, pointer: &str, members: Value) {
     }
 }
 
-/// Adds the operation of a tool, and the schemas that it refers to.
-fn add_tool(tool: &Tool, paths: &mut Map<String, Value>, schemas: &mut Map<String, Value>) {
+/// Adds the operation of a tool, and the schemas that it refers to. `has_jobs` is true if its calls may become jobs.
+fn add_tool(tool: &Tool, (paths, schemas): (&mut Map<String, Value>, &mut Map<String, Value>), has_jobs: bool) {
     let (name, definition) = (tool.full_name(), tool.definition());
     let mut add_schema = |part: &str, schema: &Value| {
         let key = format!("{name}.{part}");
@@ -104,7 +106,7 @@ fn add_tool(tool: &Tool, paths: &mut Map<String, Value>, schemas: &mut Map<Strin
         None => reference("ResultRecord"),
     };
     let title = definition.title.as_ref().map_or_else(|| name.into(), |title| title.to_sanitized());
-    let operation = json!({
+    let mut operation = json!({
         "operationId": format!("call_{}", name.replace('-', "_")),
         "tags": [tool.namespace().map_or("tools", |namespace| namespace.as_str())],
         "summary": title,
@@ -119,6 +121,20 @@ fn add_tool(tool: &Tool, paths: &mut Map<String, Value>, schemas: &mut Map<Strin
             "content": { "application/json": { "schema": record }, "text/event-stream": { "schema": { "type": "string" } } },
         } },
     });
+    if has_jobs {
+        let accepted = json!({
+            "description": "The call is a job, which `Location` names",
+            "content": { "application/json": { "schema": reference("JobDetail") } },
+        });
+        extend(&mut operation, "/responses", json!({ "202": accepted }));
+        let prefer = json!({
+            "name": "Prefer", "in": "header", "required": false, "schema": { "type": "string" },
+            "description": "`respond-async` asks for a job at once, `respond-async, wait=N` for one after N seconds",
+        });
+        if let Some(Value::Array(parameters)) = operation.pointer_mut("/parameters") {
+            parameters.push(prefer);
+        }
+    }
     paths.insert(format!("/v1/tools/{name}/calls"), json!({ "post": operation }));
 }
 

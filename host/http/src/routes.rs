@@ -11,7 +11,7 @@ use tokio_util::bytes::Bytes;
 use crate::problem::problem;
 use crate::response::{self, Response};
 use crate::state::{Caller, Shared};
-use crate::{approval_resource, calls, openapi, session_resource, tools};
+use crate::{approval_resource, calls, job_resource, openapi, session_resource, tools};
 
 /// A path of the API, with the name or id in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ enum Route {
     CallsOf(String),
     Calls,
     Call(String),
+    Jobs,
+    Job(String),
     Sessions,
     Session(String),
     Messages(String),
@@ -40,6 +42,8 @@ impl Route {
             ("v1", Some("tools"), Some(name), Some("calls")) => Self::CallsOf(decode(name)?),
             ("v1", Some("calls"), None, None) => Self::Calls,
             ("v1", Some("calls"), Some(id), None) => Self::Call(decode(id)?),
+            ("v1", Some("jobs"), None, None) => Self::Jobs,
+            ("v1", Some("jobs"), Some(id), None) => Self::Job(decode(id)?),
             ("v1", Some("sessions"), None, None) => Self::Sessions,
             ("v1", Some("sessions"), Some(id), None) => Self::Session(decode(id)?),
             ("v1", Some("sessions"), Some(id), Some("messages")) => Self::Messages(decode(id)?),
@@ -55,9 +59,9 @@ impl Route {
     fn allow(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::CallsOf(_) | Self::Messages(_) | Self::Resume(_) => "POST",
-            Self::Call(_) | Self::Session(_) => "GET,HEAD,DELETE",
+            Self::Call(_) | Self::Job(_) | Self::Session(_) => "GET,HEAD,DELETE",
             Self::Sessions | Self::Approval(_) => "GET,HEAD,POST",
-            Self::Tools | Self::Tool(_) | Self::Calls | Self::Approvals | Self::Document => "GET,HEAD",
+            Self::Tools | Self::Tool(_) | Self::Calls | Self::Jobs | Self::Approvals | Self::Document => "GET,HEAD",
         })
     }
 }
@@ -70,6 +74,8 @@ pub(crate) fn route(path: &str) -> &'static str {
         Some(Route::CallsOf(_)) => "/v1/tools/{name}/calls",
         Some(Route::Calls) => "/v1/calls",
         Some(Route::Call(_)) => "/v1/calls/{id}",
+        Some(Route::Jobs) => "/v1/jobs",
+        Some(Route::Job(_)) => "/v1/jobs/{id}",
         Some(Route::Sessions) => "/v1/sessions",
         Some(Route::Session(_)) => "/v1/sessions/{id}",
         Some(Route::Messages(_)) => "/v1/sessions/{id}/messages",
@@ -106,6 +112,9 @@ pub(crate) async fn respond(shared: &Arc<Shared>, caller: &Caller, (head, body):
         Route::Calls if is_read => calls::list(shared, caller, head.uri.query()).await,
         Route::Call(id) if is_read => calls::get(shared, caller, &id).await,
         Route::Call(id) if is_delete => calls::cancel(shared, caller, &id),
+        Route::Jobs if is_read => job_resource::list(shared, caller, head.uri.query()).await,
+        Route::Job(id) if is_read => job_resource::get(shared, caller, &id, &head.headers).await,
+        Route::Job(id) if is_delete => job_resource::remove(shared, caller, &id).await,
         Route::Sessions if is_read => session_resource::list(shared, caller).await,
         Route::Sessions if is_post => session_resource::create(shared, caller, &head.headers, &body).await,
         Route::Session(id) if is_read => session_resource::get(shared, caller, &id).await,
@@ -141,6 +150,8 @@ mod tests {
         check("/v1/tools/a__b", Some(Route::Tool("a__b".to_owned())));
         check("/v1/tools/a%5F_b/calls", Some(Route::CallsOf("a__b".to_owned())));
         check("/v1/calls/h-1", Some(Route::Call("h-1".to_owned())));
+        check("/v1/jobs", Some(Route::Jobs));
+        check("/v1/jobs/7", Some(Route::Job("7".to_owned())));
         check("/openapi.json", Some(Route::Document));
         for path in
             ["/", "", "v1/tools", "/v1", "/v1/tools/", "/v1/tools//calls", "/v1/tools/a/calls/", "/v1/tools/a/b"]
@@ -148,6 +159,7 @@ mod tests {
             check(path, None);
         }
         check("/v1/tools/a/calls/b", None);
+        check("/v1/jobs/7/result", None);
         check("/v1/tools/%ff", None);
     }
 }

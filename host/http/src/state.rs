@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use fumehood_core::tool::ToolProvider;
-use fumehood_listener::{Tenant, TenantTools};
+use fumehood_listener::parse_queue::ParseQueue;
+use fumehood_listener::{Jobs, MemoryPermit, Tenant, TenantTools};
+use tokio::sync::Semaphore;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +28,8 @@ pub struct ApiOptions {
     pub actor: Option<Arc<str>>,
     /// The recorded calls; without them, only running ones can be listed.
     pub calls: Option<Arc<dyn CallStore>>,
+    /// The jobs that calls become whose clients prefer that; without them, every call is waited for.
+    pub jobs: Option<Jobs>,
     /// The agents of sessions; without them, there are no sessions.
     pub sessions: Option<Arc<dyn SessionAgents>>,
     /// The tools of sessions, for agents that check and record their calls themselves; without them, those of calls.
@@ -34,10 +38,10 @@ pub struct ApiOptions {
 
 impl fmt::Debug for ApiOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, version, actor, calls, sessions, session_tools } = self;
+        let Self { name, version, actor, calls, jobs, sessions, session_tools } = self;
         let mut shown = f.debug_struct("ApiOptions");
         shown.field("name", name).field("version", version).field("actor", actor);
-        shown.field("calls", &calls.is_some()).field("sessions", &sessions.is_some());
+        shown.field("calls", &calls.is_some()).field("jobs", jobs).field("sessions", &sessions.is_some());
         shown.field("session_tools", &session_tools.is_some()).finish()
     }
 }
@@ -48,10 +52,11 @@ impl Default for ApiOptions {
     /// - the name `fumehood` and the version of this crate
     /// - no actor
     /// - no recorded calls
+    /// - no jobs
     /// - no sessions
     fn default() -> Self {
         let (name, version) = ("fumehood".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Self { name, version, actor: None, calls: None, sessions: None, session_tools: None }
+        Self { name, version, actor: None, calls: None, jobs: None, sessions: None, session_tools: None }
     }
 }
 
@@ -81,6 +86,10 @@ pub(crate) struct Document {
 pub(crate) struct Caller {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) tools: Arc<dyn ToolProvider>,
+    /// The memory of the request, for calls that go on after it.
+    pub(crate) memory: MemoryPermit,
+    /// The queue and the turn of the tenant in it, if the arguments are parsed there.
+    pub(crate) parsing: Option<(ParseQueue, Arc<Semaphore>)>,
 }
 
 impl Shared {

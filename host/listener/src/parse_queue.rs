@@ -14,8 +14,9 @@ type Started<F> = Result<<F as Future>::Output, Pin<Box<F>>>;
 
 /// A queue of work that runs on other threads, a little at a time.
 ///
-/// Each tenant has one permit and waits for the next one in a common queue, so tenants take turns.
-#[derive(Debug)]
+/// Each tenant has one permit and waits for the next one in a common queue, so tenants take turns. Cheap to clone; clones
+/// share the queue.
+#[derive(Debug, Clone)]
 pub struct ParseQueue {
     places: Arc<Semaphore>,
 }

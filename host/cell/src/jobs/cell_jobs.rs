@@ -196,14 +196,12 @@ impl JobStore for CellJobs {
         Box::pin(self.find_record(owner, id, now))
     }
 
-    fn list<'a>(&'a self, owner: &'a str, _now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {
+    fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {
         Box::pin(async move {
             let mut jobs = Vec::new();
             for key in self.stream.keys_of(owner).await.map_err(unavailable)? {
                 let Some(id) = key.rsplit('.').next().and_then(JobId::parse) else { continue };
-                if let Some((job, _)) = self.read(owner, id).await.map_err(unavailable)? {
-                    jobs.push(job);
-                }
+                jobs.extend(self.find_record(owner, id, now).await?);
             }
             jobs.sort_by_key(|job| std::cmp::Reverse(job.created_at));
             Ok(jobs)

@@ -8,17 +8,17 @@ use super::amount::{Bytes, Time};
 use super::fault::KeyFault;
 use super::file::Config;
 
-/// Calls that go on after their client has left, for clients that can come back for the result: tasks of MCP.
+/// Calls that go on after their client has left, for clients that can come back for the result: tasks of MCP, and `Prefer: respond-async` over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobsSection {
-    /// Offer no tasks.
+    /// Offer no jobs: every call is waited for.
     #[serde(default)]
     pub(crate) off: bool,
-    /// Time after which a call becomes a job. Usually "1s".
+    /// Time after which a call over MCP becomes a job. Usually "1s".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Time>,
-    /// Tools, by patterns of their full names, whose calls become jobs before they run. Usually none.
+    /// Tools, by patterns of their full names, whose calls become jobs before they run, if their client can come back. Usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools: Vec<String>,
     /// Time from the creation of a job until it is removed, with its result. Usually "1h".

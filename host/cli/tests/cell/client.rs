@@ -40,15 +40,26 @@ pub(crate) fn send(address: &str, tool: &str, arguments: &str) -> TcpStream {
 
 fn send_as(address: &str, tool: &str, arguments: &str, token: Option<&str>) -> TcpStream {
     let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    send_request(address, &format!("POST /v1/tools/{tool}/calls"), &authorization, arguments)
+}
+
+/// Sends a request, its method and path, with these lines of headers.
+fn send_request(address: &str, request: &str, headers: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let request = format!(
-        "POST /v1/tools/{tool}/calls HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\n{authorization}Content-Length: {}\r\n\
-         Content-Type: application/json\r\nAccept: application/json, text/event-stream;q=0.5\r\n\r\n{arguments}",
-        arguments.len()
+        "{request} HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\n{headers}Content-Length: {}\r\n\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream;q=0.5\r\n\r\n{body}",
+        body.len()
     );
     stream.write_all(request.as_bytes()).unwrap();
     stream
+}
+
+/// Sends a request, its method and path, with these lines of headers, and returns the answer.
+pub(crate) fn ask(address: &str, request: &str, headers: &str, body: &str) -> Answer {
+    let began = Instant::now();
+    read(send_request(address, request, headers, body), began)
 }
 
 /// Reads the answer to a call that was sent at `began`.

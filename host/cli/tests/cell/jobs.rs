@@ -1,4 +1,4 @@
-//! Jobs of a cell: tasks of MCP that outlive their client, their worker, their gateway and NATS.
+//! Jobs of a cell, as tasks of MCP and over HTTP: they outlive their client, their worker, their gateway and NATS.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::client::call;
+use super::client::{self, Answer, call};
 use super::harness::{Cell, PATIENCE, wait_until};
 
 const COUNTDOWN: &str = "countdown__countdown";
@@ -240,4 +240,103 @@ fn a_worker_that_is_told_to_end_lets_its_jobs_end() {
     let ended = wait(&gateway, &task);
     assert_eq!(ended["result"]["structuredContent"]["from"], 40, "{ended}");
     assert!(cell.has_ended_well("w1"), "{}", cell.said("w1"));
+}
+
+/// Starts a cell with a queue of jobs, whose operator makes no call a job.
+fn start_without_rules(queue: &str) -> Option<Cell> {
+    let mut cell = start(queue)?;
+    cell.sections = String::new();
+    Some(cell)
+}
+
+/// Calls a tool over HTTP with these preferences.
+fn prefer(address: &str, (tool, arguments): (&str, &Value), preferences: &str) -> Answer {
+    let headers = format!("Prefer: {preferences}\r\n");
+    client::ask(address, &format!("POST /v1/tools/{tool}/calls"), &headers, &arguments.to_string())
+}
+
+/// Begins a job over HTTP, and returns its path.
+fn begin_over_http(address: &str, tool: &str, arguments: &Value) -> String {
+    let answer = prefer(address, (tool, arguments), "respond-async");
+    assert_eq!((answer.status, &answer.body["status"]), (202, &json!("working")), "{answer:?}");
+    format!("/v1/jobs/{}", answer.body["id"].as_str().unwrap())
+}
+
+/// Waits for the end of a job over HTTP.
+fn end_over_http(address: &str, path: &str) -> Value {
+    let ended = client::ask(address, &format!("GET {path}"), "Prefer: wait=60\r\n", "");
+    assert_eq!(ended.status, 200, "{ended:?}");
+    ended.body
+}
+
+fn wait_for_progress(address: &str, path: &str) {
+    wait_until("progress", || client::ask(address, &format!("GET {path}"), "", "").body["progress"].is_string());
+}
+
+#[test]
+fn a_job_over_http_outlives_its_gateway() {
+    let Some(mut cell) = start_without_rules("") else { return };
+    let (first, second) = (cell.gateway(""), cell.gateway_of("g2", "", &["--no-auth"]));
+    // It waits in the queue, because there is no worker yet.
+    let waiting = begin_over_http(&first, "calculator__add", &json!({"a": 3, "b": 5}));
+    cell.worker("w1", 2);
+    let running = begin_over_http(&first, COUNTDOWN, &json!({"from": 40, "step_ms": 50}));
+    wait_for_progress(&first, &running);
+    cell.kill("g1");
+    let ended = end_over_http(&second, &running);
+    assert_eq!((&ended["status"], &ended["result"]["value"]["from"]), (&json!("completed"), &json!(40)), "{ended}");
+    assert_eq!(end_over_http(&second, &waiting)["result"]["value"], json!({"result": 8}));
+    let listed = client::ask(&second, "GET /v1/jobs?status=completed", "", "").body;
+    assert_eq!(listed["jobs"].as_array().unwrap().len(), 2, "{listed}");
+    let first = cell.gateway("");
+    assert_eq!(end_over_http(&first, &running), ended);
+    assert_eq!(client::ask(&first, &format!("DELETE {running}"), "", "").status, 204);
+    assert_eq!(client::ask(&second, &format!("GET {running}"), "", "").status, 404);
+}
+
+#[test]
+fn a_job_over_http_whose_worker_is_killed_was_interrupted() {
+    let Some(mut cell) = start_without_rules("") else { return };
+    cell.worker("w1", 2);
+    let gateway = cell.gateway("");
+    let path = begin_over_http(&gateway, COUNTDOWN, &json!({"from": 100, "step_ms": 100}));
+    wait_for_progress(&gateway, &path);
+    cell.worker("w2", 2);
+    cell.kill("w1");
+    let lost = end_over_http(&gateway, &path);
+    assert_eq!((&lost["status"], &lost["error"]["kind"]), (&json!("failed"), &json!("interrupted")), "{lost}");
+    let message = lost["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`w1`") && message.contains("had begun"), "{lost}");
+}
+
+#[test]
+fn deleting_a_job_over_http_reaches_its_guest_from_any_gateway() {
+    let Some(mut cell) = start_without_rules("") else { return };
+    cell.worker("w1", 2);
+    let (first, second) = (cell.gateway(""), cell.gateway_of("g2", "", &["--no-auth"]));
+    for gateway in [&first, &second] {
+        let path = begin_over_http(&first, COUNTDOWN, &json!({"from": 100, "step_ms": 100}));
+        wait_for_progress(&first, &path);
+        assert_eq!(client::ask(gateway, &format!("DELETE {path}"), "", "").status, 202);
+        assert_eq!(end_over_http(gateway, &path)["status"], "cancelled");
+    }
+}
+
+#[test]
+fn a_client_over_http_waits_for_what_the_queue_says() {
+    let Some(mut cell) = start_without_rules("queue = 1\n") else { return };
+    cell.sections = "[jobs]\ntools = [\"*\"]\n".to_owned();
+    let gateway = cell.gateway("");
+    let arguments = json!({"a": 3, "b": 5});
+    let add = ("calculator__add", &arguments);
+    let waiting = prefer(&gateway, add, "respond-async, wait=1");
+    assert_eq!((waiting.status, waiting.retry_after), (202, true), "{waiting:?}");
+    let refused = prefer(&gateway, add, "respond-async, wait=20");
+    assert_eq!((refused.status, refused.kind(), refused.retry_after), (503, "unavailable", true), "{refused:?}");
+    assert!(refused.detail().contains("did not run") && refused.took < Duration::from_secs(2), "{refused:?}");
+    cell.worker("w1", 2);
+    let path = format!("/v1/jobs/{}", waiting.body["id"].as_str().unwrap());
+    assert_eq!(end_over_http(&gateway, &path)["result"]["value"], json!({"result": 8}));
+    let quick = prefer(&gateway, add, "respond-async, wait=20");
+    assert_eq!((quick.status, &quick.body["value"]), (200, &json!({"result": 8})), "{quick:?}");
 }

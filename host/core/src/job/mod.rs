@@ -6,5 +6,5 @@ mod store;
 
 pub use crate::call::JobId;
 pub use memory::MemoryJobs;
-pub use record::{Job, JobState};
+pub use record::{Job, JobKey, JobState};
 pub use store::{JobLimits, JobStore, JobStoreError};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::JobId;
 use crate::call::error_kind::ErrorKind;
 use crate::call::result::{CallError, CallResult};
+use crate::digest::Digest;
 use crate::text::untrusted::PrintableText;
 use crate::time::Timestamp;
 
@@ -26,8 +27,20 @@ pub struct Job {
     pub updated_at: Timestamp,
     /// The time from its creation until it is removed, with its result.
     pub ttl: Duration,
+    /// The key under which its caller made the call, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<JobKey>,
     /// Its state.
     pub state: JobState,
+}
+
+/// The key of a call that is to run once, however often it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobKey {
+    /// The digest of the key.
+    pub key: Digest,
+    /// The digest of the request that the key stands for.
+    pub request: Digest,
 }
 
 /// The state of a job. It begins with [`Working`](Self::Working); the others are final.
@@ -91,7 +104,8 @@ impl Job {
     /// Creates a job whose call is about to run.
     #[must_use]
     pub fn begin(id: JobId, (owner, tool): (Arc<str>, String), now: Timestamp, ttl: Duration) -> Self {
-        Self { id, owner, tool, created_at: now, updated_at: now, ttl, state: JobState::Working { message: None } }
+        let state = JobState::Working { message: None };
+        Self { id, owner, tool, created_at: now, updated_at: now, ttl, key: None, state }
     }
 
     /// Changes the state. Returns whether that was possible: a final state never changes.
@@ -170,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_job_survives_its_text() {
-        let mut job = job();
+        let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
+        let mut job = Job { key: Some(key), ..job() };
         for state in [
             JobState::Working { message: Some("half".into()) },
             JobState::of_result(result(Ok(vec![Content::text("3")])), false),
@@ -179,5 +194,9 @@ mod tests {
             let read: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
             assert_eq!(format!("{read:?}"), format!("{job:?}"));
         }
+        // Earlier versions wrote none.
+        job.key = None;
+        let text = serde_json::to_string(&job).unwrap();
+        assert!(!text.contains("\"key\"") && serde_json::from_str::<Job>(&text).unwrap().key.is_none(), "{text}");
     }
 }

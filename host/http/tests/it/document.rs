@@ -2,10 +2,18 @@
 
 use std::process::Command;
 
+use fumehood_http::ApiOptions;
+use fumehood_listener::Jobs;
 use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::served::Served;
+
+/// Serves the API with everything that the document describes.
+async fn served() -> Served {
+    let api = ApiOptions { jobs: Some(Jobs::default()), ..ApiOptions::default() };
+    Served::with_api(|options| options, |tools| tools, api).await
+}
 
 /// Returns all references in a value.
 fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
@@ -21,7 +29,7 @@ fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 
 #[tokio::test]
 async fn every_tool_is_an_operation_whose_references_resolve() {
-    let served = Served::new().await;
+    let served = served().await;
     let document = served.get("/openapi.json").await.json();
     served.end().await;
     assert_eq!(document["openapi"], "3.1.0");
@@ -34,8 +42,20 @@ async fn every_tool_is_an_operation_whose_references_resolve() {
     assert_eq!(arguments["properties"]["a"]["$ref"], "#/components/schemas/test__echo.arguments/$defs/number");
     assert_eq!(document["paths"].get("/v1/tools/test__pending/calls"), None);
     assert!(operation["description"].as_str().unwrap().contains("\\u{202e}"), "{operation}");
-    for path in ["/v1/tools", "/v1/tools/{name}", "/v1/tools/{name}/calls", "/v1/calls", "/v1/calls/{id}"] {
+    for path in [
+        "/v1/tools",
+        "/v1/tools/{name}",
+        "/v1/tools/{name}/calls",
+        "/v1/calls",
+        "/v1/calls/{id}",
+        "/v1/jobs",
+        "/v1/jobs/{id}",
+    ] {
         assert!(document["paths"][path].is_object(), "{path}");
+    }
+    for operation in [operation, &document["paths"]["/v1/tools/{name}/calls"]["post"]] {
+        let schema = &operation["responses"]["202"]["content"]["application/json"]["schema"];
+        assert_eq!(schema["$ref"], "#/components/schemas/JobDetail", "{operation}");
     }
     let mut found = Vec::new();
     references(&document, &mut found);
@@ -52,7 +72,7 @@ async fn a_public_validator_accepts_the_document() {
     let Some(python) = python.filter(|python| std::path::Path::new(python).exists()) else {
         return skip("openapi", "FUMEHOOD_OPENAPI_VALIDATOR names no Python with openapi-spec-validator");
     };
-    let served = Served::new().await;
+    let served = served().await;
     let document = served.get("/openapi.json").await;
     served.end().await;
     let folder = tempfile::tempdir().unwrap();

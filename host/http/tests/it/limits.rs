@@ -37,6 +37,8 @@ async fn methods_and_paths_are_checked() {
         ("PUT", "/v1/tools/test__echo", "GET,HEAD"),
         ("GET", "/v1/tools/test__echo/calls", "POST"),
         ("POST", "/v1/calls/x", "GET,HEAD,DELETE"),
+        ("POST", "/v1/jobs", "GET,HEAD"),
+        ("PUT", "/v1/jobs/x", "GET,HEAD,DELETE"),
     ] {
         let answer = served.send(method, path, &[], "{}").await;
         answer.check_problem(405);

@@ -11,6 +11,7 @@
 mod calls;
 mod dashboard;
 mod document;
+mod jobs;
 mod limits;
 mod served;
 mod sessions;

@@ -8,12 +8,14 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext, CancellationToken, Observer};
-use fumehood_core::job::{Job, JobId, JobState, JobStoreError};
+use fumehood_core::job::{Job, JobId, JobKey, JobState, JobStoreError};
 use fumehood_core::tool::ToolProvider;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
+use tracing::{Instrument as _, Span};
 
 use super::{Inner, RunningJob, observe};
+use crate::parse_queue::ParseQueue;
 use crate::usage::now;
 
 /// Maximum time that a call waits for the store to create its job.
@@ -29,10 +31,55 @@ pub struct JobCall {
     pub tool: String,
     /// The token that cancels the call, and the job that it becomes.
     pub cancelled: CancellationToken,
+    /// The time after which it becomes a job, in place of [`JobOptions::after`](super::JobOptions::after); zero is before it runs.
+    pub after: Option<Duration>,
+    /// The key by which [`Jobs::find_by_key`](super::Jobs::find_by_key) finds the job. That of a tool whose results may not be stored is not kept.
+    pub key: Option<JobKey>,
     /// The observer of the call.
     pub observer: Option<Arc<dyn Observer>>,
     /// Starts the call.
-    pub start: Box<dyn FnOnce(StartedCall) -> BoxFuture<'static, CallResult> + Send>,
+    pub start: StartCall,
+}
+
+/// The function that starts a call.
+type StartCall = Box<dyn FnOnce(StartedCall) -> BoxFuture<'static, CallResult> + Send>;
+
+impl JobCall {
+    /// Creates a call of these tools for an owner, in the current span. `held` is kept until the call has ended, such as the
+    /// memory of its request.
+    pub fn new(owner: Arc<str>, tools: Arc<dyn ToolProvider>, call: Call, held: impl Send + 'static) -> Self {
+        let (tool, observer, span) = (call.tool.clone(), call.context.observer.clone(), Span::current());
+        let cancelled = call.context.cancelled.clone().unwrap_or_default();
+        let start = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
+            let StartedCall { job, observer, cancelled } = started;
+            let id = call.context.id.clone();
+            let context = CallContext { job, observer: Some(observer), cancelled: Some(cancelled), ..call.context };
+            let running = async move {
+                let result = tools.dispatch(Call { context, ..call }).await;
+                drop(held);
+                // A layer may have named the call itself; its caller knows it by the id that it chose.
+                if id.is_empty() { result } else { CallResult { id, ..result } }
+            };
+            Box::pin(running.instrument(span))
+        };
+        Self { owner, tool, cancelled, after: None, key: None, observer, start: Box::new(start) }
+    }
+}
+
+impl JobCall {
+    /// Begins the call in this queue, in the turn of its tenant, because its arguments are large: they are parsed and checked there.
+    #[must_use]
+    pub fn begin_in(self, queue: ParseQueue, turn: Arc<Semaphore>) -> Self {
+        let (start, tool) = (self.start, self.tool.clone());
+        let begin = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
+            let running = start(started);
+            Box::pin(async move {
+                let stopped = || failure(&tool, CallError::new(ErrorKind::Host, "the server ends"));
+                queue.start(turn, running).await.unwrap_or_else(stopped)
+            })
+        };
+        Self { start: Box::new(begin), ..self }
+    }
 }
 
 impl fmt::Debug for JobCall {
@@ -81,26 +128,32 @@ pub(super) async fn run(inner: &Arc<Inner>, call: JobCall) -> Called {
         return ended(&call.tool, error);
     };
     let tool = call.tool.clone();
+    let at_once = call.after.is_some_and(|after| after.is_zero()) || (inner.options.at_once)(&tool);
+    let after = call.after.unwrap_or(inner.options.after);
     let progress = observe(call.observer);
+    // A digest of arguments says something about them.
+    let key = call.key.filter(|_| (inner.options.is_stored)(&tool));
     let job = Job::begin(JobId::from_bits(bits), (call.owner, call.tool), now(), inner.options.ttl);
+    let job = Job { key, ..job };
     let running = RunningJob { job, cancelled: call.cancelled, progress, ended: CancellationToken::new() };
     let (tell, told) = oneshot::channel();
-    let task = JobTask { inner: Arc::clone(inner), running, tell };
-    tokio::spawn(task.run(call.start));
+    let task = JobTask { inner: Arc::clone(inner), running, after, tell };
+    tokio::spawn(task.run(call.start, at_once));
     told.await.unwrap_or_else(|_| ended(&tool, CallError::new(ErrorKind::Host, "the server ends")))
 }
 
 struct JobTask {
     inner: Arc<Inner>,
     running: RunningJob,
+    /// The time after which the call becomes a job.
+    after: Duration,
     /// Tells the caller, for as long as it waits.
     tell: oneshot::Sender<Called>,
 }
 
 impl JobTask {
-    async fn run(self, start: Box<dyn FnOnce(StartedCall) -> BoxFuture<'static, CallResult> + Send>) {
+    async fn run(self, start: StartCall, at_once: bool) {
         let tool = self.running.job.tool.clone();
-        let at_once = (self.inner.options.at_once)(&tool);
         let cancelled = self.running.cancelled.clone();
         let observer = Arc::clone(&self.running.progress) as Arc<dyn Observer>;
         let job = (at_once && (self.inner.options.is_queued)(&tool)).then_some(self.running.job.id);
@@ -136,7 +189,7 @@ impl JobTask {
                 let _nobody_waits = call.await;
                 return;
             }
-            () = tokio::time::sleep(self.inner.options.after) => {}
+            () = tokio::time::sleep(self.after) => {}
         }
         match self.create().await {
             Ok(job) => self.hand_over(job, call, false).await,
@@ -164,7 +217,7 @@ impl JobTask {
 
     /// Tells the caller of the job, waits for the end of the call, and saves it.
     async fn hand_over(self, job: Job, call: JoinHandle<CallResult>, is_queued: bool) {
-        let Self { inner, running: RunningJob { job: Job { id, owner, tool, .. }, cancelled, .. }, tell } = self;
+        let Self { inner, running: RunningJob { job: Job { id, owner, tool, .. }, cancelled, .. }, tell, .. } = self;
         let is_known = tell.send(Called::Job(Box::new(job))).is_ok();
         if !is_known {
             cancelled.cancel();
@@ -220,7 +273,7 @@ fn failure(tool: &str, error: CallError) -> CallResult {
 /// Returns the error of a call that has to be a job, and cannot become one. Nothing has run.
 fn refusal(error: &JobStoreError) -> CallError {
     let message = format!("{error}, so the tool did not run");
-    let hint = "cancel a job or wait for the end of one, and call again";
+    let hint = "call again when the time of a job is over, or after `DELETE /v1/jobs/{id}` of one that has ended";
     CallError::new(ErrorKind::Unavailable, message).with_hint(hint).with_retry_after(RETRY_AFTER)
 }
 

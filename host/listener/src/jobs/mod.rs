@@ -3,12 +3,14 @@
 mod job_call;
 mod job_progress;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::call::{CancellationToken, Observer};
+use fumehood_core::digest::Digest;
 use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore, JobStoreError, MemoryJobs};
 use fumehood_core::tool::ToolProvider;
 use tokio::time::Instant;
@@ -21,8 +23,16 @@ use crate::usage::now;
 const DEFAULT_AFTER: Duration = Duration::from_secs(1);
 /// Default time from the creation of a job until it is removed.
 const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
-/// Time between two looks at the end of a job that another process runs.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time until the second look at the end of a job that another process runs.
+const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time between two looks at the end of a job that another process runs.
+const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum time between two questions of a client about a job.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum of that time: a job that has run for long is not asked about often.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Part of its age after which a job is asked about again.
+const POLL_DIVISOR: u32 = 10;
 
 /// A decision by the full name of a tool.
 type ToolRule = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -184,9 +194,34 @@ impl Jobs {
     /// # Errors
     /// See [`JobError`].
     pub async fn wait(&self, owner: &str, id: &str, time: Duration) -> Result<Job, JobError> {
-        let until = Instant::now() + time;
+        self.wait_with((owner, id), None, time).await
+    }
+
+    /// Like [`Self::wait`]. A job is taken over as [`Self::find_or_adopt`] does it.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub async fn wait_or_adopt(
+        &self,
+        owner: &str,
+        id: &str,
+        (tools, time): (&Arc<dyn ToolProvider>, Duration),
+    ) -> Result<Job, JobError> {
+        self.wait_with((owner, id), Some(tools), time).await
+    }
+
+    async fn wait_with(
+        &self,
+        (owner, id): (&str, &str),
+        tools: Option<&Arc<dyn ToolProvider>>,
+        time: Duration,
+    ) -> Result<Job, JobError> {
+        let (until, mut pause) = (Instant::now() + time, MIN_LOOK_INTERVAL);
         loop {
-            let job = self.find(owner, id).await?;
+            let job = match tools {
+                Some(tools) => self.find_or_adopt(owner, id, tools).await?,
+                None => self.find(owner, id).await?,
+            };
             if job.state.is_final() || Instant::now() >= until {
                 return Ok(job);
             }
@@ -195,7 +230,10 @@ impl Jobs {
                 Some(ended) => {
                     let _not_yet = tokio::time::timeout_at(until, ended.cancelled()).await;
                 }
-                None => tokio::time::sleep_until(until.min(Instant::now() + POLL_INTERVAL)).await,
+                None => {
+                    tokio::time::sleep_until(until.min(Instant::now() + pause)).await;
+                    pause = pause.saturating_mul(2).min(MAX_LOOK_INTERVAL);
+                }
             }
         }
     }
@@ -220,7 +258,29 @@ impl Jobs {
         Ok(())
     }
 
-    /// Returns the jobs of an owner, the newest first.
+    /// Removes a job that has ended, with its result. Returns whether it had ended; one that has not stays.
+    ///
+    /// # Errors
+    /// See [`JobError`].
+    pub async fn remove(&self, owner: &str, id: &str) -> Result<bool, JobError> {
+        let job = self.find(owner, id).await?;
+        if job.state.is_final() {
+            self.inner.store.remove(owner, job.id).await?;
+            self.inner.private.remove(owner, job.id).await?;
+        }
+        Ok(job.state.is_final())
+    }
+
+    /// Finds the job of an owner by the digest of the key of its call.
+    ///
+    /// # Errors
+    /// [`JobError::Store`].
+    pub async fn find_by_key(&self, owner: &str, key: &Digest) -> Result<Option<Job>, JobError> {
+        let jobs = self.list(owner).await?;
+        Ok(jobs.into_iter().find(|job| job.key.is_some_and(|found| found.key == *key)))
+    }
+
+    /// Returns the jobs of an owner, the newest first, and those of one moment by their ids.
     ///
     /// # Errors
     /// [`JobError::Store`].
@@ -237,6 +297,7 @@ impl Jobs {
                 }
             }
         }
+        jobs.sort_by_key(|job| (Reverse(job.created_at), job.id));
         Ok(jobs)
     }
 
@@ -310,6 +371,13 @@ impl Inner {
         let _stays_until_its_time_is_over = self.store.remove(owner, id).await;
         let _in_memory = self.private.remove(owner, id).await;
     }
+}
+
+/// Returns the time after which a client should ask about a job again. It grows with the age of the job.
+#[must_use]
+pub fn poll_interval(job: &Job) -> Duration {
+    let age = now().since(job.created_at);
+    age.checked_div(POLL_DIVISOR).unwrap_or_default().clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
 /// Returns an observer for a call, which keeps what the tool reported last.

@@ -5,6 +5,8 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Progress;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::job::JobKey;
+use fumehood_core::time::Timestamp;
 use tokio::sync::oneshot;
 
 use super::*;
@@ -36,7 +38,7 @@ fn call(owner: &str, cancelled: &CancellationToken) -> (JobCall, oneshot::Sender
         })
     };
     let (owner, tool, cancelled) = (Arc::from(owner), "t".to_owned(), cancelled.clone());
-    (JobCall { owner, tool, cancelled, observer: None, start: Box::new(start) }, end)
+    (JobCall { owner, tool, cancelled, after: None, key: None, observer: None, start: Box::new(start) }, end)
 }
 
 async fn begin(jobs: &Jobs, owner: &str) -> (Job, oneshot::Sender<CallResult>) {
@@ -167,4 +169,59 @@ async fn a_job_is_gone_when_its_time_is_over() {
     jobs.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert_eq!(jobs.find("a", &job.id.to_string()).await.unwrap_err(), JobError::Unknown);
+}
+
+#[tokio::test]
+async fn a_caller_decides_when_its_call_becomes_a_job() {
+    let jobs = jobs(JobOptions { after: PATIENCE, ..JobOptions::default() });
+    for after in [Duration::ZERO, Duration::from_millis(1)] {
+        let (call, _end) = call("a", &CancellationToken::new());
+        let called = jobs.call(JobCall { after: Some(after), ..call }).await;
+        assert!(matches!(called, Called::Job(_)), "{called:?}");
+    }
+    let (call, end) = call("a", &CancellationToken::new());
+    end.send(result(Ok(Vec::new()))).unwrap();
+    let called = jobs.call(JobCall { after: Some(Duration::from_secs(20)), ..call }).await;
+    assert!(matches!(called, Called::Ended(_)), "{called:?}");
+    assert_eq!(jobs.list("a").await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn only_an_ended_job_is_removed_and_by_its_owner() {
+    let limits = JobLimits { owner_jobs: 1, ..JobLimits::default() };
+    let jobs = jobs(JobOptions { limits, is_stored: Arc::new(|_| false), ..soon() });
+    let (job, end) = begin(&jobs, "a").await;
+    let id = job.id.to_string();
+    assert!(!jobs.remove("a", &id).await.unwrap());
+    end.send(result(Ok(Vec::new()))).unwrap();
+    jobs.wait("a", &id, PATIENCE).await.unwrap();
+    assert_eq!(jobs.remove("b", &id).await.unwrap_err(), JobError::Unknown);
+    assert!(jobs.remove("a", &id).await.unwrap());
+    assert_eq!(jobs.find("a", &id).await.unwrap_err(), JobError::Unknown);
+    // There is room for another one.
+    let (_next, _end) = begin(&jobs, "a").await;
+}
+
+#[test]
+fn an_old_job_is_asked_about_less_often() {
+    let aged = |age: Duration| {
+        let begun = Timestamp(now().0.saturating_sub(u64::try_from(age.as_millis()).unwrap()));
+        poll_interval(&Job::begin(JobId::from_bits(1), ("a".into(), "t".to_owned()), begun, PATIENCE))
+    };
+    assert_eq!((aged(Duration::ZERO), aged(Duration::from_secs(600))), (MIN_POLL_INTERVAL, MAX_POLL_INTERVAL));
+    assert!((2000..2100).contains(&aged(Duration::from_secs(20)).as_millis()));
+}
+
+#[tokio::test]
+async fn a_job_is_found_by_its_key_unless_its_results_are_not_stored() {
+    let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
+    for is_stored in [true, false] {
+        let jobs = jobs(JobOptions { is_stored: Arc::new(move |_| is_stored), ..soon() });
+        let (call, _end) = call("a", &CancellationToken::new());
+        let called = jobs.call(JobCall { key: Some(key), ..call }).await;
+        assert!(matches!(called, Called::Job(_)), "{called:?}");
+        let find = async |owner: &str, key: &Digest| jobs.find_by_key(owner, key).await.unwrap().is_some();
+        assert_eq!(find("a", &key.key).await, is_stored);
+        assert!(!find("b", &key.key).await && !find("a", &key.request).await);
+    }
 }

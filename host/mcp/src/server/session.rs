@@ -5,14 +5,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
-use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
-use fumehood_listener::{Called, JobCall, Jobs, StartedCall};
+use fumehood_listener::{Called, JobCall, Jobs};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, ListPromptsResult,
@@ -23,7 +21,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::{Instrument as _, Span};
+use tracing::Instrument as _;
 
 use super::call_request::{call_arguments, client_name, has_tasks, is_stateless, request_span};
 use super::library::Library;
@@ -164,7 +162,11 @@ impl Session {
         let jobs = self.server.options().jobs.as_ref().filter(|_| has_tasks(context));
         let mut call = pin!(async {
             match jobs {
-                Some(jobs) => jobs.call(self.job_call(call, token.clone(), context)).await,
+                Some(jobs) => {
+                    let (owner, tools) = (Arc::clone(&self.principal.owner), self.server.shared_tools());
+                    // With the memory of its message, which stays counted until the call has ended.
+                    jobs.call(JobCall::new(owner, tools, call, context.extensions.clone())).await
+                }
                 None => Called::Ended(Box::new(self.server.tools().dispatch(call).await)),
             }
         });
@@ -176,23 +178,6 @@ impl Session {
         }
         token.cancel();
         call.await
-    }
-
-    /// Returns a call that may become a job. The memory of its message stays counted until it ends.
-    fn job_call(&self, call: Call, cancelled: CallToken, context: &RequestContext<RoleServer>) -> JobCall {
-        let (tools, message) = (self.server.shared_tools(), context.extensions.clone());
-        let (tool, observer, span) = (call.tool.clone(), call.context.observer.clone(), Span::current());
-        let start = move |started: StartedCall| -> BoxFuture<'static, CallResult> {
-            let StartedCall { job, observer, cancelled } = started;
-            let context = CallContext { job, observer: Some(observer), cancelled: Some(cancelled), ..call.context };
-            let running = async move {
-                let result = tools.dispatch(Call { context, ..call }).await;
-                drop(message);
-                result
-            };
-            Box::pin(running.instrument(span))
-        };
-        JobCall { owner: Arc::clone(&self.principal.owner), tool, cancelled, observer, start: Box::new(start) }
     }
 
     /// Returns the jobs that tasks are.

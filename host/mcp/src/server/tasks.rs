@@ -7,7 +7,7 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::job::{Job, JobState};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::ToolProvider;
-use fumehood_listener::{JobError, Jobs};
+use fumehood_listener::{JobError, Jobs, poll_interval};
 use humantime::format_rfc3339_millis;
 use rmcp::model::{
     CreateTaskResult, DetailedTask, ErrorCode, ErrorData, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus,
@@ -19,13 +19,6 @@ use super::tools::catalogue::Catalogue;
 
 /// Methods of tasks, all of which take parameters.
 pub(crate) const METHODS: [&str; 3] = ["tasks/get", "tasks/update", "tasks/cancel"];
-
-/// Suggested time between two `tasks/get` of a task, in milliseconds, unless its call is older.
-const MIN_POLL_MS: u64 = 500;
-/// Maximum of that time: a task that has run for long is not asked about often.
-const MAX_POLL_MS: u64 = 10_000;
-/// Part of its age after which a task is asked about again.
-const POLL_DIVISOR: u64 = 10;
 
 /// Returns the answer to a call that has become a task.
 pub(crate) fn created(job: &Job) -> CreateTaskResult {
@@ -85,14 +78,8 @@ fn metadata(job: &Job) -> Task {
     let mut task = Task::new(id, status, to_rfc3339(job.created_at), to_rfc3339(job.updated_at));
     task.status_message = message;
     task.ttl_ms = Some(millis(job.ttl));
-    task.poll_interval_ms = Some(poll_interval_ms(job));
+    task.poll_interval_ms = Some(millis(poll_interval(job)));
     task
-}
-
-/// Returns the interval at which a task should be asked about. It grows with the age of the task.
-fn poll_interval_ms(job: &Job) -> u64 {
-    let age = fumehood_listener::now().since(job.created_at);
-    millis(age).checked_div(POLL_DIVISOR).unwrap_or(0).clamp(MIN_POLL_MS, MAX_POLL_MS)
 }
 
 fn millis(time: Duration) -> u64 {
@@ -129,8 +116,6 @@ fn to_object(written: serde_json::Result<Value>) -> Result<JsonObject, ErrorData
 
 #[cfg(test)]
 mod tests {
-    use fumehood_core::job::JobId;
-
     use super::*;
 
     #[test]
@@ -142,16 +127,5 @@ mod tests {
         ] {
             assert_eq!(to_rfc3339(Timestamp(moment)), expected);
         }
-    }
-
-    #[test]
-    fn an_old_task_is_asked_about_less_often() {
-        let aged = |age: Duration| {
-            let begun = Timestamp(fumehood_listener::now().0.saturating_sub(millis(age)));
-            let job = Job::begin(JobId::from_bits(1), ("a".into(), "t".to_owned()), begun, Duration::from_secs(60));
-            poll_interval_ms(&job)
-        };
-        assert_eq!((aged(Duration::ZERO), aged(Duration::from_secs(600))), (MIN_POLL_MS, MAX_POLL_MS));
-        assert!((2000..2100).contains(&aged(Duration::from_secs(20))));
     }
 }

@@ -139,7 +139,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     // Before anything is loaded: only existing files can be protected from tools.
     let sessions = if faces.has_api() { ServedSessions::read(&config)? } else { None };
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
-    let served_jobs = if faces.has_mcp() { ServedJobs::open(&config, recording.as_ref()) } else { None };
+    let served_jobs = ServedJobs::open(&config, recording.as_ref());
     let own = (recording.as_ref(), served_jobs.as_ref());
     let (host, components) = load_components(arguments, serve, (source, &config), own).await?;
     let remotes = connect_servers(serve, &config).await?;
@@ -172,7 +172,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             let (mut services, urls) = services(
                 &faces,
                 (offered.tools, options),
-                settings::api_options(serve, recording.as_ref(), sessions),
+                settings::api_options(serve, recording.as_ref(), (jobs.clone(), sessions)),
                 listener,
             )?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
-use fumehood::listener::{HttpOptions, TenantTools, TokenVerifier};
+use fumehood::listener::{HttpOptions, Jobs, TenantTools, TokenVerifier};
 use fumehood::mcp::{Naming, ServerOptions};
 use fumehood::oauth::ResourceServer;
 
@@ -64,14 +64,15 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
     })
 }
 
-/// Returns the options of the HTTP API, with the agents of sessions and their tools.
+/// Returns the options of the HTTP API, with its jobs, and the agents of sessions and their tools.
 pub(crate) fn api_options(
     typed: &ServeOptions,
     recording: Option<&Recording>,
-    sessions: Option<(Arc<dyn SessionAgents>, TenantTools)>,
+    (jobs, sessions): (Option<Jobs>, Option<(Arc<dyn SessionAgents>, TenantTools)>),
 ) -> ApiOptions {
     let (sessions, session_tools) = sessions.unzip();
     ApiOptions {
+        jobs,
         sessions,
         session_tools,
         actor: typed.actor.as_deref().map(Arc::from),

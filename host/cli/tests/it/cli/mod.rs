@@ -61,6 +61,7 @@ mod interrupt;
 #[cfg(test)]
 mod isolation;
 #[cfg(test)]
+mod jobs;
 mod key;
 #[cfg(test)]
 mod limit_options;

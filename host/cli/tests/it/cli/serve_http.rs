@@ -62,6 +62,11 @@ impl Server {
 
     /// Sends a request without waiting for the answer.
     fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
+        self.send_with(method, path, "", body)
+    }
+
+    /// Sends a request with these lines of headers, each with its end.
+    fn send_with(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let token = match self.token.is_empty() {
@@ -69,8 +74,8 @@ impl Server {
             false => format!("Authorization: Bearer {}\r\n", self.token),
         };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\n{token}Connection: close\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream;q=0.5\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\n{token}{headers}Connection: close\r\nHost: {}\r\nContent-Length: {}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream;q=0.5\r\n\r\n{body}",
             self.address,
             body.len()
         );
@@ -79,7 +84,13 @@ impl Server {
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        read(self.send(method, path, body))
+        let (status, _, body) = read(self.send(method, path, body));
+        (status, body)
+    }
+
+    /// Like [`Self::ask`], with lines of headers. Returns the status, the head in lower case, and the body.
+    pub(crate) fn ask_with(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String, String) {
+        read(self.send_with(method, path, headers, body))
     }
 
     pub(crate) fn get(&self, path: &str) -> Value {
@@ -109,13 +120,14 @@ impl Drop for Server {
     }
 }
 
-/// Reads the status and the body of an answer.
-fn read(mut stream: TcpStream) -> (u16, String) {
+/// Reads the status, the head in lower case, and the body of an answer.
+fn read(mut stream: TcpStream) -> (u16, String, String) {
     let mut answer = Vec::new();
     let _reset = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    (head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0), body.to_owned())
+    let status = head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, head.to_lowercase(), body.to_owned())
 }
 
 fn bench() -> Workbench {
@@ -180,7 +192,7 @@ fn a_call_ends_before_the_server_does() {
     let waiting = server.send("POST", "/v1/tools/countdown__countdown/calls", r#"{"from": 20, "step_ms": 50}"#);
     server.wait_for("/v1/calls", |page| page["calls"][0]["status"] == "running");
     kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
-    let (status, body) = read(waiting);
+    let (status, _, body) = read(waiting);
     assert_eq!(status, 200, "{body}");
     assert!(server.child.wait().unwrap().success());
 }

@@ -12,10 +12,11 @@ use super::session::Session;
 use super::workbench::Workbench;
 use crate::mcp_conformance::tools::{folder, root, run};
 
-const COUNTDOWN: &str = "countdown__countdown";
+pub(super) const COUNTDOWN: &str = "countdown__countdown";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-fn bench(jobs: &str) -> Workbench {
+/// Returns a configuration with these keys of `[jobs]`.
+pub(super) fn bench(jobs: &str) -> Workbench {
     let bench = Workbench::new();
     bench.example("calculator").example("countdown").program("spin");
     bench.put(
@@ -28,6 +29,22 @@ fn bench(jobs: &str) -> Workbench {
         ),
     );
     bench
+}
+
+/// Adds two tenants to the configuration. Returns their tokens.
+pub(super) fn add_tenants(bench: &Workbench) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let config = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
+    let tenants: String = ["one", "other"]
+        .iter()
+        .map(|name| {
+            let made = bench.run(&["token", "new", name, "--json"]).json();
+            tokens.push(made["token"].as_str().unwrap().to_owned());
+            format!("[tenants.{name}]\ntokens = [{}]\n", made["digest"])
+        })
+        .collect();
+    bench.put("fumehood.toml", format!("{config}{tenants}"));
+    tokens
 }
 
 /// A client of the stateless revision over HTTP.
@@ -208,17 +225,7 @@ fn without_jobs_there_are_no_tasks() {
 #[test]
 fn a_task_of_one_tenant_does_not_exist_for_another() {
     let bench = bench("tools = [\"countdown__*\"]\n");
-    let mut tokens = Vec::new();
-    let config = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
-    let tenants: String = ["one", "other"]
-        .iter()
-        .map(|name| {
-            let made = bench.run(&["token", "new", name, "--json"]).json();
-            tokens.push(made["token"].as_str().unwrap().to_owned());
-            format!("[tenants.{name}]\ntokens = [{}]\n", made["digest"])
-        })
-        .collect();
-    bench.put("fumehood.toml", format!("{config}{tenants}"));
+    let tokens = add_tenants(&bench);
     let mut client = Client::start(&bench, &[]);
     client.token = tokens[0].clone();
     let task = client.call(COUNTDOWN, json!({"from": 100, "step_ms": 100}));

@@ -1,0 +1,112 @@
+//! Answers to calls, and the keys that they are kept for.
+
+use std::pin::pin;
+
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::{CallError, CallResult, Metadata};
+use fumehood_core::call::{Call, CancellationToken};
+use fumehood_core::digest::Digest;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+
+use crate::idempotency::{self, Answer, Claim, Claimed};
+use crate::problem::{Problem, problem};
+use crate::response::Response;
+use crate::result::ResultRecord;
+use crate::state::{Caller, Shared};
+
+/// Header of a response with the answer to an earlier request of the same `Idempotency-Key`.
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// Notes for a key that its call begins: one that is stopped may have had effects.
+pub(crate) fn start(claimed: Option<&mut Claimed>, call: &Call) {
+    if let Some(claimed) = claimed {
+        let (id, tool, outcome) = (call.context.id.clone(), call.tool.clone(), Err(CallError::cancelled()));
+        claimed.started(answer_of(&CallResult { id, tool, outcome, metadata: Metadata::default() }));
+    }
+}
+
+/// Waits for the end of a call, which is cancelled when the server stops.
+pub(crate) async fn run_until_stopped<T>(
+    shared: &Shared,
+    cancelled: &CancellationToken,
+    call: impl Future<Output = T>,
+) -> T {
+    let mut call = pin!(call);
+    tokio::select! {
+        biased;
+        ended = &mut call => ended,
+        () = shared.stopped.cancelled() => {
+            cancelled.cancel();
+            call.await
+        }
+    }
+}
+
+/// Returns the answer to a call that has ended, and keeps it for its key.
+pub(crate) fn finish(claimed: Option<Claimed>, result: &CallResult) -> Answer {
+    let answer = answer_of(result);
+    match claimed {
+        Some(claimed) if may_run_again(result) => claimed.release(),
+        claimed => idempotency::keep(claimed, &answer),
+    }
+    answer
+}
+
+/// Returns whether the call was refused for want of a place or of a budget, so that nothing of it ran.
+fn may_run_again(result: &CallResult) -> bool {
+    let is_refused =
+        result.error().is_some_and(|error| matches!(error.kind, ErrorKind::Quota | ErrorKind::Unavailable));
+    is_refused && result.metadata.fuel_used == 0 && result.metadata.duration.is_zero()
+}
+
+/// Claims the key of a request, if it has one. `request` writes what has to be the same when it is sent again.
+///
+/// # Errors
+/// The response to a request that is not to be run.
+pub(crate) fn claim(
+    shared: &Shared,
+    caller: &Caller,
+    headers: &HeaderMap,
+    request: impl FnOnce() -> String,
+) -> Result<Option<Claimed>, Box<Response>> {
+    let key = match idempotency::key_of(headers) {
+        Ok(Some(key)) => key,
+        Ok(None) => return Ok(None),
+        Err(detail) => return Err(Box::new(problem(StatusCode::BAD_REQUEST, detail))),
+    };
+    let request = Digest::of(request().as_bytes());
+    match shared.answers.claim(&caller.tenant.name, key, request) {
+        Claim::Run(claimed) => Ok(Some(claimed)),
+        Claim::Answered(answer) => Err(Box::new(replay(answer))),
+        Claim::Running => {
+            let detail = "the request of this Idempotency-Key is still running; ask again in a second";
+            let mut response = problem(StatusCode::CONFLICT, detail);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            Err(Box::new(response))
+        }
+        Claim::Different => Err(Box::new(key_of_another_request())),
+    }
+}
+
+/// Returns the response to a request whose key has an answer.
+pub(crate) fn replay(answer: Answer) -> Response {
+    let mut response = answer.into_response();
+    response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// Returns the response to a request whose key stands for another one.
+pub(crate) fn key_of_another_request() -> Response {
+    let detail = "this Idempotency-Key was used for another request; send a new key";
+    problem(StatusCode::UNPROCESSABLE_ENTITY, detail)
+}
+
+/// Creates the answer to a call: its record, or problem details with its record if it failed.
+pub(crate) fn answer_of(result: &CallResult) -> Answer {
+    let record = ResultRecord::new(result);
+    match result.error() {
+        None => Answer::json(StatusCode::OK, &record),
+        Some(error) => Answer::problem(&Problem::of_error(error).with_call(record)),
+    }
+}
