@@ -172,7 +172,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
             let (mut services, urls) = services(
                 &faces,
                 (offered.tools, options),
-                settings::api_options(serve, recording.as_ref(), (jobs.clone(), sessions)),
+                settings::api_options(serve, recording.as_ref(), jobs.clone(), sessions),
                 listener,
             )?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {

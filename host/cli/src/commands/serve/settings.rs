@@ -68,7 +68,8 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
 pub(crate) fn api_options(
     typed: &ServeOptions,
     recording: Option<&Recording>,
-    (jobs, sessions): (Option<Jobs>, Option<(Arc<dyn SessionAgents>, TenantTools)>),
+    jobs: Option<Jobs>,
+    sessions: Option<(Arc<dyn SessionAgents>, TenantTools)>,
 ) -> ApiOptions {
     let (sessions, session_tools) = sessions.unzip();
     ApiOptions {
