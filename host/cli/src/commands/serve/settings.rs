@@ -64,11 +64,14 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
     })
 }
 
+/// The agents of sessions, and their tools.
+type AgentsWithTools = (Arc<dyn SessionAgents>, TenantTools);
+
 /// Returns the options of the HTTP API, with its jobs, and the agents of sessions and their tools.
 pub(crate) fn api_options(
     typed: &ServeOptions,
     recording: Option<&Recording>,
-    (jobs, sessions): (Option<Jobs>, Option<(Arc<dyn SessionAgents>, TenantTools)>),
+    (jobs, sessions): (Option<Jobs>, Option<AgentsWithTools>),
 ) -> ApiOptions {
     let (sessions, session_tools) = sessions.unzip();
     ApiOptions {
