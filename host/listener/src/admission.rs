@@ -67,7 +67,7 @@ impl Admission {
             let why = "the head of the request is too large; send fewer or shorter headers";
             return Err(Rejection::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why));
         }
-        if let Some(response) = self.health_response(&request) {
+        if let Some(response) = self.health_response(&request)? {
             connection.enter(Phase::Head);
             return Ok(response);
         }
@@ -162,18 +162,18 @@ impl Admission {
 
     /// Returns the response to a health check of a load balancer or supervisor, which has neither the host name nor a
     /// token; `None` for other requests. It states only whether connections and requests are accepted.
-    fn health_response<T>(&self, request: &Request<T>) -> Option<Response<ResponseBody>> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return None;
-        }
+    fn health_response<T>(&self, request: &Request<T>) -> Result<Option<Response<ResponseBody>>, Rejection> {
         let (status, body) = match request.uri().path() {
             "/health" | "/healthz" => (StatusCode::OK, r#"{"status":"ok"}"#),
             "/readyz" if self.running.is_closed() => (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"draining"}"#),
             "/readyz" if !self.services.is_open() => (StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"loading"}"#),
             "/readyz" => (StatusCode::OK, r#"{"status":"ready"}"#),
-            _ => return None,
+            _ => return Ok(None),
         };
-        Some(response(status, "application/json", body))
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Err(Rejection::method_not_allowed("GET, HEAD", "a health check is read only; send GET"));
+        }
+        Ok(Some(response(status, "application/json", body)))
     }
 }
 

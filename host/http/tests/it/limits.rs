@@ -25,6 +25,9 @@ async fn only_those_who_belong_here_are_let_in() {
         let answer = served.send("GET", path, &[("Host", "probe"), ("Authorization", "")], "").await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         assert_eq!(served.send("HEAD", path, &[("Host", "probe")], "").await.status, 200);
+        let refused = served.send("POST", path, &[("Host", "probe")], "").await;
+        refused.check_problem(405);
+        assert_eq!(refused.header("allow"), "GET, HEAD");
     }
     served.end().await;
 }
