@@ -64,8 +64,9 @@ fn a_client_that_left_comes_back_for_progress_and_result() {
     assert_eq!(ended["result"]["value"], json!({"from": 20, "waited_ms": 1000}), "{ended}");
     assert!(ended["result"]["metadata"]["fuel_used"].as_u64() > Some(0), "{ended}");
     assert!(ended["created_at_ms"].as_u64() < ended["updated_at_ms"].as_u64(), "{ended}");
-    // It is a call like any other, and found as one.
-    let call = server.get(&format!("/v1/calls/{}", ended["result"]["id"].as_str().unwrap()));
+    // It is a call like any other, and found as one once its end is written.
+    let call = format!("/v1/calls/{}", ended["result"]["id"].as_str().unwrap());
+    let call = server.wait_for(&call, |call| call["status"] != "running");
     assert_eq!((&call["tool"], &call["status"]), (&json!(COUNTDOWN), &json!("ok")), "{call}");
     assert_eq!(server.get("/v1/jobs")["jobs"][0]["id"], ended["id"]);
 }
