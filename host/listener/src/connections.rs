@@ -158,7 +158,7 @@ pub(crate) struct Connection {
     close: CancellationToken,
     /// The tenant of the last request with a valid token; empty before there is one.
     tenant: Mutex<Arc<str>>,
-    /// Whether no request is handled.
+    /// Set while no request is handled.
     is_idle: AtomicBool,
     connections: Connections,
 }

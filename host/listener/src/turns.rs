@@ -67,7 +67,7 @@ impl Turns {
     }
 }
 
-/// What a connection has of turns.
+/// The standing of a connection among those that want a turn.
 enum Standing {
     /// It needs none, or has not asked for one.
     Free,
