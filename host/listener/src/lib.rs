@@ -18,7 +18,6 @@ mod listener;
 mod options;
 pub mod parse_queue;
 mod rejection;
-mod repolling;
 mod running_calls;
 mod service;
 mod tenant;

@@ -21,7 +21,6 @@ use crate::connections::{Capacity, Connection, Connections};
 use crate::guard::Guard;
 use crate::limits::message_memory_bytes;
 use crate::options::{HttpError, HttpOptions};
-use crate::repolling::Repolling;
 use crate::service::Services;
 use crate::tenant::Access;
 use crate::tenants::{RequestDefaults, Tenants};
@@ -182,7 +181,7 @@ impl Listener {
                         Arc::clone(&self.admission),
                         self.stop.clone(),
                     );
-                    tasks.spawn(self.turns.share(connection, Repolling::new(served)));
+                    tasks.spawn(self.turns.share(connection, served));
                     // Otherwise many connections at once would keep those before them from sending their heads.
                     tokio::task::yield_now().await;
                 }
