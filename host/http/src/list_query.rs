@@ -25,7 +25,7 @@ impl Page {
     /// this name; `names` lists them.
     ///
     /// # Errors
-    /// What is wrong with the first parameter that is.
+    /// Text about the first parameter that is unknown or malformed.
     pub(crate) fn parse(
         query: Option<&str>,
         names: &str,

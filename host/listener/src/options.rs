@@ -26,7 +26,8 @@ pub struct HttpOptions {
     /// rejected.
     pub connections: usize,
     /// Maximum number of connections without an admitted request. For one more, the oldest is dropped. None ever waits
-    /// to be accepted.
+    /// to be accepted. All connections together take at most half of the files that the process may open, whatever the
+    /// two limits say.
     pub unauthenticated_connections: usize,
     /// Maximum number of concurrent requests of one tenant; more are rejected.
     pub requests: usize,

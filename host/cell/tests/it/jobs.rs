@@ -1,9 +1,7 @@
 //! Jobs in a real JetStream, with functions in place of guests: who begins and ends them, and who is believed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,12 +17,10 @@ use fumehood_core::call::{Call, CancellationToken};
 use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore as _};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::{Tool, ToolProvider};
-use fumehood_tests::skip::skip;
 use serde_json::json;
 
+use super::nats::{self, PATIENCE};
 use super::test_tools::TestTool;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cell with a queue of jobs, which ends with the test.
 struct Cell {
@@ -37,20 +33,12 @@ struct Cell {
 
 impl Cell {
     fn start() -> Option<Self> {
-        let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
-            skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
-            return None;
-        };
+        let program = nats::program()?;
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = nats::free_port();
         let mut command = Command::new(program);
         command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "-js", "-sd"]).arg(folder.path().join("js"));
-        let server = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "NATS does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let server = nats::spawn(&mut command, port);
         let mut keys = BTreeMap::new();
         for name in ["g1", "g2", "w1", "w2", "stranger"] {
             keys.insert(name.to_owned(), NodeKey::create(&folder.path().join(name)).unwrap().public());

@@ -11,6 +11,31 @@ use fumehood_tests::skip::skip;
 /// Timeout of every wait, far above what any of them takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Returns the program of a NATS server. Returns `None`, after printing `SKIPPED`, if there is none on this machine.
+pub(crate) fn program() -> Option<PathBuf> {
+    let program = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from);
+    if program.is_none() {
+        skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
+    }
+    program
+}
+
+/// Returns a port on which nothing listens.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Starts a server, and waits until it listens on the port.
+pub(crate) fn spawn(command: &mut Command, port: u16) -> Child {
+    let server = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(began.elapsed() < PATIENCE, "NATS does not start");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server
+}
+
 /// A NATS server, which ends with the test.
 pub(crate) struct Nats {
     program: PathBuf,
@@ -32,12 +57,7 @@ impl Nats {
     }
 
     fn start_in(folder: Option<tempfile::TempDir>) -> Option<Self> {
-        let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
-            skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
-            return None;
-        };
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut nats = Self { program, port, folder, child: None };
+        let mut nats = Self { program: program()?, port: free_port(), folder, child: None };
         nats.resume();
         Some(nats)
     }
@@ -49,12 +69,7 @@ impl Nats {
         if let Some(folder) = &self.folder {
             command.arg("-js").arg("-sd").arg(folder.path());
         }
-        self.child = Some(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "NATS does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.child = Some(spawn(&mut command, self.port));
     }
 
     /// Kills the server. What JetStream has stays on disk.

@@ -1,9 +1,8 @@
 //! The configuration of the NATS server that is shipped: with its users, calls work, and each says and hears no more than it may.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,12 +14,11 @@ use fumehood_core::digest::Digest;
 use fumehood_core::key_value::{Key, KeyValueStore as _};
 use fumehood_core::tool::ToolProvider as _;
 use fumehood_core::tool::name::Namespace;
-use fumehood_tests::skip::skip;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::bus::{gateway_options, worker_options};
-use super::nats::PATIENCE;
+use super::nats::{self, PATIENCE};
 use super::test_tools::TestTool;
 
 const USERS: [&str; 3] = ["gateway-1", "worker-1", "worker-2"];
@@ -44,12 +42,9 @@ fn password(user: &str) -> String {
 
 impl Recipe {
     fn start() -> Option<Self> {
-        let Some(program) = std::env::var_os("FUMEHOOD_NATS_SERVER").map(PathBuf::from) else {
-            skip("nats", "FUMEHOOD_NATS_SERVER names no NATS server; `tests/cell/setup` installs one");
-            return None;
-        };
+        let program = nats::program()?;
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = nats::free_port();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         std::fs::write(folder.path().join("server.pem"), to_pem("CERTIFICATE", made.cert.der())).unwrap();
         let key = to_pem("PRIVATE KEY", &made.signing_key.serialize_der());
@@ -65,17 +60,12 @@ impl Recipe {
         let file = folder.path().join("nats.conf");
         std::fs::write(&file, conf).unwrap();
         let mut command = Command::new(program);
-        command.arg("--config").arg(file).stdin(Stdio::null()).stderr(Stdio::null());
+        command.arg("--config").arg(file);
         for user in USERS {
             let variable = format!("{}_PASSWORD", user.to_uppercase().replace('-', "_"));
             command.env(variable, format!("{:?}", password(user)));
         }
-        let server = command.spawn().unwrap();
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "NATS does not start with the recipe");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let server = nats::spawn(&mut command, port);
         Some(Self { folder, port, server })
     }
 

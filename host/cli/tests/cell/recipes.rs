@@ -1,6 +1,6 @@
 //! The shipped compose file of a cell: it is well formed, and names files, users, commands and volumes that exist.
 //!
-//! What its NATS configuration allows is tested beside the protocol, in `host/cell/tests/it/recipes.rs`.
+//! The rights that its NATS configuration gives are tested beside the protocol, in `host/cell/tests/it/recipes.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
