@@ -45,8 +45,9 @@ async fn anybody_hears_whether_the_server_is_up() {
         );
         assert!(!answer.to_lowercase().contains("access-control"), "pages of others cannot read it: {answer}");
         assert_eq!(ask("HEAD", "/health").await.0, 200);
-        for (method, path) in [("POST", "/health"), ("GET", "/health/"), ("GET", "/"), ("GET", "/v1/tools")] {
-            assert_eq!(ask(method, path).await.0, 403, "{face:?}: {method} {path}");
+        assert_eq!(ask("POST", "/health").await.0, 405, "{face:?}");
+        for path in ["/health/", "/", "/v1/tools"] {
+            assert_eq!(ask("GET", path).await.0, 403, "{face:?}: {path}");
         }
         served.end().await;
     }
