@@ -194,6 +194,36 @@ impl Postgres {
         Ok(self.command("prlimit").args([limit, "--pid", pid]).stderr(Stdio::null()).status()?.success())
     }
 
+    /// Stops the server and its connections with `SIGSTOP`: it takes further connections and answers nothing. Returns the
+    /// processes, for [`Self::resume`].
+    ///
+    /// # Errors
+    /// If the server was ended.
+    pub fn pause(&self) -> Result<Vec<String>> {
+        let server = self.server.as_ref().map(Child::id).context("the server was ended")?.to_string();
+        let connections = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'";
+        let connections = self.sql("postgres", connections)?;
+        let processes: Vec<String> = connections.lines().map(str::to_owned).chain([server]).collect();
+        self.signal("-STOP", &processes)?;
+        Ok(processes)
+    }
+
+    /// Lets processes that were stopped go on.
+    ///
+    /// # Errors
+    /// If there is no program that sends signals.
+    pub fn resume(&self, processes: &[String]) -> Result<()> {
+        self.signal("-CONT", processes)
+    }
+
+    fn signal(&self, signal: &str, processes: &[String]) -> Result<()> {
+        for process in processes {
+            // One that is gone meanwhile, as that of a query is, needs none.
+            self.command("kill").args([signal, process]).stderr(Stdio::null()).status()?;
+        }
+        Ok(())
+    }
+
     /// Ends the server as a crash would, without writing anything.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::event_log::{EventLog, Options, Retention};
@@ -13,6 +14,10 @@ use crate::args::log::Recording as RecordingArguments;
 use crate::config::Config;
 use crate::persist_rules::PersistRules;
 use crate::{log_place, moment, render};
+
+/// Maximum time that a call of a server waits until its start, or its end, is recorded: with `[agent] durable`, calls are
+/// refused while the disk or the database hangs, and none outlives its deadline for it.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 
 const UNSAVED: &str = "the call is over, but not all of what happened is in the event log";
 
@@ -63,7 +68,8 @@ impl Recording {
         let Some(place) = log_place::place_for(typed, config)? else { return Ok(None) };
         let is_single_call = matches!(entry_point, EntryPoint::Call | EntryPoint::McpCall);
         let options = log_place::options(&place, typed.log_key.as_deref(), config)?;
-        let options = Options { keep_journal: is_single_call, ..options };
+        let record_timeout = if is_single_call { options.record_timeout } else { RECORD_TIMEOUT };
+        let options = Options { keep_journal: is_single_call, record_timeout, ..options };
         let files = place.own_files(&options);
         let log = Arc::new(log_place::open(&place, &options)?);
         let persist = PersistRules::default();

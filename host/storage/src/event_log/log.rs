@@ -1,14 +1,18 @@
 //! The event log, as its recorder, and the options of opening it.
 
 use std::fmt;
+use std::future::{Future as _, poll_fn};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::record::{Durability, Record, RecordError, Recorder};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
+use futures_timer::Delay;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -39,6 +43,10 @@ pub struct Options {
     pub capacity: usize,
     /// Maximum time to wait for another process that has locked the database.
     pub busy_timeout: Duration,
+    /// Maximum time that [`record`](fumehood_core::record::Recorder::record) waits for the database or for room. After it
+    /// the record stays in memory and is written when the database answers, and until then further records are refused
+    /// like those after a failed write. Entries of saved sessions wait as long as the database takes.
+    pub record_timeout: Duration,
     /// Maximum time that closing or dropping the log waits for the records that are not on disk yet.
     pub close_timeout: Duration,
     /// True if a small journal stays beside the database when the log is closed. Moving it into the database takes
@@ -47,11 +55,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Returns options with the key beside the database, a capacity of 8192 records, both timeouts of 5 s, and no
-    /// journal after closing.
+    /// Returns options with the key beside the database, a capacity of 8192 records, a record timeout of 15 s, both other
+    /// timeouts of 5 s, and no journal after closing.
     fn default() -> Self {
         let (busy_timeout, close_timeout) = (Duration::from_secs(5), Duration::from_secs(5));
-        Self { key: None, key_file: None, capacity: 8192, busy_timeout, close_timeout, keep_journal: false }
+        let record_timeout = Duration::from_secs(15);
+        let (key, key_file) = (None, None);
+        Self { key, key_file, capacity: 8192, busy_timeout, record_timeout, close_timeout, keep_journal: false }
     }
 }
 
@@ -62,6 +72,7 @@ impl fmt::Debug for Options {
             .field("key_file", &self.key_file)
             .field("capacity", &self.capacity)
             .field("busy_timeout", &self.busy_timeout)
+            .field("record_timeout", &self.record_timeout)
             .field("close_timeout", &self.close_timeout)
             .field("keep_journal", &self.keep_journal)
             .finish()
@@ -93,6 +104,7 @@ pub struct EventLog {
     open_source: Box<dyn Fn() -> Arc<dyn RecordSource> + Send + Sync>,
     key: Key,
     writer: Option<JoinHandle<()>>,
+    record_timeout: Duration,
     close_timeout: Duration,
 }
 
@@ -179,8 +191,8 @@ impl EventLog {
         let writer = Writer::new(Arc::clone(&queue), store);
         let thread = thread::Builder::new().name("event-log".to_owned());
         let writer = Some(thread.spawn(move || writer.run()).map_err(OpenError::Thread)?);
-        let (reader, close_timeout) = (OnceLock::new(), options.close_timeout);
-        Ok(Self { queue, reader, open_source, key, writer, close_timeout })
+        let &Options { record_timeout, close_timeout, .. } = options;
+        Ok(Self { queue, reader: OnceLock::new(), open_source, key, writer, record_timeout, close_timeout })
     }
 
     /// Returns a reader of this log. A record is visible to it as soon as it is on disk.
@@ -233,11 +245,16 @@ impl EventLog {
         Box::pin(await_reply(reply))
     }
 
-    fn write(&self, rows: Rows, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
-        match self.queue.put(rows, durability) {
-            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
-            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
-            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
+    /// Waits for the outcome of a record, for at most the record timeout.
+    async fn await_record(&self, reply: ReplyReceiver) -> Result<(), RecordError> {
+        let (mut reply, mut timeout) = (pin!(await_reply(reply)), pin!(Delay::new(self.record_timeout)));
+        let in_time = poll_fn(|cx| match reply.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+            Poll::Pending => timeout.as_mut().poll(cx).map(|()| None),
+        });
+        match in_time.await {
+            Some(outcome) => outcome,
+            None => Err(self.queue.stall(self.record_timeout)),
         }
     }
 
@@ -262,13 +279,21 @@ impl Drop for EventLog {
 
 impl Recorder for EventLog {
     fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
-        self.write(Rows::Record(Box::new(record)), durability)
+        match self.queue.put(Rows::Record(Box::new(record)), durability) {
+            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
+            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
+            Enqueued::Pending(reply) => Box::pin(self.await_record(reply)),
+        }
     }
 }
 
 impl SessionStore for EventLog {
     fn append(&self, entry: SessionEntry, records: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>> {
-        self.write(Rows::Entry(Box::new(entry), records), Durability::Durable)
+        match self.queue.put(Rows::Entry(Box::new(entry), records), Durability::Durable) {
+            Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
+            Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
+            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
+        }
     }
 }
 
@@ -279,6 +304,7 @@ async fn await_reply<T>(reply: ReplyReceiver<T>) -> Result<T, RecordError> {
 #[cfg(test)]
 mod tests {
     use std::future::Future;
+    use std::task::{Context, Waker};
     use std::time::Instant;
 
     use fumehood_core::record::RecordKind;
@@ -363,6 +389,25 @@ mod tests {
     #[test]
     fn read_only_disk_is_reported_and_loses_no_record() {
         check("PRAGMA query_only = ON", "PRAGMA query_only = OFF", "read-only");
+    }
+
+    #[test]
+    fn records_do_not_wait_for_a_disk_that_hangs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut log, connection) = failing(folder.path());
+        log.record_timeout = Duration::from_millis(50);
+        let hanging = lock(&connection);
+        let error = block_on(log.record(record(0), Durability::Durable)).unwrap_err().to_string();
+        assert!(error.contains("has not answered within 50ms") && error.contains("waits in memory"), "{error}");
+        for (number, durability) in [(1, Durability::Durable), (2, Durability::Queued)] {
+            let mut refused = log.record(record(number), durability);
+            let at_once = refused.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(at_once, Poll::Ready(Err(_))), "{at_once:?}");
+        }
+        drop(hanging);
+        block_on(log.flush()).unwrap();
+        block_on(log.record(record(3), Durability::Durable)).unwrap();
+        assert_eq!(log.reader().query(&Filter::default()).unwrap().len(), 4);
     }
 
     #[test]

@@ -185,6 +185,16 @@ impl Queue {
         waiting.into_iter().for_each(|answer| drop(answer.send(Err(retry_error(last_error)))));
     }
 
+    /// Notes that the database has not answered for this long, unless it has failed anyway, and returns the error of a record
+    /// that waits for it. It lasts until a transaction succeeds.
+    pub(crate) fn stall(&self, waited: Duration) -> RecordError {
+        let mut state = self.lock();
+        let last_error = state.last_error.get_or_insert_with(|| {
+            format!("the database has not answered within {}", humantime::format_duration(waited))
+        });
+        retry_error(last_error)
+    }
+
     /// Marks the writer as stopped, and drops all remaining work.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
