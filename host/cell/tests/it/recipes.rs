@@ -8,10 +8,16 @@ use std::time::{Duration, Instant};
 
 use async_nats::{Client, ConnectOptions, Event};
 use base64::Engine as _;
-use fumehood_cell::{CellTools, ComponentStore, NatsCounters, NatsStore, NodeKey, NodeOptions, ServerOptions, Worker};
-use fumehood_core::call::Call;
+use fumehood_cell::{
+    CellJobs, CellTools, ComponentStore, JobQueueOptions, JobRunner, NatsCounters, NatsStore, NodeKey, NodeOptions,
+    NodePublicKey, ServerOptions, Worker,
+};
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::{Call, CancellationToken};
 use fumehood_core::digest::Digest;
+use fumehood_core::job::{Job, JobId, JobLimits, JobStore as _};
 use fumehood_core::key_value::{Key, KeyValueStore as _};
+use fumehood_core::time::Timestamp;
 use fumehood_core::tool::ToolProvider as _;
 use fumehood_core::tool::name::Namespace;
 use futures_util::StreamExt as _;
@@ -109,26 +115,98 @@ impl Drop for Recipe {
     }
 }
 
+/// The keys of the users.
+struct Keys(BTreeMap<&'static str, Arc<NodeKey>>);
+
+impl Keys {
+    fn create(recipe: &Recipe) -> Self {
+        let create = |user| NodeKey::create(&recipe.folder.path().join(format!("{user}.key"))).unwrap();
+        Self(USERS.map(|user| (user, Arc::new(create(user)))).into())
+    }
+
+    fn public(&self, users: &[&str]) -> BTreeMap<String, NodePublicKey> {
+        users.iter().map(|user| ((*user).to_owned(), self.0[user].public())).collect()
+    }
+
+    fn node(&self, recipe: &Recipe, user: &str, others: &[&str]) -> NodeOptions {
+        NodeOptions { server: recipe.server(user), key: Arc::clone(&self.0[user]), peers: self.public(others) }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_of_the_recipe_run_jobs() {
+    let Some(recipe) = Recipe::start() else { return };
+    let keys = Keys::create(&recipe);
+    let (gateway, workers) = (USERS[0], &USERS[1..]);
+    let options = || JobQueueOptions {
+        gateways: keys.public(&[gateway]),
+        workers: keys.public(workers),
+        max_queued: 16,
+        keep: PATIENCE,
+    };
+    let (guest, stop) = (TestTool::waiting(), CancellationToken::new());
+    let tools =
+        CellTools::join(keys.node(&recipe, gateway, workers), Arc::<TestTool>::clone(&guest), gateway_options());
+    let tools = Arc::new(tools.await.unwrap());
+    let jobs = CellJobs::open(&tools, options()).await.unwrap();
+    // Each worker by itself, so that each takes a job.
+    for (number, worker) in (1..).zip(workers) {
+        let node = keys.node(&recipe, worker, &[gateway]);
+        let joined = Worker::join(node, Arc::<TestTool>::clone(&guest), worker_options(1)).await.unwrap();
+        let runner = JobRunner::open(&joined, options(), 1).await.unwrap();
+        let stop = stop.child_token();
+        let serving = tokio::spawn({
+            let stop = stop.clone();
+            async move { runner.serve(stop, Duration::ZERO).await }
+        });
+        let run = async |id: u128, ms: u64| {
+            let mut call = Call::new("test__wait", format!("{{\"ms\": {ms}}}"));
+            let cancelled = CancellationToken::new();
+            call.context.job = Some(JobId::from_bits(id));
+            call.context.cancelled = Some(cancelled.clone());
+            let before = guest.ran();
+            let cancel = async {
+                while ms > 0 && guest.ran() == before {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                if ms > 0 {
+                    cancelled.cancel()
+                }
+            };
+            tokio::time::timeout(PATIENCE, async { tokio::join!(tools.dispatch(call), cancel).0 }).await.unwrap()
+        };
+        let ended = run(number * 10, 0).await;
+        assert!(ended.is_ok(), "{worker}: {ended:?}");
+        let cancelled = run(number * 10 + 1, 60_000).await;
+        assert_eq!(cancelled.error().map(|error| error.kind), Some(ErrorKind::Cancelled), "{worker}");
+        stop.cancel();
+        serving.await.unwrap();
+    }
+    assert_eq!(guest.ran(), 4);
+    let now = Timestamp(1000);
+    let job = Job::begin(JobId::from_bits(1), ("owner".into(), "test__wait".to_owned()), now, PATIENCE);
+    jobs.create(&job, &JobLimits::default()).await.unwrap();
+    assert_eq!(jobs.list("owner", now).await.unwrap().len(), 1);
+    jobs.remove("owner", JobId::from_bits(1)).await.unwrap();
+    assert!(jobs.list("owner", now).await.unwrap().is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_of_the_recipe_run_calls() {
     let Some(recipe) = Recipe::start() else { return };
-    let keys: BTreeMap<&str, Arc<NodeKey>> = USERS
-        .map(|user| (user, Arc::new(NodeKey::create(&recipe.folder.path().join(format!("{user}.key"))).unwrap())))
-        .into();
-    let node = |user: &str, others: &[&str]| {
-        let peers = others.iter().map(|other| ((*other).to_owned(), keys[other].public())).collect();
-        NodeOptions { server: recipe.server(user), key: Arc::clone(&keys[user]), peers }
-    };
+    let keys = Keys::create(&recipe);
     let (gateway, workers) = (USERS[0], &USERS[1..]);
     let mut guests = Vec::new();
     for worker in workers {
         let guest = TestTool::echo(false, false);
-        let joined = Worker::join(node(worker, &[gateway]), Arc::<TestTool>::clone(&guest), worker_options(1));
+        let joined =
+            Worker::join(keys.node(&recipe, worker, &[gateway]), Arc::<TestTool>::clone(&guest), worker_options(1));
         let joined = joined.await.unwrap();
         tokio::spawn(async move { joined.serve(std::future::pending::<()>(), Duration::ZERO).await });
         guests.push(guest);
     }
-    let tools = CellTools::join(node(gateway, workers), TestTool::echo(false, false), gateway_options()).await.unwrap();
+    let node = keys.node(&recipe, gateway, workers);
+    let tools = CellTools::join(node, TestTool::echo(false, false), gateway_options()).await.unwrap();
     assert!(tools.wait_for_workers(PATIENCE).await);
     let began = Instant::now();
     while guests.iter().any(|guest| guest.ran() == 0) {
@@ -178,6 +256,11 @@ async fn users_of_the_recipe_publish_where_they_may() {
         check(worker, "fumehood.workers", true).await;
         // A worker gives no work, pushes no component, counts no budget, and removes no store.
         for subject in ["fumehood.worker.worker-1", "fumehood.worker.worker-2", "fumehood.inbox.gateway-1.1", tools] {
+            check(worker, subject, false).await;
+        }
+        // Nor does it queue a job, stop that of another, or remove what is known of one.
+        let purge = "$JS.API.STREAM.PURGE.KV_fumehood-jobs";
+        for subject in ["fumehood.jobs.queue.1", "fumehood.jobs.cancel", "$JS.API.STREAM.UPDATE.fumehood-jobs", purge] {
             check(worker, subject, false).await;
         }
         for bucket in ["components", "budgets"] {
