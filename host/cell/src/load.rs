@@ -9,6 +9,8 @@ use tokio::time::Instant;
 use crate::error::CellError;
 use crate::link::{Link, NodeOptions};
 
+/// Time that a caller waits after a call that failed. One that is refused at once would otherwise never let the others run.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(1);
 /// Maximum time that a bare request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes at the beginning of a bare request that say how long its reply is to be.
@@ -46,7 +48,10 @@ impl Load {
                 let called = Instant::now();
                 match call().await {
                     true => latencies.push(called.elapsed()),
-                    false => failed = failed.saturating_add(1),
+                    false => {
+                        failed = failed.saturating_add(1);
+                        tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                    }
                 }
             }
             (latencies, failed)
@@ -146,5 +151,19 @@ mod tests {
         assert_eq!((report.calls, report.failed), (30, 0));
         assert_eq!((report.took, report.quantile(500)), (Duration::from_millis(100), Duration::from_millis(10)));
         assert!((report.rate() - 300.0).abs() < 1e-6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_caller_holds_up_no_other() {
+        let places = tokio::sync::Semaphore::new(2);
+        let load = Load { callers: 8, time: Duration::from_millis(100) };
+        let report = load
+            .run(async || {
+                let Ok(_place) = places.try_acquire() else { return false };
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                true
+            })
+            .await;
+        assert!(report.calls >= 18 && report.failed >= 6, "{report:?}");
     }
 }

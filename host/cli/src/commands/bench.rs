@@ -1,11 +1,11 @@
-//! `fumehood bench`: calls over a cell beside bare requests over its NATS server.
+//! `fumehood bench`: calls over a cell beside the same calls in one process, and bare requests over its NATS server.
 
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::cell::{BareRequests, CellTools, Load, LoadReport};
-use fumehood::{Call, ToolProvider as _};
+use fumehood::{Call, Host, ToolProvider as _};
 use serde::Serialize;
 use tokio::process::{Child, Command};
 
@@ -25,11 +25,12 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// Maximum number of callers.
 const MAX_CALLERS: usize = 4096;
 
-/// A round: so many callers of the cell, and as many of bare requests.
+/// A round: so many callers of the cell, and as many of the tool in this process and of bare requests.
 #[derive(Debug, Serialize)]
 struct Round {
     callers: usize,
     cell: Figures,
+    local: Figures,
     bare: Figures,
 }
 
@@ -77,7 +78,7 @@ async fn measure(
     if options.callers.iter().any(|callers| *callers == 0 || *callers > MAX_CALLERS) {
         return Err(UsageError(format!("there are 1 to {MAX_CALLERS} callers in a round")).into());
     }
-    let (host, _components) = worker::load(arguments, (source, config), &[], 1).await?;
+    let (host, _components) = worker::load(arguments, (source, config), &[], worker::default_places()).await?;
     let tools = cell::join(config, &host, None).await?;
     let text = options.arguments.as_deref().unwrap_or("{}");
     let first = tools.dispatch(Call::new(&options.tool, text)).await;
@@ -90,7 +91,7 @@ async fn measure(
     let mut rounds = Vec::new();
     for callers in options.callers.iter().copied() {
         let load = Load { callers, time: options.time.unwrap_or(DEFAULT_TIME) };
-        rounds.push(round(load, &tools, (&options.tool, text), (&bare, sizes)).await);
+        rounds.push(round(load, (&tools, &host), (&options.tool, text), (&bare, sizes)).await);
     }
     drop(tools);
     host.shutdown(Duration::ZERO).await;
@@ -98,7 +99,7 @@ async fn measure(
         plot::write(file, "Calls over a cell beside bare requests", &panels(&rounds))?;
     }
     print(arguments, &rounds, (workers, sizes))?;
-    let failed: usize = rounds.iter().map(|round| round.cell.failed).sum();
+    let failed: usize = rounds.iter().map(|round| round.cell.failed.saturating_add(round.local.failed)).sum();
     if failed > 0 {
         render::warning(&format!(
             "{failed} calls failed; a full cell answers `unavailable`, which is no call in this table"
@@ -107,16 +108,18 @@ async fn measure(
     Ok(Exit::Ok)
 }
 
-/// Measures both, one after the other.
+/// Measures the three, one after the other.
 async fn round(
     load: Load,
-    tools: &CellTools,
+    (tools, host): (&CellTools, &Host),
     (tool, text): (&str, &str),
     (bare, (request, reply)): (&BareRequests, (usize, usize)),
 ) -> Round {
-    let of_cell = load.run(async || tools.dispatch(Call::new(tool, text)).await.is_ok()).await;
-    let of_bare = load.run(async || bare.request(request, reply).await).await;
-    Round { callers: load.callers, cell: Figures::of(&of_cell), bare: Figures::of(&of_bare) }
+    let cell = load.run(async || tools.dispatch(Call::new(tool, text)).await.is_ok()).await;
+    let local = load.run(async || host.call(Call::new(tool, text)).await.is_ok()).await;
+    let bare = load.run(async || bare.request(request, reply).await).await;
+    let [cell, local, bare] = [cell, local, bare].map(|report| Figures::of(&report));
+    Round { callers: load.callers, cell, local, bare }
 }
 
 /// Starts as many processes that answer bare requests as there are workers, and waits until they do. They end with the last
@@ -157,14 +160,28 @@ fn print(arguments: &Arguments, rounds: &[Round], (workers, (request, reply)): (
             "workers": workers, "request_bytes": request, "reply_bytes": reply, "rounds": rounds,
         }));
     }
-    let headings = ["callers", "calls/s", "p50", "p99", "bare/s", "bare p50", "bare p99", "of bare", "p50 of bare"];
-    let mut table = render::table::new(&headings, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    for Round { callers, cell, bare } in rounds {
+    let headings = [
+        "callers",
+        "calls/s",
+        "p50",
+        "p99",
+        "local/s",
+        "local p50",
+        "bare/s",
+        "bare p50",
+        "bare p99",
+        "of bare",
+        "p50 of bare",
+    ];
+    let mut table = render::table::new(&headings, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    for Round { callers, cell, local, bare } in rounds {
         table.add_row([
             callers.to_string(),
             format!("{:.0}", cell.calls_per_second),
             format!("{} µs", cell.p50_us),
             format!("{} µs", cell.p99_us),
+            format!("{:.0}", local.calls_per_second),
+            format!("{} µs", local.p50_us),
             format!("{:.0}", bare.calls_per_second),
             format!("{} µs", bare.p50_us),
             format!("{} µs", bare.p99_us),
@@ -173,7 +190,10 @@ fn print(arguments: &Arguments, rounds: &[Round], (workers, (request, reply)): (
         ]);
     }
     render::line(&table.to_string())?;
-    render::note(&format!("{workers} workers; requests of {request} bytes, replies of {reply} bytes, both ways"));
+    render::note(&format!(
+        "{workers} workers; requests of {request} bytes, replies of {reply} bytes; local: the same tool in this process, \
+         bare: requests without a tool"
+    ));
     Ok(())
 }
 
@@ -199,7 +219,11 @@ fn panels(rounds: &[Round]) -> Vec<Panel> {
                     is_good,
                 };
                 // The colours only tell the two apart.
-                [bar("cell", &round.cell, true), bar("bare NATS", &round.bare, false)]
+                [
+                    bar("cell", &round.cell, true),
+                    bar("one process", &round.local, true),
+                    bar("bare NATS", &round.bare, false),
+                ]
             })
             .collect(),
     };

@@ -41,14 +41,18 @@ pub(crate) async fn run(arguments: &Arguments, worker: &WorkerArguments) -> Resu
     }
 }
 
+/// Returns the number of calls that run at the same time, unless the configuration has another.
+pub(crate) fn default_places() -> u32 {
+    let processors = available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
+    processors.saturating_mul(PLACES_PER_PROCESSOR)
+}
+
 async fn serve(arguments: &Arguments, worker: &WorkerArguments) -> Result<Exit> {
     let source = ConfigSource::from_arguments(arguments);
     let config = source.open()?;
     let options = cell::node_options(&config, Role::Worker)?;
     let name = options.server.name.clone();
-    let processors = available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
-    let default = processors.saturating_mul(PLACES_PER_PROCESSOR);
-    let places = cell::section(&config)?.places.unwrap_or(default);
+    let places = cell::section(&config)?.places.unwrap_or_else(default_places);
     let arrived = pushed_components::fetch(&config, ConfigSource::from_arguments(arguments).without_asking()).await?;
     let queue = cell::queue_options(&config)?;
     let for_jobs = if queue.is_some() { places } else { 0 };

@@ -142,7 +142,7 @@ fn a_cell_is_measured_beside_bare_requests() {
     let report: Value = serde_json::from_slice(&measured.stdout).unwrap();
     println!("{report:#}");
     for round in report["rounds"].as_array().unwrap() {
-        for measured in ["cell", "bare"] {
+        for measured in ["cell", "local", "bare"] {
             let figures = &round[measured];
             assert!(figures["calls"].as_u64().unwrap() > 0 && figures["failed"] == 0, "{round:#}");
             assert!(figures["p50_us"].as_u64() <= figures["p99_us"].as_u64(), "{round:#}");
