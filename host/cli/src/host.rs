@@ -107,9 +107,11 @@ fn with_secret(builder: HostBuilder, base: &Path, source: &ValueSource) -> HostB
 /// servers, and programs and schemas of skills.
 fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     let servers = config.mcp.servers.values();
-    let of_servers = servers
-        .clone()
-        .flat_map(|server| server.secret_env.values().chain(server.secret_headers.values()).chain(&server.bearer));
+    let of_servers = servers.clone().flat_map(|server| {
+        let client_secret = server.login.as_ref().and_then(|login| login.client_secret.as_ref());
+        let secrets = server.secret_env.values().chain(server.secret_headers.values());
+        secrets.chain(&server.bearer).chain(client_secret)
+    });
     let of_tools = config.tools.values().flat_map(|tool| tool.secrets.iter().map(|secret| &secret.from));
     let others = config.model.key.iter().chain(&config.log.key).chain(&config.serve.token);
     let others = others.chain(config.telemetry.secret_headers.values());

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{
-    Credentials, Endpoint, Headers, Launch, LaunchWrapper, OAuthOptions, Remote, RemoteOptions, Token, ToolNotice,
+    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, OAuthOptions, Remote, RemoteOptions, Token,
+    ToolNotice,
 };
 use fumehood::redact::Redactor;
 use fumehood::settings::ValueSource;
@@ -70,7 +71,7 @@ impl Server {
             return Err(UsageError(message).into());
         }
         let missing = "there is no home folder to keep tokens in; set HOME or XDG_STATE_HOME";
-        let options = oauth_options(config, name, section, url).ok_or_else(|| UsageError(missing.to_owned()))?;
+        let options = oauth_options(config, name, section, url)?.ok_or_else(|| UsageError(missing.to_owned()))?;
         Ok((url.clone(), options))
     }
 
@@ -232,15 +233,27 @@ fn has_authorization(section: &McpServerSection) -> bool {
 }
 
 /// Returns the settings of logins at a server; `None` if there is no home folder to keep tokens in.
-fn oauth_options(config: &Config, name: &Namespace, section: &McpServerSection, url: &str) -> Option<OAuthOptions> {
+///
+/// # Errors
+/// If the secret of this program is not available.
+fn oauth_options(
+    config: &Config,
+    name: &Namespace,
+    section: &McpServerSection,
+    url: &str,
+) -> Result<Option<OAuthOptions>> {
     let login = section.login.clone().unwrap_or_default();
-    Some(OAuthOptions {
-        file: user_folders::login_of(config, name.as_str(), url)?,
+    let Some(file) = user_folders::login_of(config, name.as_str(), url) else { return Ok(None) };
+    let secret = login.client_secret.as_ref();
+    let secret = secret.map(|from| read_secret(config, from, &format!("[mcp.servers.{name}] `login.client_secret`")));
+    Ok(Some(OAuthOptions {
+        file,
         client_id: login.client_id,
+        client_secret: secret.transpose()?.map(ClientSecret::new),
         scopes: login.scopes,
         authorization_server: login.authorization_server,
         hint: format!("log in with `fumehood mcp login {name}`"),
-    })
+    }))
 }
 
 fn endpoint(
@@ -259,7 +272,7 @@ fn endpoint(
             Some(token) => Credentials::Token(token),
             // Its own header says who asks.
             None if has_authorization(section) => Credentials::None,
-            None => oauth_options(config, name, section, url).map_or(Credentials::None, Credentials::OAuth),
+            None => oauth_options(config, name, section, url)?.map_or(Credentials::None, Credentials::OAuth),
         };
         return Ok(Endpoint::Http { url: url.clone(), credentials });
     }
@@ -319,15 +332,16 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
     }
     lines.extend(section.folder.as_ref().map(|folder| format!("run in: {}", quoted(&folder.to_string_lossy()))));
     lines.extend(section.url.as_ref().map(|url| format!("be asked at: {}", quoted(url))));
+    let secret = |source: &ValueSource| format!("a secret, {}", source.place());
     if let Some(login) = &section.login {
         lines.extend(login.client_id.as_ref().map(|id| format!("login as the program: {}", quoted(id))));
+        lines.extend(login.client_secret.as_ref().map(|source| format!("login with {}", secret(source))));
         lines.extend(login.scopes.iter().map(|scope| format!("login with the scope: {}", quoted(scope))));
         lines.extend(
             login.authorization_server.as_ref().map(|url| format!("login at: {}, wherever that is", quoted(url))),
         );
     }
     lines.extend(section.env.iter().map(|(name, value)| format!("env: {name} = {}", quoted(value))));
-    let secret = |source: &ValueSource| format!("a secret, {}", source.place());
     lines.extend(section.secret_env.iter().map(|(name, source)| format!("env: {name} = {}", secret(source))));
     lines.extend(section.headers.iter().map(|(name, value)| format!("header: {name} = {}", quoted(value))));
     let headers = section.secret_headers.iter();

@@ -8,8 +8,9 @@ mod server;
 mod transport;
 
 pub use client::{
-    AddressError, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper, Login, LoginError,
-    OAuthOptions, Remote, RemoteOptions, RemoteTool, ToolNotice, check_address, end_with_parent, logout,
+    AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper,
+    Login, LoginError, OAuthOptions, Remote, RemoteOptions, RemoteTool, ToolNotice, check_address, end_with_parent,
+    logout,
 };
 pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use server::{

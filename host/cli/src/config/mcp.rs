@@ -111,10 +111,13 @@ pub(crate) struct LoginSection {
     /// The identifier that the authorization server gave this program. Usually it registers itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client_id: Option<String>,
+    /// The source of the secret that belongs to `client_id`. It needs `authorization_server`, and is sent nowhere else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client_secret: Option<ValueSource>,
     /// The scopes to ask for. Usually those that the server asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scopes: Vec<String>,
-    /// The authorization server, if its address is not a public one, such as "https://login.internal.example".
+    /// The authorization server, such as "https://login.internal.example", if its address is not a public one, or for `client_secret`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) authorization_server: Option<String>,
 }

@@ -99,6 +99,10 @@ fn check_address_of(server: &McpServerSection, url: &str, add: &mut dyn FnMut(&[
                 "`bearer` is a token already, and a login gives another one; leave one of them out".to_owned(),
             );
         }
+        if login.client_secret.is_some() && (login.client_id.is_none() || login.authorization_server.is_none()) {
+            let needed = "`client_secret` needs `client_id`, and the `authorization_server` that it is for".to_owned();
+            add(&["login", "client_secret"], needed);
+        }
         if let Some(Err(error)) = login.authorization_server.as_deref().map(|url| check_address(url, true)) {
             add(&["login", "authorization_server"], error.to_string());
         }

@@ -10,6 +10,9 @@ use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientSco
 
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 
+/// Maximum length of the scopes that a server asks for, in bytes.
+const MAX_SCOPE_BYTES: usize = 256;
+
 /// Errors of connecting to a server and listing its tools.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -94,16 +97,35 @@ pub(super) fn from_address(error: ClientInitializeError, url: &str, login_hint: 
     }
 }
 
-/// Returns whether a server answered a request with the status 401 or 403 and a challenge.
-pub(super) fn is_auth_error(error: &DynamicTransportError) -> bool {
+/// A challenge with which a server refused a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Challenge {
+    /// The status 401, or 403 without a usable scope.
+    Login,
+    /// The status 403: the scopes that the request needs, separated by spaces.
+    Scope(String),
+}
+
+/// Returns the challenge with which a server refused a request; `None` if it failed for another reason.
+pub(super) fn challenge_of(error: &DynamicTransportError) -> Option<Challenge> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
     while let Some(error) = next {
-        if error.is::<AuthRequiredError>() || error.is::<InsufficientScopeError>() {
-            return true;
+        if error.is::<AuthRequiredError>() {
+            return Some(Challenge::Login);
+        }
+        if let Some(error) = error.downcast_ref::<InsufficientScopeError>() {
+            let scope = error.get_required_scope().filter(|scope| is_scope(scope));
+            return Some(scope.map_or(Challenge::Login, |scope| Challenge::Scope(scope.to_owned())));
         }
         next = error.source();
     }
-    false
+    None
+}
+
+/// Returns whether a text is a list of scopes (RFC 6749, section 3.3), and not a long one.
+fn is_scope(text: &str) -> bool {
+    let is_allowed = |c: char| matches!(c, ' ' | '!' | '#'..='[' | ']'..='~');
+    !text.is_empty() && text.len() <= MAX_SCOPE_BYTES && text.chars().all(is_allowed)
 }
 
 /// Returns the cause if no network connection could be made.

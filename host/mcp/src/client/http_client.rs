@@ -13,6 +13,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::{Client, Response};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::auth::WWWAuthenticateParams;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse,
@@ -198,7 +199,8 @@ fn auth_error(response: &Response) -> Option<ClientError> {
     match response.status() {
         StatusCode::UNAUTHORIZED => Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
         StatusCode::FORBIDDEN => {
-            Some(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)))
+            let scope = WWWAuthenticateParams::parse(&challenge, response.url()).scope;
+            Some(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, scope)))
         }
         _ => None,
     }

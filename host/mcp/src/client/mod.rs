@@ -1,5 +1,6 @@
 //! The MCP client: tools of MCP servers, which may die, hang, flood or change without harm to other tools.
 
+mod call_error;
 mod call_tool_result;
 mod client_handler;
 mod connect_error;
@@ -22,7 +23,7 @@ mod tool_pins;
 pub use connect_error::ConnectError;
 pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};
 pub use headers::{HeaderError, Headers};
-pub use oauth::{Login, LoginError, OAuthOptions, logout};
+pub use oauth::{ClientSecret, Login, LoginError, OAuthOptions, logout};
 pub use process::end_with_parent;
 pub use remote::{Remote, RemoteOptions};
 pub use remote_tool::RemoteTool;

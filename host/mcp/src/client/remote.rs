@@ -23,8 +23,9 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tracing::Instrument as _;
 
+use super::call_error::{self, MAX_QUOTED_CHARS};
 use super::call_tool_result;
-use super::connect_error::{ConnectError, is_auth_error};
+use super::connect_error::{ConnectError, challenge_of};
 use super::connection::{Backoff, ConnectOptions, Connection};
 use super::endpoint::{Credentials, Endpoint};
 use super::headers::Headers;
@@ -34,8 +35,6 @@ use super::tool_pins::{ToolList, ToolPins};
 
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
-/// Maximum length of a server's own text in an error, in characters.
-const MAX_QUOTED_CHARS: usize = 1000;
 
 /// Limits and settings of a server.
 #[derive(Debug, Clone)]
@@ -231,7 +230,8 @@ impl Remote {
         call: ValidatedCall,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<Vec<Content>, CallError> {
-        let connection = self.connection().await.map_err(|error| self.connect_error(&error))?;
+        let connection =
+            self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
         let mut request = CallToolRequestParams::new(foreign.to_string());
         if let Value::Object(arguments) = call.into_arguments() {
@@ -267,6 +267,11 @@ impl Remote {
     /// Creates the error of a call that the server refused, or that ended with the connection.
     fn service_error(&self, connection: &Connection, error: ServiceError) -> CallError {
         let name = &self.0.name;
+        if let ServiceError::TransportSend(error) = &error
+            && let Some(challenge) = challenge_of(error)
+        {
+            return call_error::from_challenge(name, &challenge, self.login_hint());
+        }
         match error {
             ServiceError::McpError(error) if !connection.is_closed() => {
                 let message: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();
@@ -284,18 +289,6 @@ impl Remote {
                 let why = format!("the server `{name}` sent more than {max} messages that nobody asked for");
                 CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
             }
-            ServiceError::TransportSend(error) if is_auth_error(&error) => {
-                let failure = CallError::new(
-                    ErrorKind::Unavailable,
-                    format!("the server `{name}` does not accept this login for the call"),
-                );
-                match &self.0.endpoint {
-                    Endpoint::Http { credentials: Credentials::OAuth(options), .. } if !options.hint.is_empty() => {
-                        failure.with_hint(options.hint.clone())
-                    }
-                    _ => failure,
-                }
-            }
             error => {
                 let stderr: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();
                 let suffix = if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") };
@@ -305,19 +298,12 @@ impl Remote {
         }
     }
 
-    fn connect_error(&self, error: &ConnectError) -> CallError {
-        let mut why = format!("the server `{}` cannot be used: {error}", self.0.name);
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            why.push_str(&format!(": {cause}"));
-            source = cause.source();
+    /// Returns how to log in at this server; `None` if nobody does.
+    fn login_hint(&self) -> Option<&str> {
+        match &self.0.endpoint {
+            Endpoint::Http { credentials: Credentials::OAuth(options), .. } => Some(&options.hint),
+            _ => None,
         }
-        let why: String = why.chars().take(MAX_QUOTED_CHARS).collect();
-        let mut failure = CallError::new(ErrorKind::Unavailable, why);
-        if let ConnectError::TooEarly(wait) = error {
-            failure.retry_after = Some(*wait);
-        }
-        failure
     }
 
     /// Returns the connection, and makes a new one if none works. Tools are listed, and compared with their pins, on

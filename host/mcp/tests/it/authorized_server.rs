@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use fumehood_core::digest::Digest;
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -22,6 +22,14 @@ pub(crate) struct Behaviour {
     pub(crate) authorization_server: Option<String>,
     /// True if it names the metadata at all.
     pub(crate) has_metadata: bool,
+    /// The path of the metadata. Where it is not the usual one, only challenges of posted messages name it.
+    pub(crate) metadata_path: &'static str,
+    /// The scope that challenges name, if any.
+    pub(crate) scope: Option<&'static str>,
+    /// The scope that calls need and no token has, if any.
+    pub(crate) call_scope: Option<&'static str>,
+    /// The secret that a client gets at registration, if any, and has to send for tokens.
+    pub(crate) secret: Option<&'static str>,
     /// The challenge methods of PKCE.
     pub(crate) methods: Vec<&'static str>,
     /// The address of tokens, if not its own.
@@ -29,6 +37,9 @@ pub(crate) struct Behaviour {
     /// Answers of the token endpoint are this much longer, in bytes.
     pub(crate) padding: usize,
 }
+
+/// The usual path of the metadata.
+pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource/mcp";
 
 /// The servers. They answer until the test ends.
 pub(crate) struct AuthorizedServer {
@@ -55,6 +66,10 @@ impl AuthorizedServer {
             resource: None,
             authorization_server: None,
             has_metadata: true,
+            metadata_path: METADATA,
+            scope: None,
+            call_scope: None,
+            secret: None,
             methods: vec!["S256"],
             token_endpoint: None,
             padding: 0,
@@ -139,7 +154,7 @@ impl State {
         let behaviour = self.behaviour.clone();
         match path {
             "/mcp" => self.mcp(head, body, base),
-            "/.well-known/oauth-protected-resource/mcp" if behaviour.has_metadata => found(json!({
+            path if path == behaviour.metadata_path && behaviour.has_metadata => found(json!({
                 "resource": behaviour.resource.unwrap_or_else(|| format!("{base}/mcp")),
                 "authorization_servers": [behaviour.authorization_server.unwrap_or_else(|| base.to_owned())],
                 "scopes_supported": ["tools"],
@@ -156,9 +171,13 @@ impl State {
                 let asked: Value = serde_json::from_str(body).unwrap();
                 assert_eq!(asked["token_endpoint_auth_method"], "none");
                 let redirects = asked["redirect_uris"].clone();
-                (201, String::new(), json!({ "client_id": "registered", "redirect_uris": redirects }).to_string())
+                let mut registered = json!({ "client_id": "registered", "redirect_uris": redirects });
+                if let Some(secret) = behaviour.secret {
+                    registered["client_secret"] = secret.into();
+                }
+                (201, String::new(), registered.to_string())
             }
-            "/token" => self.token(body, base),
+            "/token" => self.token(head, body, base),
             _ => (404, String::new(), "{}".to_owned()),
         }
     }
@@ -166,10 +185,13 @@ impl State {
     fn mcp(&self, head: &str, body: &str, base: &str) -> (u16, String, String) {
         let token = head.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
         if token.is_none_or(|token| self.valid.iter().all(|valid| valid != token)) {
-            let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
-            let pointer =
-                if self.behaviour.has_metadata { format!(" resource_metadata=\"{metadata}\"") } else { String::new() };
-            return (401, format!("www-authenticate: Bearer{pointer}\r\n"), "{}".to_owned());
+            let Behaviour { has_metadata, metadata_path: path, scope, .. } = self.behaviour;
+            if path != METADATA && head.starts_with("GET ") {
+                return (405, String::new(), String::new());
+            }
+            let pointer = if has_metadata { format!(" resource_metadata=\"{base}{path}\"") } else { String::new() };
+            let scope = scope.map(|scope| format!(", scope=\"{scope}\"")).unwrap_or_default();
+            return (401, format!("www-authenticate: Bearer{pointer}{scope}\r\n"), "{}".to_owned());
         }
         let Ok(message) = serde_json::from_str::<Value>(body) else { return (405, String::new(), String::new()) };
         let mut answer = match message["method"].as_str() {
@@ -180,6 +202,11 @@ impl State {
             Some("tools/list") => json!({ "result": { "tools": [{
                 "name": "whoami", "description": "Says who asks", "inputSchema": { "type": "object" },
             }]}}),
+            Some("tools/call") if self.behaviour.call_scope.is_some() => {
+                let scope = self.behaviour.call_scope.unwrap();
+                let challenge = format!("www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{scope}\"\r\n");
+                return (403, challenge, "{}".to_owned());
+            }
             Some("tools/call") => json!({ "result": { "content": [{ "type": "text", "text": "you" }] } }),
             Some("server/discover") => json!({ "error": { "code": -32601, "message": "no such method" } }),
             _ => return (202, String::new(), String::new()),
@@ -189,11 +216,18 @@ impl State {
     }
 
     /// Exchanges a code, with its verifier, or a refresh token.
-    fn token(&mut self, body: &str, base: &str) -> (u16, String, String) {
+    fn token(&mut self, head: &str, body: &str, base: &str) -> (u16, String, String) {
         let url = Url::parse(&format!("http://x/?{body}")).unwrap();
         let form: HashMap<String, String> = url.query_pairs().into_owned().collect();
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
-        let is_for_this = field("resource") == format!("{base}/mcp") && field("client_id") == "registered";
+        let client = match self.behaviour.secret {
+            None => field("client_id") == "registered",
+            Some(secret) => {
+                let basic = BASE64_STANDARD.encode(format!("registered:{secret}"));
+                head.lines().any(|line| line == format!("authorization: Basic {basic}"))
+            }
+        };
+        let is_for_this = field("resource") == format!("{base}/mcp") && client;
         let is_granted = match field("grant_type") {
             "authorization_code" => self.codes.remove(field("code")).is_some_and(|asked| {
                 let challenge = BASE64_URL_SAFE_NO_PAD.encode(Digest::of(field("code_verifier").as_bytes()).as_bytes());

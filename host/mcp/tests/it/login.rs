@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use fumehood_core::call::CallContext;
 use fumehood_core::tool::name::Namespace;
-use fumehood_mcp::{Credentials, Endpoint, Login, LoginError, OAuthOptions, Remote, RemoteOptions, logout};
+use fumehood_mcp::{
+    ClientSecret, Credentials, Endpoint, Login, LoginError, OAuthOptions, Remote, RemoteOptions, logout,
+};
 use reqwest::Url;
 use tempfile::TempDir;
 
@@ -85,6 +88,88 @@ async fn refreshes_tokens_before_they_expire() {
     server.revoke();
     let refused = remote(&server, &options).tools().await.unwrap_err();
     assert!(error_of(&refused).contains("wants a login"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_challenge_says_where_and_for_what_to_log_in() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    server.change(|behaviour| {
+        (behaviour.metadata_path, behaviour.scope) = ("/elsewhere/metadata.json", Some("tools extra"));
+    });
+    let login = Login::begin(&server.url(), &options).await.unwrap();
+    let scopes =
+        Url::parse(login.url()).unwrap().query_pairs().find(|(name, _)| name == "scope").unwrap().1.into_owned();
+    assert_eq!(scopes, "tools extra");
+    server.change(|behaviour| behaviour.lifetime = 0);
+    log_in(&server, &options).await.unwrap();
+    // The refresh finds the same way.
+    assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
+    // What is configured comes first.
+    let own = OAuthOptions { scopes: vec!["read".to_owned()], ..options };
+    let login = Login::begin(&server.url(), &own).await.unwrap();
+    assert!(login.url().contains("scope=read&") || login.url().ends_with("scope=read"), "{}", login.url());
+}
+
+#[tokio::test]
+async fn a_call_that_needs_another_scope_says_which() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    log_in(&server, &options).await.unwrap();
+    for (scope, said) in [
+        ("admin tools:write", "wants a login with the scope `admin tools:write` for this call"),
+        ("ädmin", "does not accept this login for the call"),
+    ] {
+        server.change(|behaviour| behaviour.call_scope = Some(scope));
+        let client = remote(&server, &options);
+        let tools = client.tools().await.unwrap();
+        let call = tools[0].tool.validate(serde_json::json!({}).into()).unwrap();
+        let error = client.call(call, CallContext::default()).await.outcome.unwrap_err();
+        assert_eq!(error.message.to_string(), format!("the server `behind` {said}"));
+        assert!(error.hint.as_deref().is_some_and(|hint| hint.ends_with("log in with the command")), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_secret_of_a_registration_is_kept_for_refreshes() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    server.change(|behaviour| (behaviour.secret, behaviour.lifetime) = (Some("of-the-registration"), 0));
+    log_in(&server, &options).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
+    }
+    assert!(server.requests().iter().filter(|line| *line == "POST /token").count() > 2);
+}
+
+#[tokio::test]
+async fn a_configured_secret_goes_to_its_authorization_server_alone() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    server.change(|behaviour| (behaviour.secret, behaviour.lifetime) = (Some("s3cret"), 0));
+    let for_this = |issuer: &str| OAuthOptions {
+        client_id: Some("registered".to_owned()),
+        client_secret: Some(ClientSecret::new("s3cret".to_owned())),
+        authorization_server: Some(issuer.to_owned()),
+        ..options(&folder)
+    };
+    let other = AuthorizedServer::start();
+    let refused = Login::begin(&server.url(), &for_this(&other.base)).await.unwrap_err();
+    assert!(matches!(refused, LoginError::Issuer(_)), "{refused}");
+    assert!(refused.to_string().contains(&server.base) && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
+    let options = for_this(&server.base);
+    assert!(!format!("{options:?}").contains("s3cret"), "{options:?}");
+    log_in(&server, &options).await.unwrap();
+    assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
+    assert!(!server.requests().contains(&"POST /register".to_owned()));
+    // It is not kept, because the configuration has it.
+    let kept = std::fs::read_to_string(&options.file).unwrap();
+    assert!(!kept.contains("s3cret"), "{kept}");
+    // A server that names another authorization server later gets no refresh.
+    let asked = server.requests().len();
+    server.change(|behaviour| behaviour.authorization_server = Some(other.base.clone()));
+    remote(&server, &options).tools().await.unwrap_err();
+    assert!(!other.requests().contains(&"POST /token".to_owned()));
+    assert!(server.requests().iter().skip(asked).all(|line| line != "POST /token"));
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ use fumehood_platform::private;
 use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 
+use super::ClientSecret;
+
 /// Maximum size of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
@@ -19,6 +21,8 @@ pub(super) struct CredentialFile {
     path: PathBuf,
     /// The URL of the server. Tokens of another one are not used.
     server: String,
+    /// The secret that is written with the tokens.
+    secret: Option<ClientSecret>,
 }
 
 /// The content of the file.
@@ -26,11 +30,19 @@ pub(super) struct CredentialFile {
 struct Content {
     server: String,
     credentials: StoredCredentials,
+    /// The secret that the authorization server gave the client when it registered itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_secret: Option<String>,
 }
 
 impl CredentialFile {
     pub(super) fn new(path: &Path, server: &str) -> Self {
-        Self { path: path.to_owned(), server: server.to_owned() }
+        Self::with_secret(path, server, None)
+    }
+
+    /// Keeps the secret with which the client registered itself, too.
+    pub(super) fn with_secret(path: &Path, server: &str, secret: Option<ClientSecret>) -> Self {
+        Self { path: path.to_owned(), server: server.to_owned(), secret }
     }
 
     /// Reads the tokens; `None` if there are none for this server.
@@ -38,6 +50,14 @@ impl CredentialFile {
     /// # Errors
     /// If the file cannot be read, others can read it, or it has another form.
     pub(super) fn read(&self) -> io::Result<Option<StoredCredentials>> {
+        Ok(self.read_all()?.map(|(credentials, _)| credentials))
+    }
+
+    /// Reads the tokens, with the secret with which the client registered itself.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub(super) fn read_all(&self) -> io::Result<Option<(StoredCredentials, Option<ClientSecret>)>> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -51,13 +71,15 @@ impl CredentialFile {
         file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
         let content: Content = serde_json::from_slice(&text)
             .map_err(|_| self.failed("it was written by something else; remove it and log in again"))?;
-        Ok((content.server == self.server).then_some(content.credentials))
+        let secret = content.client_secret.map(ClientSecret::new);
+        Ok((content.server == self.server).then_some((content.credentials, secret)))
     }
 
     /// Writes the tokens beside the file, and renames the result over it.
     fn write(&self, credentials: StoredCredentials) -> io::Result<()> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
-        let content = Content { server: self.server.clone(), credentials };
+        let client_secret = self.secret.as_ref().map(|secret| secret.reveal().to_owned());
+        let content = Content { server: self.server.clone(), credentials, client_secret };
         let text = serde_json::to_vec(&content).map_err(|error| self.failed(&error.to_string()))?;
         if let Some(folder) = self.path.parent() {
             private::create_folders(folder)?;

@@ -1,8 +1,13 @@
 //! The HTTP client of rmcp's OAuth, on top of ours.
 
 use fumehood_oauth::{HttpClient, RequestError};
+use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{Request, StatusCode};
 use reqwest::Url;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+
+/// A message that changes nothing, for its answer's challenge.
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// A client for rmcp. It follows no redirects, whatever it is asked for.
 pub(super) struct OAuthClient(HttpClient);
@@ -23,6 +28,19 @@ impl OAuthClient {
     /// If it may not.
     pub(super) fn check(&self, url: &Url) -> Result<(), RequestError> {
         self.0.check(url)
+    }
+
+    /// Sends a message without a token, and returns the challenge with which the server refuses it (RFC 6750, section 3);
+    /// `None` if it does not.
+    pub(super) async fn challenge(&self, server: &Url) -> Option<String> {
+        let request = Request::post(server.as_str())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+        let response = self.0.execute(request.body(PING.as_bytes().to_vec()).ok()?).await.ok()?;
+        let challenges =
+            response.headers().get_all(WWW_AUTHENTICATE).into_iter().filter_map(|value| value.to_str().ok());
+        let mut bearer = challenges.filter(|value| value.to_ascii_lowercase().starts_with("bearer"));
+        bearer.next().filter(|_| response.status() == StatusCode::UNAUTHORIZED).map(str::to_owned)
     }
 }
 

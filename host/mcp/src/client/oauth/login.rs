@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use fumehood_core::text::sanitize::printable;
 use reqwest::Url;
-use rmcp::transport::auth::{AuthError, AuthorizationMetadataSource, AuthorizationRequest, AuthorizationSession};
+use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::OAuthOptions;
 use super::credential_file::CredentialFile;
-use super::token_source::manager;
+use super::discovery::{Discovered, discover};
+use super::{ClientSecret, OAuthOptions};
 
 /// Path of the redirect.
 const CALLBACK_PATH: &str = "/callback";
@@ -32,6 +32,11 @@ pub enum LoginError {
     /// The server names no authorization server.
     #[error("the server does not say where to log in; it may need no login, or a token that `bearer` is for")]
     NoAuthorizationServer,
+    /// The server names another authorization server than the one that the secret is for.
+    #[error(
+        "the server wants a login at `{0}`, and the secret of this program is not for that; see `login.authorization_server`"
+    )]
+    Issuer(String),
     /// Discovery, registration or the exchange of the code failed.
     #[error("the login failed: {0}")]
     Failed(String),
@@ -82,22 +87,24 @@ impl Login {
     /// # Errors
     /// If there is none, or it does not support what is needed.
     pub async fn begin(url: &str, options: &OAuthOptions) -> Result<Self, LoginError> {
-        let (mut manager, client) = manager(url, options).await?;
-        let found = manager.resolve_metadata().await?;
-        // Endpoints that nobody published are guesses of the first revision.
-        if found.source == AuthorizationMetadataSource::LegacyEndpointFallback {
-            return Err(LoginError::NoAuthorizationServer);
-        }
-        manager.set_metadata(found.metadata);
+        let Discovered { mut manager, client, scopes } = discover(url, options).await?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let redirect = format!("http://{}{CALLBACK_PATH}", listener.local_addr()?);
-        let mut request = AuthorizationRequest::new(redirect)
-            .with_initial_scope_selection()
-            .with_client_name(CLIENT_NAME)
-            .with_scopes(options.scopes.clone());
-        if let Some(id) = &options.client_id {
-            request = request.with_preregistered_client(id);
-        }
+        let (id, secret) = match &options.client_id {
+            Some(id) => (id.clone(), options.client_secret.clone()),
+            None => {
+                let asked: Vec<&str> = scopes.iter().map(String::as_str).collect();
+                let registered = manager.register_client(CLIENT_NAME, &redirect, &asked).await?;
+                let secret = registered.client_secret.map(ClientSecret::new);
+                manager.set_credential_store(CredentialFile::with_secret(&options.file, url, secret.clone()));
+                (registered.client_id, secret)
+            }
+        };
+        let request = AuthorizationRequest::new(redirect).with_scopes(scopes).with_preregistered_client(id);
+        let request = match &secret {
+            Some(secret) => request.with_client_secret(secret.reveal()),
+            None => request,
+        };
         let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| error)?;
         let address = Url::parse(&session.auth_url).map_err(|error| LoginError::Address(error.to_string()))?;
         client.check(&address).map_err(|error| LoginError::Address(error.to_string()))?;

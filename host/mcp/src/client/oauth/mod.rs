@@ -4,10 +4,12 @@
 //! [`HttpClient`](fumehood_oauth::HttpClient), the file of its tokens, and the end of a login in a browser.
 
 mod credential_file;
+mod discovery;
 mod http_client;
 mod login;
 mod token_source;
 
+use std::fmt;
 use std::path::PathBuf;
 
 pub use login::{Login, LoginError, logout};
@@ -20,10 +22,34 @@ pub struct OAuthOptions {
     pub file: PathBuf,
     /// The identifier that the authorization server gave this program. Without one it registers itself (RFC 7591).
     pub client_id: Option<String>,
+    /// The secret that belongs to `client_id`. It is sent to `authorization_server` alone.
+    pub client_secret: Option<ClientSecret>,
     /// The scopes to ask for. Without any, those that the server asks for.
     pub scopes: Vec<String>,
     /// The authorization server, if it may be connected to wherever it is. Others must have public addresses.
     pub authorization_server: Option<String>,
     /// The way to log in, as a part of error messages, such as a command.
     pub hint: String,
+}
+
+/// The secret of this program at an authorization server. `Debug` does not print it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientSecret(String);
+
+impl ClientSecret {
+    /// Wraps a secret.
+    #[must_use]
+    pub fn new(secret: String) -> Self {
+        Self(secret)
+    }
+
+    fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ClientSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientSecret(…)")
+    }
 }

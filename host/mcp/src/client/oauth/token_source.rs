@@ -1,17 +1,15 @@
 //! Access tokens for the requests to a server: from the file of a login, refreshed before they expire.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fumehood_listener::Token;
-use reqwest::Url;
-use rmcp::transport::auth::{AuthError, AuthorizationManager, StoredCredentials};
+use rmcp::transport::auth::{AuthError, OAuthClientConfig, StoredCredentials};
 use tokio::sync::Mutex;
 
-use super::OAuthOptions;
 use super::credential_file::CredentialFile;
-use super::http_client::OAuthClient;
+use super::discovery::discover;
+use super::{LoginError, OAuthOptions};
 
 /// Maximum time before its end at which a token is refreshed: half of its life, if that is short.
 const MAX_REFRESH_AHEAD: Duration = Duration::from_secs(60);
@@ -86,35 +84,27 @@ impl TokenSource {
         *self.current.lock().await = None;
     }
 
-    async fn refresh(&self) -> Result<(String, Duration), AuthError> {
-        let manager = manager(&self.url, &self.options).await?;
-        let mut manager = manager.0;
+    async fn refresh(&self) -> Result<(String, Duration), LoginError> {
+        let mut manager = discover(&self.url, &self.options).await?.manager;
+        let unreadable = |error: std::io::Error| AuthError::CredentialStoreError(error.to_string());
+        let (stored, registered) = self.file.read_all().map_err(unreadable)?.ok_or(AuthError::AuthorizationRequired)?;
+        manager.set_credential_store(CredentialFile::with_secret(&self.options.file, &self.url, registered.clone()));
+        // Tokens of another authorization server are not used, and neither is the secret that it gave.
         if !manager.initialize_from_store().await? {
-            return Err(AuthError::AuthorizationRequired);
+            return Err(AuthError::AuthorizationRequired.into());
+        }
+        if let Some(secret) = self.options.client_secret.as_ref().or(registered.as_ref()) {
+            let client = OAuthClientConfig::new(stored.client_id, self.url.as_str());
+            manager.configure_client(client.with_client_secret(secret.reveal()))?;
         }
         manager.refresh_token().await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let stored = self.file.read().map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
+        let stored = self.file.read().map_err(unreadable)?;
         let stored = stored.ok_or(AuthError::AuthorizationRequired)?;
         // One that ends at once is used once.
         let (token, _) = token_parts(&stored).ok_or(AuthError::AuthorizationRequired)?;
         Ok(token_of(&stored, now).unwrap_or((token, now)))
     }
-}
-
-/// Creates rmcp's state machine for a server, with its tokens in the file of the options, and its HTTP client.
-pub(super) async fn manager(
-    url: &str,
-    options: &OAuthOptions,
-) -> Result<(AuthorizationManager, Arc<OAuthClient>), AuthError> {
-    let server = Url::parse(url)?;
-    let authorization_server = options.authorization_server.as_deref().map(Url::parse).transpose()?;
-    let client = OAuthClient::new(&server, authorization_server.as_ref());
-    let client = Arc::new(client.map_err(|error| AuthError::InternalError(error.to_string()))?);
-    let http = Arc::clone(&client);
-    let mut manager = AuthorizationManager::new_with_oauth_http_client(url, http).await?;
-    manager.set_credential_store(CredentialFile::new(&options.file, url));
-    Ok((manager, client))
 }
 
 /// Returns the token and the time since 1970 at which it is refreshed, if its end is known.

@@ -1,0 +1,42 @@
+//! The errors of calls that did not reach a server, or for which its login was not enough.
+
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::tool::name::Namespace;
+
+use super::connect_error::{Challenge, ConnectError};
+
+/// Maximum length of a server's own text in an error, in characters.
+pub(super) const MAX_QUOTED_CHARS: usize = 1000;
+
+/// Creates the error of a call for which the login is not enough. `hint` says how to log in, if that is possible.
+pub(super) fn from_challenge(server: &Namespace, challenge: &Challenge, hint: Option<&str>) -> CallError {
+    let (why, first) = match challenge {
+        Challenge::Login => (format!("the server `{server}` does not accept this login for the call"), ""),
+        Challenge::Scope(scope) => {
+            let why = format!("the server `{server}` wants a login with the scope `{scope}` for this call");
+            (why, "ask for that scope, and ")
+        }
+    };
+    let failure = CallError::new(ErrorKind::Unavailable, why);
+    match hint.filter(|hint| !hint.is_empty()) {
+        Some(hint) => failure.with_hint(format!("{first}{hint}")),
+        None => failure,
+    }
+}
+
+/// Creates the error of a call whose server could not be connected to.
+pub(super) fn from_connect_error(server: &Namespace, error: &ConnectError) -> CallError {
+    let mut why = format!("the server `{server}` cannot be used: {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        why.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    let why: String = why.chars().take(MAX_QUOTED_CHARS).collect();
+    let mut failure = CallError::new(ErrorKind::Unavailable, why);
+    if let ConnectError::TooEarly(wait) = error {
+        failure.retry_after = Some(*wait);
+    }
+    failure
+}
