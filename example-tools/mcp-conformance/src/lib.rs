@@ -1,12 +1,14 @@
 //! The tools that the MCP conformance suite calls.
 
 pub mod contact;
+pub mod tasks;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fumehood_guest::{Content, ToolError, log, progress, tool};
 
 use contact::json_schema_2020_12_tool;
+use tasks::{failing_job, greet, protocol_error_job, slow_compute};
 
 /// A PNG image of one red pixel, in Base64.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
@@ -108,6 +110,10 @@ fumehood_guest::export!(
     test_error_handling,
     test_header_parameters,
     json_schema_2020_12_tool,
+    greet,
+    slow_compute,
+    failing_job,
+    protocol_error_job,
 );
 
 #[cfg(test)]

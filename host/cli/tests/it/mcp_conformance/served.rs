@@ -9,8 +9,12 @@ use super::tools::root;
 /// The command under test.
 pub(crate) const FUMEHOOD: &str = env!("CARGO_BIN_EXE_fumehood");
 
-/// The resources and prompts that the suite requests.
+/// The resources, prompts and tasks that the suite requests.
 const CONFIGURATION: &str = r#"
+[jobs]
+tools = ["*__slow_compute", "*__failing_job", "*__protocol_error_job"]
+[limits]
+deadline = "90s"
 [knowledge.static-text]
 description = "A text."
 text = "This is the content of the static text resource."

@@ -103,6 +103,27 @@ fn our_server_conforms() {
     }
 }
 
+#[test]
+fn our_tasks_conform() {
+    let Some(tools) = folder("node", "the conformance of tasks") else { return };
+    let scenarios = revisions(&tools, "server");
+    let tasks = scenarios.iter().filter(|(_, revisions)| revisions.iter().any(|it| it == EXTENSION));
+    let names: Vec<String> = tasks.map(|(name, _)| name.clone()).filter(|name| name.starts_with("tasks-")).collect();
+    assert!(names.len() > 5, "{names:?}");
+    let server = Served::fixture();
+    let (out, mut printed) = (server.folder().join("results"), String::new());
+    for scenario in &names {
+        let mut command = node(&tools, SUITE);
+        command.args(["server", "--url", &server.url, "--scenario", scenario, "-o"]).arg(&out);
+        printed.push_str(&run(&mut command).stdout);
+    }
+    let mut found = Found::default();
+    found.read(&out, &names);
+    assert_eq!(found.scenarios, names.into_iter().collect(), "{printed}");
+    assert!(found.passed > 30, "{found:?}\n{printed}");
+    found.is_as_expected("server", EXTENSION, &printed);
+}
+
 /// Returns the scenarios of a role, each with its revisions.
 fn revisions(tools: &Path, role: &str) -> Vec<(String, Vec<String>)> {
     let listed = run(node(tools, SUITE).args(["list", &format!("--{role}")]));
