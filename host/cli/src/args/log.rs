@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use fumehood::event_log::{Checkpoint, CheckpointError, JoinedHead, JoinedHeadError};
+use fumehood::event_log::{Checkpoint, CheckpointError, JoinedHead, JoinedHeadError, LogId};
 use fumehood::limits::parse_duration;
 use fumehood::record::RecordKind;
 
@@ -206,7 +206,7 @@ pub(crate) struct Export {
     /// Log of one of several writers to copy, as `fumehood log verify` names it [default: that of the own key]
     #[cfg(feature = "postgres")]
     #[arg(long, value_name = "LOG", value_parser = parse_log_id, requires = "to")]
-    pub(crate) writer: Option<fumehood::event_log::LogId>,
+    pub(crate) writer: Option<LogId>,
 
     #[command(flatten)]
     pub(crate) filters: Filters,
@@ -262,24 +262,35 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Returns the checkpoint that was kept last.
-    pub(crate) fn last(&self) -> Option<&Checkpoint> {
-        self.all.last()
+    /// Returns the checkpoint to compare a log with: the one of its highest row, or the last of all if none is of this log.
+    ///
+    /// A lower row that was kept after a higher one, or the same row with another hash, is the sign of a log that was replaced by
+    /// an older copy. So the order in the file does not decide, except that the first of the same row does.
+    pub(crate) fn newest_of(&self, log: LogId) -> Option<&Checkpoint> {
+        let own = self.all.iter().rev().filter(|checkpoint| checkpoint.log == log);
+        own.max_by_key(|checkpoint| checkpoint.mark.seq).or(self.all.last())
     }
 }
 
 /// Parses a checkpoint or a joined head, or the lines of the file that is named after `@`.
 fn parse_checkpoints(text: &str) -> Result<Checkpoints, String> {
-    /// Maximum part of the file that is read, in bytes: far more than a file of checkpoints has.
-    const MAX_FILE_BYTES: u64 = 1 << 20;
+    /// Maximum size of the file: more than 400,000 checkpoints.
+    const MAX_FILE_MIB: u64 = 64;
+    let max_bytes = MAX_FILE_MIB << 20;
     let mut kept = Checkpoints::default();
     let Some(path) = text.strip_prefix('@') else {
         kept.add(text)?;
         return Ok(kept);
     };
-    let mut lines = String::new();
+    let mut content = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| format!("{path} cannot be read: {error}"))?;
-    file.take(MAX_FILE_BYTES).read_to_string(&mut lines).map_err(|error| format!("{path} cannot be read: {error}"))?;
+    let read = file.take(max_bytes + 1).read_to_end(&mut content);
+    read.map_err(|error| format!("{path} cannot be read: {error}"))?;
+    // The part that would be left out may have the newest checkpoint.
+    if content.len() as u64 > max_bytes {
+        return Err(format!("{path} is larger than {MAX_FILE_MIB} MiB; keep its last lines only"));
+    }
+    let lines = String::from_utf8(content).map_err(|error| format!("{path} cannot be read: {error}"))?;
     // The last line must be a checkpoint; earlier ones may be remarks.
     let last = lines.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     Checkpoints::default().add(last).map_err(|error| format!("{path}: {error}"))?;
@@ -290,11 +301,11 @@ fn parse_checkpoints(text: &str) -> Result<Checkpoints, String> {
 }
 
 #[cfg(feature = "postgres")]
-fn parse_log_id(text: &str) -> Result<fumehood::event_log::LogId, String> {
+fn parse_log_id(text: &str) -> Result<LogId, String> {
     let digits = format!("{text}{text}");
     let bytes = parse_hex_32(&digits).filter(|_| text.len() == 32).ok_or("expected 32 hexadecimal digits")?;
     let (id, _) = bytes.split_first_chunk().ok_or("expected 32 hexadecimal digits")?;
-    Ok(fumehood::event_log::LogId(*id))
+    Ok(LogId(*id))
 }
 
 fn parse_mark(text: &str) -> Result<fumehood::event_log::Mark, String> {

@@ -37,8 +37,8 @@ impl Reader {
         }
     }
 
-    /// Verifies the chains of all writers, in the order in which they were begun, each with its checkpoint if there is one.
-    /// A checkpoint of a log that is not there is a report with a finding.
+    /// Verifies the chains of all writers, in the order in which they were begun, each with its checkpoint of the
+    /// highest row if there is one. A checkpoint of a log that is not there is a report with a finding.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -46,7 +46,8 @@ impl Reader {
         let chains = self.source().chains()?;
         let mut reports = Vec::new();
         for chain in &chains {
-            let own = checkpoints.iter().filter(|checkpoint| checkpoint.log.0 == chain.log);
+            // Of two with the same row, the first: the second may be that of a log that was rolled back and went on.
+            let own = checkpoints.iter().rev().filter(|checkpoint| checkpoint.log.0 == chain.log);
             let newest = own.max_by_key(|checkpoint| checkpoint.mark.seq);
             reports.push(self.verify_chain(chain, newest.map(|checkpoint| checkpoint.mark))?);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fumehood_core::time::Timestamp;
 use fumehood_storage::event_log::{
-    Checkpoint, Continuity, EventLog, Filter, JoinProblem, Options, Problem, ReadError, Reader, Retention,
+    Checkpoint, Continuity, EventLog, Filter, Hash, JoinProblem, Mark, Options, Problem, ReadError, Reader, Retention,
 };
 use futures_executor::block_on;
 
@@ -75,6 +75,13 @@ fn checkpoints_name_the_writer() {
     let checkpoints = reader.checkpoints(Timestamp(1)).unwrap();
     let reports = reader.verify_all(&checkpoints).unwrap();
     assert!(reports.iter().all(|report| report.continuity == Some(Continuity::Proven)), "{reports:?}");
+    // Of two checkpoints of one row, the one that was kept first counts, in whatever order lower rows follow.
+    let original = Checkpoint { mark: Mark { hash: Hash([7; 32]), ..checkpoints[0].mark }, ..checkpoints[0] };
+    let lower = Checkpoint { mark: Mark { seq: 0, hash: Hash([7; 32]) }, ..original };
+    let problem =
+        |kept: &[Checkpoint]| reader.verify_all(kept).unwrap().remove(0).finding.map(|finding| finding.problem);
+    assert_eq!(problem(&[checkpoints[0], original, lower]), None);
+    assert_eq!(problem(&[original, checkpoints[0], lower]), Some(Problem::NotAsMarked));
     // A writer that vanished as a whole is missed by its checkpoint alone.
     database.sql("DELETE FROM records WHERE writer = 2; DELETE FROM anchors WHERE writer = 2; DELETE FROM writers WHERE number = 2");
     assert!(reader.verify_all(&[]).unwrap().iter().all(|report| report.finding.is_none()));

@@ -6,7 +6,7 @@ use anyhow::Result;
 use fumehood::event_log::{Checkpoint, Continuity, JoinReport, Reader, Report};
 use serde::Serialize;
 
-use crate::args::log::{Checkpoints, Verify};
+use crate::args::log::Verify;
 use crate::config::Config;
 use crate::exit::{Exit, UsageError};
 use crate::log_place::{self, LogPlace};
@@ -44,13 +44,11 @@ pub(super) fn run(
             "`--writer-key` is for the writers of a log in PostgreSQL; a log in a file has one key, `--log-key`";
         return Err(UsageError(message.to_owned()).into());
     }
-    let report = match verify.since.as_ref().map(Checkpoints::last) {
-        Some(Some(checkpoint)) => reader.verify_since(checkpoint)?,
-        Some(None) => {
-            let message = "the joined head is of a log of several writers in PostgreSQL, and this log has one; compare with its \
-                           checkpoint, which `fumehood log head` prints";
-            return Err(UsageError(message.to_owned()).into());
-        }
+    let report = match &verify.since {
+        Some(kept) => match kept.newest_of(reader.checkpoint(moment::now())?.log) {
+            Some(checkpoint) => reader.verify_since(checkpoint)?,
+            None => return Err(joined_head_of_others()),
+        },
         None => reader.verify(verify.mark)?,
     };
     let unchecked = unchecked_parts(reader, verify, &report);
@@ -77,6 +75,12 @@ pub(super) fn run(
     Ok(exit)
 }
 
+fn joined_head_of_others() -> anyhow::Error {
+    let message = "the joined head is of a log of several writers in PostgreSQL, and this log has one; compare with its \
+                   checkpoint, which `fumehood log head` prints";
+    UsageError(message.to_owned()).into()
+}
+
 /// Describes the checks that could not be made and were not waived.
 fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<String> {
     let mut unchecked = Vec::new();
@@ -101,13 +105,10 @@ fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<Str
     unchecked
 }
 
-/// Returns the row of the mark or checkpoint that this log was compared with: the newest one of it.
+/// Returns the row of the mark or checkpoint that this log was compared with.
 fn marked_row(verify: &Verify, report: &Report) -> Option<u64> {
-    let checkpoints = verify.since.iter().flat_map(|checkpoints| &checkpoints.all);
-    let own = checkpoints.filter(|checkpoint| checkpoint.log == report.log).map(|checkpoint| checkpoint.mark.seq);
-    own.max()
-        .or(verify.since.as_ref().and_then(Checkpoints::last).map(|checkpoint| checkpoint.mark.seq))
-        .or(verify.mark.map(|mark| mark.seq))
+    let checkpoint = verify.since.as_ref().and_then(|kept| kept.newest_of(report.log));
+    checkpoint.map(|checkpoint| checkpoint.mark).or(verify.mark).map(|mark| mark.seq)
 }
 
 /// The result of verifying the chains of several writers, for `--json`.

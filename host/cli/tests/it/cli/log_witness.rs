@@ -105,6 +105,44 @@ fn a_log_cut_off_with_its_seals_is_found_by_a_checkpoint() {
 }
 
 #[test]
+fn log_is_compared_with_its_checkpoint_of_the_highest_row() {
+    let bench = bench();
+    let early = head(&bench);
+    add(&bench);
+    let late = head(&bench);
+    let call = ["call", "calculator.wasm", "add", r#"{"a": 3, "b": 5}"#, "--log", "other.db"];
+    assert_eq!(bench.run(&call).code, 0);
+    let of_other = bench.run(&["log", "head", "--log", "other.db"]).stdout;
+    bench.put("witness.txt", format!("{late}\n{early}\n{of_other}"));
+    let verify = || log(&bench, &["verify", "--since", "@witness.txt"]);
+    check(&verify(), 0, &["nothing up to row 10 was changed"]);
+    tamper(&bench, "DELETE FROM records WHERE seq > 5; DELETE FROM anchors WHERE seq > 5");
+    assert_eq!(head(&bench).split(' ').nth(3), early.split(' ').nth(3), "the log is as it was at row 5");
+    check(&verify(), 9, &["rows 6 to 10 were removed"]);
+    bench.put("witness.txt", format!("{late}\n{early}\n"));
+    check(&verify(), 9, &["rows 6 to 10 were removed"]);
+    // Row 5 had another hash when it was kept first.
+    let hash = early.split(' ').nth(3).unwrap();
+    bench.put("witness.txt", format!("{}\n{early}\n", early.replace(hash, &"ab".repeat(32))));
+    check(&verify(), 9, &["row 5 is not the one whose mark was kept"]);
+    bench.put("witness.txt", of_other);
+    check(&verify(), 9, &["this is not the log of the checkpoint"]);
+}
+
+#[test]
+fn file_of_checkpoints_is_read_as_a_whole_or_refused() {
+    let bench = bench();
+    let checkpoint = head(&bench);
+    let remarks = "a remark of some length, of which there are many\n".repeat(1 << 16);
+    bench.put("witness.txt", format!("{remarks}{checkpoint}\n"));
+    check(&log(&bench, &["verify", "--since", "@witness.txt"]), 0, &["it leads to the checkpoint"]);
+    let file = std::fs::OpenOptions::new().write(true).open(bench.path("witness.txt")).unwrap();
+    file.set_len((64 << 20) + 1).unwrap();
+    let ran = log(&bench, &["verify", "--since", "@witness.txt"]);
+    check(&ran, 2, &["witness.txt is larger than 64 MiB; keep its last lines only"]);
+}
+
+#[test]
 fn another_log_with_its_own_key_is_found_by_a_checkpoint() {
     let bench = bench();
     let checkpoint = head(&bench);
