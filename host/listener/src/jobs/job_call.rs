@@ -207,12 +207,24 @@ impl JobTask {
         }
     }
 
+    /// Creates the job, within [`CREATE_TIMEOUT`]. A store that is slower may create it all the same, and then the job, which has
+    /// no call, is removed.
     async fn create(&self) -> Result<Job, JobStoreError> {
-        let creating = self.inner.create(self.running.clone());
-        match tokio::time::timeout(CREATE_TIMEOUT, creating).await {
-            Ok(created) => created,
-            Err(_) => Err(JobStoreError::Unavailable("the store does not answer".to_owned())),
+        let (inner, running) = (Arc::clone(&self.inner), self.running.clone());
+        let (tell, mut told) = oneshot::channel();
+        tokio::spawn(async move {
+            if let Err(Ok(job)) = tell.send(inner.create(running).await) {
+                inner.forget(&job.owner, job.id).await;
+                inner.leave(job.id);
+            }
+        });
+        if let Ok(Ok(created)) = tokio::time::timeout(CREATE_TIMEOUT, &mut told).await {
+            return created;
         }
+        told.close();
+        // It may have been created in the meantime.
+        let late = told.try_recv().ok();
+        late.unwrap_or_else(|| Err(JobStoreError::Unavailable("the store does not answer".to_owned())))
     }
 
     /// Tells the caller of the job, waits for the end of the call, and saves it.

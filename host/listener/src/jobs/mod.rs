@@ -360,7 +360,7 @@ impl Inner {
         let _in_memory = self.private.create(job, &unbounded).await;
     }
 
-    /// Leaves a queued job, whose call goes on elsewhere, to other processes.
+    /// Removes a job from the running ones, because its call goes on elsewhere, or never began.
     fn leave(&self, id: JobId) {
         let left = self.running().remove(&id);
         left.inspect(|running| running.ended.cancel());

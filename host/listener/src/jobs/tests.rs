@@ -225,3 +225,54 @@ async fn a_job_is_found_by_its_key_unless_its_results_are_not_stored() {
         assert!(!find("b", &key.key).await && !find("a", &key.request).await);
     }
 }
+
+/// A store that takes a minute to create a job, also if nobody waits for it any longer.
+#[derive(Debug, Default)]
+struct SlowJobs(Arc<MemoryJobs>);
+
+impl JobStore for SlowJobs {
+    fn create<'a>(&'a self, job: &'a Job, limits: &'a JobLimits) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        let (store, job, limits) = (Arc::clone(&self.0), job.clone(), *limits);
+        let creating = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            store.create(&job, &limits).await
+        });
+        Box::pin(async move { creating.await.unwrap() })
+    }
+
+    fn update<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        self.0.update(job)
+    }
+
+    fn find<'a>(
+        &'a self,
+        owner: &'a str,
+        id: JobId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        self.0.find(owner, id, now)
+    }
+
+    fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {
+        self.0.list(owner, now)
+    }
+
+    fn remove<'a>(&'a self, owner: &'a str, id: JobId) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        self.0.remove(owner, id)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_created_too_late_does_not_exist() {
+    let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
+    let store = Arc::new(SlowJobs::default());
+    let jobs = Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, JobOptions::default());
+    let (call, end) = call("a", &CancellationToken::new());
+    let called = jobs.call(JobCall { after: Some(Duration::ZERO), key: Some(key), ..call }).await;
+    let Called::Ended(refused) = called else { panic!("it became a job") };
+    assert_eq!(refused.error().unwrap().kind, ErrorKind::Unavailable);
+    assert!(end.is_closed(), "the call was started");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(jobs.find_by_key("a", &key.key).await.unwrap().is_none());
+    assert!(store.0.list("a", now()).await.unwrap().is_empty() && jobs.inner.running().is_empty());
+}
