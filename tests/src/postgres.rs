@@ -37,6 +37,8 @@ pub struct Postgres {
     /// Settings beside the usual ones.
     settings: Vec<String>,
     server: Option<Child>,
+    /// Processes that were stopped.
+    paused: Vec<String>,
 }
 
 impl Postgres {
@@ -63,7 +65,7 @@ impl Postgres {
         give_away(folder.path())?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut postgres = Self { folder, programs, port, settings, server: None };
+        let mut postgres = Self { folder, programs, port, settings, server: None, paused: Vec::new() };
         let data = postgres.data().display().to_string();
         let made = postgres
             .command("initdb")
@@ -194,30 +196,30 @@ impl Postgres {
         Ok(self.command("prlimit").args([limit, "--pid", pid]).stderr(Stdio::null()).status()?.success())
     }
 
-    /// Stops the server and its connections with `SIGSTOP`: it takes further connections and answers nothing. Returns the
-    /// processes, for [`Self::resume`].
+    /// Stops the server and its connections with `SIGSTOP`: it takes further connections and answers nothing.
     ///
     /// # Errors
     /// If the server was ended.
-    pub fn pause(&self) -> Result<Vec<String>> {
+    pub fn pause(&mut self) -> Result<()> {
         let server = self.server.as_ref().map(Child::id).context("the server was ended")?.to_string();
         let connections = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'";
         let connections = self.sql("postgres", connections)?;
-        let processes: Vec<String> = connections.lines().map(str::to_owned).chain([server]).collect();
-        self.signal("-STOP", &processes)?;
-        Ok(processes)
+        self.paused = connections.lines().map(str::to_owned).chain([server]).collect();
+        self.signal_paused("-STOP")
     }
 
-    /// Lets processes that were stopped go on.
+    /// Lets what was stopped go on.
     ///
     /// # Errors
     /// If there is no program that sends signals.
-    pub fn resume(&self, processes: &[String]) -> Result<()> {
-        self.signal("-CONT", processes)
+    pub fn resume(&mut self) -> Result<()> {
+        self.signal_paused("-CONT")?;
+        self.paused.clear();
+        Ok(())
     }
 
-    fn signal(&self, signal: &str, processes: &[String]) -> Result<()> {
-        for process in processes {
+    fn signal_paused(&self, signal: &str) -> Result<()> {
+        for process in &self.paused {
             // One that is gone meanwhile, as that of a query is, needs none.
             self.command("kill").args([signal, process]).stderr(Stdio::null()).status()?;
         }
@@ -273,6 +275,7 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         // Nothing of the cluster is needed any more.
+        drop(self.resume());
         drop(self.crash());
     }
 }

@@ -7,7 +7,7 @@ use fumehood_guest::{ToolError, clock, tool};
 /// Greets somebody, at once.
 #[tool(read_only)]
 pub fn greet(
-    /// Whom to greet.
+    /// The person to greet.
     name: String,
 ) -> String {
     format!("Hello, {name}!")
@@ -18,7 +18,7 @@ pub fn greet(
 pub fn slow_compute(
     /// The time, in seconds.
     seconds: u32,
-    /// What the time is for.
+    /// The purpose of the time.
     label: Option<String>,
 ) -> String {
     clock::sleep(Duration::from_secs(seconds.into()));
@@ -32,7 +32,7 @@ pub fn failing_job() -> Result<String, ToolError> {
     Err(ToolError::failed("This job intentionally fails"))
 }
 
-/// Breaks off.
+/// Panics.
 #[tool]
 pub fn protocol_error_job() -> String {
     panic!("This job intentionally breaks off");

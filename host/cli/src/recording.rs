@@ -15,8 +15,8 @@ use crate::config::Config;
 use crate::persist_rules::PersistRules;
 use crate::{log_place, moment, render};
 
-/// Maximum time that a call of a server waits until its start, or its end, is recorded: with `[agent] durable`, calls are
-/// refused while the disk or the database hangs, and none outlives its deadline for it.
+/// Maximum time that a call of a server waits until its start, or its end, is recorded, while nothing is written at all: calls
+/// are refused while the disk or the database hangs.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 
 const UNSAVED: &str = "the call is over, but not all of what happened is in the event log";
@@ -123,6 +123,8 @@ impl Recording {
     /// # Errors
     /// If not all of it can be written.
     pub(crate) async fn end(self, status: &str) -> Result<()> {
+        // First what waits, so that the end is not refused because of it.
+        self.log.flush().await.context(UNSAVED)?;
         self.calls.end(status).await.context(UNSAVED)?;
         self.log.flush().await.context(UNSAVED)?;
         for keep in self.retention {

@@ -58,21 +58,30 @@ impl Server {
     /// # Errors
     /// If it is not a server that people log in at.
     pub(crate) fn login(&self, config: &Config) -> Result<(String, OAuthOptions)> {
-        let (name, section) = (&self.name, &self.section);
-        let Some(url) = &section.url else {
-            return Err(
-                UsageError(format!("the MCP server `{name}` is a program that is started; it has no login")).into()
-            );
-        };
+        let (name, section, url) = (&self.name, &self.section, self.login_url()?);
         if section.bearer.is_some() || has_authorization(section) {
             let message = format!(
                 "[mcp.servers.{name}] has a token already, which is sent instead of that of a login; leave it out"
             );
             return Err(UsageError(message).into());
         }
-        let missing = "there is no home folder to keep tokens in; set HOME or XDG_STATE_HOME";
-        let options = oauth_options(config, name, section, url)?.ok_or_else(|| UsageError(missing.to_owned()))?;
-        Ok((url.clone(), options))
+        let options = oauth_options(config, name, section, url)?.ok_or_else(no_home)?;
+        Ok((url.to_owned(), options))
+    }
+
+    /// Returns the settings of logins at it that name its tokens, without any secret.
+    ///
+    /// # Errors
+    /// If it is not a server that people log in at.
+    pub(crate) fn logout(&self, config: &Config) -> Result<OAuthOptions> {
+        let file = user_folders::login_of(config, self.name.as_str(), self.login_url()?).ok_or_else(no_home)?;
+        Ok(OAuthOptions { file, ..OAuthOptions::default() })
+    }
+
+    fn login_url(&self) -> Result<&str> {
+        let program =
+            || UsageError(format!("the MCP server `{}` is a program that is started; it has no login", self.name));
+        Ok(self.section.url.as_deref().ok_or_else(program)?)
     }
 
     /// Reads the secrets that it needs, and returns its client. It may be started or connected to from then on.
@@ -230,6 +239,10 @@ fn secrets_of_kind(secrets: &[ServerSecret], kind: SecretKind) -> impl Iterator<
 fn has_authorization(section: &McpServerSection) -> bool {
     let mut names = section.headers.keys().chain(section.secret_headers.keys());
     names.any(|name| name.eq_ignore_ascii_case("authorization"))
+}
+
+fn no_home() -> UsageError {
+    UsageError("there is no home folder to keep tokens in; set HOME or XDG_STATE_HOME".to_owned())
 }
 
 /// Returns the settings of logins at a server; `None` if there is no home folder to keep tokens in.

@@ -96,14 +96,19 @@ async fn measure(
     drop(tools);
     host.shutdown(Duration::ZERO).await;
     if let Some(file) = &options.plot {
-        plot::write(file, "Calls over a cell beside bare requests", &panels(&rounds))?;
+        plot::write(file, "Calls over a cell, in one process, and bare requests", &panels(&rounds))?;
     }
     print(arguments, &rounds, (workers, sizes))?;
-    let failed: usize = rounds.iter().map(|round| round.cell.failed.saturating_add(round.local.failed)).sum();
-    if failed > 0 {
+    let (of_cell, of_local) = rounds.iter().fold((0_usize, 0_usize), |(cell, local), round| {
+        (cell.saturating_add(round.cell.failed), local.saturating_add(round.local.failed))
+    });
+    if of_cell > 0 {
         render::warning(&format!(
-            "{failed} calls failed; a full cell answers `unavailable`, which is no call in this table"
+            "{of_cell} calls failed; a full cell answers `unavailable`, which is no call in this table"
         ));
+    }
+    if of_local > 0 {
+        render::warning(&format!("{of_local} calls in this process failed, which are no calls in this table"));
     }
     Ok(Exit::Ok)
 }
@@ -218,7 +223,7 @@ fn panels(rounds: &[Round]) -> Vec<Panel> {
                     value: value(figures),
                     is_good,
                 };
-                // The colours only tell the two apart.
+                // The colours only tell calls from bare requests.
                 [
                     bar("cell", &round.cell, true),
                     bar("one process", &round.local, true),

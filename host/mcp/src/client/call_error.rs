@@ -15,7 +15,7 @@ pub(super) fn from_challenge(server: &Namespace, challenge: &Challenge, hint: Op
         Challenge::Login => (format!("the server `{server}` does not accept this login for the call"), ""),
         Challenge::Scope(scope) => {
             let why = format!("the server `{server}` wants a login with the scope `{scope}` for this call");
-            (why, "ask for that scope, and ")
+            (why, "add that to `login.scopes`, approve it, and ")
         }
     };
     let failure = CallError::new(ErrorKind::Unavailable, why);

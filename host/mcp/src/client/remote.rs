@@ -298,7 +298,7 @@ impl Remote {
         }
     }
 
-    /// Returns how to log in at this server; `None` if nobody does.
+    /// Returns the way to log in at this server; `None` without OAuth.
     fn login_hint(&self) -> Option<&str> {
         match &self.0.endpoint {
             Endpoint::Http { credentials: Credentials::OAuth(options), .. } => Some(&options.hint),

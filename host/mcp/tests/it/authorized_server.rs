@@ -20,6 +20,12 @@ pub(crate) struct Behaviour {
     pub(crate) resource: Option<String>,
     /// The authorization server that the metadata names, if not the same address.
     pub(crate) authorization_server: Option<String>,
+    /// The path of a document of another party's that names that issuer and this server's own endpoints, if there is one.
+    pub(crate) forged: Option<(&'static str, String)>,
+    /// The scopes that the authorization server offers.
+    pub(crate) offered: Vec<&'static str>,
+    /// True if the metadata of the server names the scope of its tools.
+    pub(crate) names_scope: bool,
     /// True if it names the metadata at all.
     pub(crate) has_metadata: bool,
     /// The path of the metadata. Where it is not the usual one, only challenges of posted messages name it.
@@ -65,6 +71,9 @@ impl AuthorizedServer {
             lifetime: 3600,
             resource: None,
             authorization_server: None,
+            forged: None,
+            offered: Vec::new(),
+            names_scope: true,
             has_metadata: true,
             metadata_path: METADATA,
             scope: None,
@@ -157,7 +166,14 @@ impl State {
             path if path == behaviour.metadata_path && behaviour.has_metadata => found(json!({
                 "resource": behaviour.resource.unwrap_or_else(|| format!("{base}/mcp")),
                 "authorization_servers": [behaviour.authorization_server.unwrap_or_else(|| base.to_owned())],
-                "scopes_supported": ["tools"],
+                "scopes_supported": if behaviour.names_scope { json!(["tools"]) } else { Value::Null },
+            })),
+            path if behaviour.forged.as_ref().is_some_and(|(forged, _)| *forged == path) => found(json!({
+                "issuer": behaviour.forged.unwrap().1,
+                "authorization_endpoint": format!("{base}/authorize"),
+                "token_endpoint": format!("{base}/token"),
+                "response_types_supported": ["code"],
+                "code_challenge_methods_supported": ["S256"],
             })),
             "/.well-known/oauth-authorization-server" if behaviour.has_metadata => found(json!({
                 "issuer": base,
@@ -166,6 +182,7 @@ impl State {
                 "registration_endpoint": format!("{base}/register"),
                 "response_types_supported": ["code"],
                 "code_challenge_methods_supported": behaviour.methods,
+                "scopes_supported": behaviour.offered,
             })),
             "/register" => {
                 let asked: Value = serde_json::from_str(body).unwrap();

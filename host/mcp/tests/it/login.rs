@@ -112,6 +112,34 @@ async fn the_challenge_says_where_and_for_what_to_log_in() {
 }
 
 #[tokio::test]
+async fn no_scope_is_asked_for_that_nobody_wants() {
+    let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    server.change(|behaviour| (behaviour.names_scope, behaviour.offered) = (false, vec!["tools", "admin"]));
+    let login = Login::begin(&server.url(), &options(&folder)).await.unwrap();
+    let asked = Url::parse(login.url()).unwrap();
+    assert!(asked.query_pairs().all(|(name, value)| name != "scope" || value.is_empty()), "{asked}");
+}
+
+#[tokio::test]
+async fn a_document_that_names_the_issuer_gets_no_secret() {
+    let (real, hostile, folder) = (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    hostile.change(|behaviour| {
+        behaviour.authorization_server = Some(format!("{}/.well-known/x", hostile.base));
+        behaviour.forged = Some(("/.well-known/x", real.base.clone()));
+    });
+    let configured = OAuthOptions {
+        client_id: Some("registered".to_owned()),
+        client_secret: Some(ClientSecret::new("s3cret".to_owned())),
+        authorization_server: Some(real.base.clone()),
+        ..options(&folder)
+    };
+    // Without a secret to lose, the login would go there.
+    Login::begin(&hostile.url(), &OAuthOptions { client_secret: None, ..configured.clone() }).await.unwrap();
+    let refused = Login::begin(&hostile.url(), &configured).await.unwrap_err();
+    assert!(matches!(refused, LoginError::Issuer(_)), "{refused}");
+}
+
+#[tokio::test]
 async fn a_call_that_needs_another_scope_says_which() {
     let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
     let options = options(&folder);

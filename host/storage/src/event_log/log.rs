@@ -20,7 +20,7 @@ use super::anchor::Sealer;
 use super::chain::Key;
 use super::key;
 use super::port::{RecordSource, RecordStore};
-use super::queue::{Enqueued, Queue, ReplyReceiver, Rows, Work};
+use super::queue::{Enqueued, Patience, Queue, ReplyReceiver, Rows, Work};
 use super::reader::Reader;
 use super::retention::{PruneReport, Retention};
 use super::sqlite::store::{self, DATABASE};
@@ -43,9 +43,10 @@ pub struct Options {
     pub capacity: usize,
     /// Maximum time to wait for another process that has locked the database.
     pub busy_timeout: Duration,
-    /// Maximum time that [`record`](fumehood_core::record::Recorder::record) waits for the database or for room. After it
-    /// the record stays in memory and is written when the database answers, and until then further records are refused
-    /// like those after a failed write. Entries of saved sessions wait as long as the database takes.
+    /// Maximum time that [`record`](fumehood_core::record::Recorder::record) waits, for the database or for room, while
+    /// nothing at all is written. After it the record stays in memory and is written when the database answers, and until
+    /// then further records are refused like those after a failed write. Entries of saved sessions wait as long as the
+    /// database takes.
     pub record_timeout: Duration,
     /// Maximum time that closing or dropping the log waits for the records that are not on disk yet.
     pub close_timeout: Duration,
@@ -245,16 +246,22 @@ impl EventLog {
         Box::pin(await_reply(reply))
     }
 
-    /// Waits for the outcome of a record, for at most the record timeout.
-    async fn await_record(&self, reply: ReplyReceiver) -> Result<(), RecordError> {
-        let (mut reply, mut timeout) = (pin!(await_reply(reply)), pin!(Delay::new(self.record_timeout)));
-        let in_time = poll_fn(|cx| match reply.as_mut().poll(cx) {
-            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-            Poll::Pending => timeout.as_mut().poll(cx).map(|()| None),
-        });
-        match in_time.await {
-            Some(outcome) => outcome,
-            None => Err(self.queue.stall(self.record_timeout)),
+    /// Waits for the outcome of a record, for at most the record timeout while nothing is written.
+    async fn await_record(&self, reply: ReplyReceiver, mut transactions: u64) -> Result<(), RecordError> {
+        let mut reply = pin!(await_reply(reply));
+        loop {
+            let mut timeout = pin!(Delay::new(self.record_timeout));
+            let in_time = poll_fn(|cx| match reply.as_mut().poll(cx) {
+                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                Poll::Pending => timeout.as_mut().poll(cx).map(|()| None),
+            });
+            if let Some(outcome) = in_time.await {
+                return outcome;
+            }
+            match self.queue.patience(transactions, self.record_timeout) {
+                Patience::Working(now) => transactions = now,
+                Patience::Hanging(error) => return Err(error),
+            }
         }
     }
 
@@ -282,7 +289,7 @@ impl Recorder for EventLog {
         match self.queue.put(Rows::Record(Box::new(record)), durability) {
             Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
             Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
-            Enqueued::Pending(reply) => Box::pin(self.await_record(reply)),
+            Enqueued::Pending(reply, transactions) => Box::pin(self.await_record(reply, transactions)),
         }
     }
 }
@@ -292,7 +299,7 @@ impl SessionStore for EventLog {
         match self.queue.put(Rows::Entry(Box::new(entry), records), Durability::Durable) {
             Enqueued::Done => Box::pin(std::future::ready(Ok(()))),
             Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
-            Enqueued::Pending(reply) => Box::pin(await_reply(reply)),
+            Enqueued::Pending(reply, _) => Box::pin(await_reply(reply)),
         }
     }
 }
@@ -404,10 +411,31 @@ mod tests {
             let at_once = refused.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(at_once, Poll::Ready(Err(_))), "{at_once:?}");
         }
+        // A session that misses an entry cannot be saved any more, so that its entries wait.
+        let entry = SessionEntry { session: "s".to_owned(), number: 0, at: Timestamp(1), content: "{}".to_owned() };
+        let mut waiting = log.append(entry, Vec::new());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         drop(hanging);
+        block_on(waiting).unwrap();
         block_on(log.flush()).unwrap();
         block_on(log.record(record(3), Durability::Durable)).unwrap();
         assert_eq!(log.reader().query(&Filter::default()).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn a_slow_disk_is_waited_for_while_it_writes() {
+        let queue = Queue::new(8);
+        let Enqueued::Pending(_reply, before) = queue.put(Rows::Record(Box::new(record(0))), Durability::Durable)
+        else {
+            panic!("it is not written yet");
+        };
+        queue.complete(0);
+        let Patience::Working(now) = queue.patience(before, Duration::ZERO) else { panic!("it has written") };
+        assert!(matches!(queue.put(Rows::Record(Box::new(record(1))), Durability::Durable), Enqueued::Pending(..)));
+        assert!(matches!(queue.patience(now, Duration::ZERO), Patience::Hanging(_)));
+        assert!(matches!(queue.put(Rows::Record(Box::new(record(2))), Durability::Durable), Enqueued::Rejected(_)));
+        queue.complete(1);
+        assert!(matches!(queue.put(Rows::Record(Box::new(record(3))), Durability::Durable), Enqueued::Pending(..)));
     }
 
     #[test]

@@ -41,8 +41,17 @@ pub(crate) enum Work {
 /// The state of a record after [`Queue::put`].
 pub(crate) enum Enqueued {
     Done,
-    Pending(ReplyReceiver),
+    /// It waits to be written, or for room, since this number of transactions.
+    Pending(ReplyReceiver, u64),
     Rejected(RecordError),
+}
+
+/// The state of the database while a record waits for it.
+pub(crate) enum Patience {
+    /// It has written something meanwhile: the number of its transactions.
+    Working(u64),
+    /// It has written nothing.
+    Hanging(RecordError),
 }
 
 /// The next work of the writer.
@@ -63,6 +72,10 @@ struct State {
     ended: bool,
     /// The error of the last transaction, until one succeeds.
     last_error: Option<String>,
+    /// Number of transactions that succeeded.
+    transactions: u64,
+    /// The error of a transaction that hangs, until one succeeds or fails.
+    hanging: Option<String>,
 }
 
 pub(crate) struct Queue {
@@ -94,18 +107,20 @@ impl Queue {
         state.unwritten = state.unwritten.saturating_add(1);
         let mut enqueued = Enqueued::Done;
         let mut answer = None;
-        match (durability, &state.last_error) {
+        // Entries of sessions wait: a session that misses one cannot be saved any more.
+        let hanging = state.hanging.as_ref().filter(|_| matches!(rows, Rows::Record(_)));
+        match (durability, state.last_error.as_ref().or(hanging)) {
             // At once, also where the caller would wait: a call must not outlive its deadline for the next attempt.
             (_, Some(last_error)) => enqueued = Enqueued::Rejected(retry_error(last_error)),
             (Durability::Durable, None) => {
                 let (sender, receiver) = oneshot::channel();
                 answer = Some(sender);
-                enqueued = Enqueued::Pending(receiver);
+                enqueued = Enqueued::Pending(receiver, state.transactions);
             }
             (Durability::Deferred | Durability::Queued, None) if state.unwritten > self.capacity => {
                 let (sender, receiver) = oneshot::channel();
                 state.waiting_for_room.push(sender);
-                enqueued = Enqueued::Pending(receiver);
+                enqueued = Enqueued::Pending(receiver, state.transactions);
             }
             (Durability::Deferred | Durability::Queued, None) => {}
         }
@@ -166,7 +181,8 @@ impl Queue {
     /// Marks `records` records as processed after a successful transaction, and wakes callers that wait for room.
     pub(crate) fn complete(&self, records: usize) {
         let mut state = self.lock();
-        state.last_error = None;
+        (state.last_error, state.hanging) = (None, None);
+        state.transactions = state.transactions.wrapping_add(1);
         state.unwritten = state.unwritten.saturating_sub(records);
         if state.unwritten < self.capacity {
             let waiting = mem::take(&mut state.waiting_for_room);
@@ -179,20 +195,22 @@ impl Queue {
     /// writing works again.
     pub(crate) fn fail(&self, last_error: &str) {
         let mut state = self.lock();
-        state.last_error = Some(last_error.to_owned());
+        (state.last_error, state.hanging) = (Some(last_error.to_owned()), None);
         let waiting = mem::take(&mut state.waiting_for_room);
         drop(state);
         waiting.into_iter().for_each(|answer| drop(answer.send(Err(retry_error(last_error)))));
     }
 
-    /// Notes that the database has not answered for this long, unless it has failed anyway, and returns the error of a record
-    /// that waits for it. It lasts until a transaction succeeds.
-    pub(crate) fn stall(&self, waited: Duration) -> RecordError {
+    /// Returns whether the database has written something since a record began to wait, at this number of transactions. If
+    /// not, it hangs, and further records are refused until a transaction succeeds.
+    pub(crate) fn patience(&self, transactions: u64, waited: Duration) -> Patience {
         let mut state = self.lock();
-        let last_error = state.last_error.get_or_insert_with(|| {
-            format!("the database has not answered within {}", humantime::format_duration(waited))
-        });
-        retry_error(last_error)
+        if state.transactions != transactions {
+            return Patience::Working(state.transactions);
+        }
+        let hangs = || format!("the database has not answered within {}", humantime::format_duration(waited));
+        let error = state.last_error.clone().unwrap_or_else(|| state.hanging.get_or_insert_with(hangs).clone());
+        Patience::Hanging(retry_error(&error))
     }
 
     /// Marks the writer as stopped, and drops all remaining work.

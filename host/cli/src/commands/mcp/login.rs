@@ -41,7 +41,7 @@ pub(crate) async fn login(arguments: &Arguments, typed: &TypedLogin) -> Result<E
 pub(crate) fn logout(arguments: &Arguments, typed: &TypedLogout) -> Result<Exit> {
     let config = ConfigSource::from_arguments(arguments).open()?;
     let server = find(&config, &typed.name)?;
-    let (_, options) = server.login(&config)?;
+    let options = server.logout(&config)?;
     let note = match forget_tokens(&options).context("the tokens cannot be removed")? {
         true => format!("the tokens of `{}` are forgotten here; they are valid until they expire", server.name),
         false => format!("nobody was logged in at `{}`", server.name),

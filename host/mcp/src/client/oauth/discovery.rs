@@ -3,11 +3,18 @@
 use std::sync::Arc;
 
 use reqwest::Url;
-use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadataSource};
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
 
 use super::credential_file::CredentialFile;
 use super::http_client::OAuthClient;
 use super::{LoginError, OAuthOptions};
+
+/// Paths of the metadata of an issuer: before its own path (RFC 8414, section 3.1, and OpenID Connect), and after it.
+const WELL_KNOWN: [(&str, bool); 3] = [
+    ("/.well-known/oauth-authorization-server", true),
+    ("/.well-known/openid-configuration", true),
+    ("/.well-known/openid-configuration", false),
+];
 
 /// The scope that has the authorization server give a token for refreshes.
 const OFFLINE_ACCESS: &str = "offline_access";
@@ -22,30 +29,43 @@ pub(super) struct Discovered {
     pub(super) scopes: Vec<String>,
 }
 
+/// The authorization server that a secret of the client is for.
+pub(super) enum SecretFor<'a> {
+    /// There is no secret yet.
+    Nobody,
+    /// The issuer; `None` if it is not known, so that nobody may get the secret.
+    Issuer(Option<&'a str>),
+}
+
 /// Finds the authorization server of the server at this URL.
 ///
 /// # Errors
-/// If there is none, its metadata cannot be used, or it is not the one that the client's secret is for.
-pub(super) async fn discover(url: &str, options: &OAuthOptions) -> Result<Discovered, LoginError> {
+/// If there is none, its metadata cannot be used, or a secret is for another one.
+pub(super) async fn discover(
+    url: &str,
+    options: &OAuthOptions,
+    secret: SecretFor<'_>,
+) -> Result<Discovered, LoginError> {
     let server = Url::parse(url).map_err(AuthError::from)?;
-    let configured = options.authorization_server.as_deref();
-    let authorization_server = configured.map(Url::parse).transpose().map_err(AuthError::from)?;
+    let authorization_server =
+        options.authorization_server.as_deref().map(Url::parse).transpose().map_err(AuthError::from)?;
     let client = OAuthClient::new(&server, authorization_server.as_ref());
     let client = Arc::new(client.map_err(|error| AuthError::InternalError(error.to_string()))?);
     let http = Arc::clone(&client);
     let mut manager = AuthorizationManager::new_with_oauth_http_client(url, http).await?;
     manager.set_credential_store(CredentialFile::new(&options.file, url));
     // Of the request that clients make: a server need not answer others with a challenge.
-    let challenge = client.challenge(&server).await;
+    let challenge = client.fetch_challenge(&server).await;
     let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
     // Endpoints that nobody published are guesses of the first revision.
     if found.source == AuthorizationMetadataSource::LegacyEndpointFallback {
         return Err(LoginError::NoAuthorizationServer);
     }
-    let issuer = found.metadata.issuer.as_deref();
     // The server says where to log in, and must not say where the secret goes.
-    if options.client_secret.is_some() && !is_same(issuer, configured) {
-        return Err(LoginError::Issuer(issuer.unwrap_or("one without a name").to_owned()));
+    if let SecretFor::Issuer(issuer) = secret
+        && !is_vouched_for(&client, issuer, &found.metadata).await
+    {
+        return Err(LoginError::issuer(&found.metadata.token_endpoint));
     }
     let is_offered = |scopes: &Vec<String>| scopes.iter().any(|scope| scope == OFFLINE_ACCESS);
     let offers_refresh = found.metadata.scopes_supported.as_ref().is_some_and(is_offered);
@@ -59,8 +79,24 @@ pub(super) async fn discover(url: &str, options: &OAuthOptions) -> Result<Discov
     Ok(Discovered { manager, client, scopes })
 }
 
+/// Returns whether the issuer itself publishes the endpoints of metadata. Metadata that a server points to may be anybody's,
+/// and name any issuer.
+async fn is_vouched_for(client: &OAuthClient, issuer: Option<&str>, found: &AuthorizationMetadata) -> bool {
+    let Some(Ok(issuer)) = issuer.map(Url::parse) else { return false };
+    let own = issuer.path().trim_end_matches('/');
+    for (path, is_before) in WELL_KNOWN {
+        let mut url = issuer.clone();
+        url.set_path(&if is_before { format!("{path}{own}") } else { format!("{own}{path}") });
+        let Some(published) = client.fetch_metadata(&url).await else { continue };
+        let is_own = published.issuer.as_deref().is_some_and(|name| is_same(name, issuer.as_str()));
+        return is_own
+            && published.token_endpoint == found.token_endpoint
+            && published.authorization_endpoint == found.authorization_endpoint;
+    }
+    false
+}
+
 /// Returns whether two identifiers of an authorization server are the same, but for a slash at the end.
-fn is_same(issuer: Option<&str>, configured: Option<&str>) -> bool {
-    let plain = |url: &str| url.trim_end_matches('/').to_owned();
-    issuer.is_some() && issuer.map(plain) == configured.map(plain)
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
 }

@@ -4,7 +4,7 @@ use fumehood_oauth::{HttpClient, RequestError};
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{Request, StatusCode};
 use reqwest::Url;
-use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use rmcp::transport::auth::{AuthorizationMetadata, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
 /// A message that changes nothing, for its answer's challenge.
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -32,7 +32,7 @@ impl OAuthClient {
 
     /// Sends a message without a token, and returns the challenge with which the server refuses it (RFC 6750, section 3);
     /// `None` if it does not.
-    pub(super) async fn challenge(&self, server: &Url) -> Option<String> {
+    pub(super) async fn fetch_challenge(&self, server: &Url) -> Option<String> {
         let request = Request::post(server.as_str())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream");
@@ -41,6 +41,13 @@ impl OAuthClient {
             response.headers().get_all(WWW_AUTHENTICATE).into_iter().filter_map(|value| value.to_str().ok());
         let mut bearer = challenges.filter(|value| value.to_ascii_lowercase().starts_with("bearer"));
         bearer.next().filter(|_| response.status() == StatusCode::UNAUTHORIZED).map(str::to_owned)
+    }
+
+    /// Returns the metadata of an authorization server at this URL; `None` if there is none.
+    pub(super) async fn fetch_metadata(&self, url: &Url) -> Option<AuthorizationMetadata> {
+        let request = Request::get(url.as_str()).header(ACCEPT, "application/json").body(Vec::new()).ok()?;
+        let response = self.0.execute(request).await.ok().filter(|response| response.status() == StatusCode::OK)?;
+        serde_json::from_slice(response.body()).ok()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::credential_file::CredentialFile;
-use super::discovery::{Discovered, discover};
+use super::discovery::{Discovered, SecretFor, discover};
 use super::{ClientSecret, OAuthOptions};
 
 /// Path of the redirect.
@@ -32,9 +32,9 @@ pub enum LoginError {
     /// The server names no authorization server.
     #[error("the server does not say where to log in; it may need no login, or a token that `bearer` is for")]
     NoAuthorizationServer,
-    /// The server names another authorization server than the one that the secret is for.
+    /// The server names endpoints that the authorization server of the secret does not publish.
     #[error(
-        "the server wants a login at `{0}`, and the secret of this program is not for that; see `login.authorization_server`"
+        "the server would have the secret of this program sent to `{0}`, which `login.authorization_server` does not publish"
     )]
     Issuer(String),
     /// Discovery, registration or the exchange of the code failed.
@@ -52,6 +52,13 @@ pub enum LoginError {
     /// A failure of the system.
     #[error("{0}")]
     System(#[from] std::io::Error),
+}
+
+impl LoginError {
+    /// Creates the error of an endpoint that must not get the secret.
+    pub(super) fn issuer(endpoint: &str) -> Self {
+        Self::Issuer(quoted(endpoint))
+    }
 }
 
 impl From<AuthError> for LoginError {
@@ -87,7 +94,11 @@ impl Login {
     /// # Errors
     /// If there is none, or it does not support what is needed.
     pub async fn begin(url: &str, options: &OAuthOptions) -> Result<Self, LoginError> {
-        let Discovered { mut manager, client, scopes } = discover(url, options).await?;
+        let secret = match &options.client_secret {
+            Some(_) => SecretFor::Issuer(options.authorization_server.as_deref()),
+            None => SecretFor::Nobody,
+        };
+        let Discovered { mut manager, client, scopes } = discover(url, options, secret).await?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let redirect = format!("http://{}{CALLBACK_PATH}", listener.local_addr()?);
         let (id, secret) = match &options.client_id {
@@ -100,7 +111,10 @@ impl Login {
                 (registered.client_id, secret)
             }
         };
-        let request = AuthorizationRequest::new(redirect).with_scopes(scopes).with_preregistered_client(id);
+        let request = AuthorizationRequest::new(redirect)
+            .with_initial_scope_selection()
+            .with_scopes(scopes)
+            .with_preregistered_client(id);
         let request = match &secret {
             Some(secret) => request.with_client_secret(secret.reveal()),
             None => request,

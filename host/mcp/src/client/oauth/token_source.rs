@@ -8,7 +8,7 @@ use rmcp::transport::auth::{AuthError, OAuthClientConfig, StoredCredentials};
 use tokio::sync::Mutex;
 
 use super::credential_file::CredentialFile;
-use super::discovery::discover;
+use super::discovery::{SecretFor, discover};
 use super::{LoginError, OAuthOptions};
 
 /// Maximum time before its end at which a token is refreshed: half of its life, if that is short.
@@ -85,11 +85,16 @@ impl TokenSource {
     }
 
     async fn refresh(&self) -> Result<(String, Duration), LoginError> {
-        let mut manager = discover(&self.url, &self.options).await?.manager;
         let unreadable = |error: std::io::Error| AuthError::CredentialStoreError(error.to_string());
         let (stored, registered) = self.file.read_all().map_err(unreadable)?.ok_or(AuthError::AuthorizationRequired)?;
+        let secret_for = match (&self.options.client_secret, &registered) {
+            (Some(_), _) => SecretFor::Issuer(self.options.authorization_server.as_deref()),
+            (None, Some(_)) => SecretFor::Issuer(stored.issuer.as_deref()),
+            (None, None) => SecretFor::Nobody,
+        };
+        let mut manager = discover(&self.url, &self.options, secret_for).await?.manager;
         manager.set_credential_store(CredentialFile::with_secret(&self.options.file, &self.url, registered.clone()));
-        // Tokens of another authorization server are not used, and neither is the secret that it gave.
+        // Tokens of another authorization server are not used.
         if !manager.initialize_from_store().await? {
             return Err(AuthError::AuthorizationRequired.into());
         }
