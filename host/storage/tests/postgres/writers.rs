@@ -1,6 +1,7 @@
 //! Several writers, each with a key and a chain of its own.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use fumehood_core::time::Timestamp;
 use fumehood_storage::event_log::{
@@ -163,4 +164,65 @@ fn joined_head_of_pruned_records_proves_nothing() {
     write(&one, record(6)).unwrap();
     prune(1).unwrap();
     assert_eq!(verify(), Some(Continuity::Removed));
+}
+
+#[test]
+fn joined_head_of_every_position_is_found() {
+    let Some(database) = TestDatabase::new() else { return };
+    let logs: Vec<EventLog> =
+        (1..=3).map(|number| EventLog::open_postgres(&database.address(), &writer(number)).unwrap()).collect();
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    let mut kept = Vec::new();
+    // The second writer begins late, and the third has one record.
+    for number in 1..=40_u64 {
+        let of = match number {
+            20 => 2,
+            11.. if number % 3 != 0 => 1,
+            _ => 0,
+        };
+        write(&logs[of], record(number)).unwrap();
+        kept.push(reader.joined_head(Timestamp(1)).unwrap().unwrap());
+    }
+    let verify = || kept.iter().map(|joined| reader.verify_joined(joined).unwrap().unwrap());
+    assert!(verify().all(|report| report.continuity == Some(Continuity::Proven)), "{:?}", verify().collect::<Vec<_>>());
+    // The first writer has 10 records up to position 10, and 10 of the other 30: the 12th has position 15, and the next 18.
+    block_on(logs[0].retain(Retention::Newest(8))).unwrap();
+    let expected = |position| if position >= 15 { Continuity::Proven } else { Continuity::Removed };
+    for report in verify() {
+        assert_eq!(report.continuity, Some(expected(report.joined.position)), "{report:?}");
+    }
+}
+
+#[test]
+fn comparison_with_a_joined_head_reads_few_rows() {
+    let Some(database) = TestDatabase::new() else { return };
+    let log = EventLog::open_postgres(&database.address(), &writer(1)).unwrap();
+    (1..=3).for_each(|number| write(&log, record(number)).unwrap());
+    drop(log);
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    let joined = reader.joined_head(Timestamp(1)).unwrap().unwrap();
+    drop(reader);
+    database.sql(
+        "INSERT INTO records (position, writer, seq, id, session, at, kind, body, content, hash)
+            SELECT number, 1, number, number, 's', number, 'tool_finished', '{}', '', '' FROM generate_series(4, 20000) number;
+         UPDATE writers SET seq = 20000; UPDATE log_state SET position = 20000",
+    );
+    // What a connection has read is counted at its end.
+    let reads = || {
+        let connections =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+            AND backend_type = 'client backend'";
+        let began = Instant::now();
+        while database.sql(connections) != "0" {
+            assert!(began.elapsed() < Duration::from_secs(60), "a connection stays");
+        }
+        let reads = "SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE relname LIKE 'records%'";
+        database.sql(reads).parse::<u64>().unwrap()
+    };
+    let before = reads();
+    let reader = Reader::open_postgres(&database.address(), &writer(1)).unwrap();
+    assert_eq!(reader.verify_joined(&joined).unwrap().unwrap().continuity, Some(Continuity::Proven));
+    drop(reader);
+    let read = reads() - before;
+    assert!((1..1000).contains(&read), "{read} rows were read");
 }

@@ -61,12 +61,28 @@ const HEADS: &str = "SELECT s.position, w.log, w.seq, w.hash, NULL::bigint, NULL
     FROM log_state s LEFT JOIN writers w ON w.seq > 0";
 
 /// Like [`HEADS`], at an earlier position, with the last removed row of each chain.
-const HEADS_AT: &str = "SELECT s.position, w.log, r.seq, r.hash, cut.seq, cut.hash
-    FROM log_state s LEFT JOIN writers w ON true
-    LEFT JOIN LATERAL (SELECT seq, hash FROM records WHERE writer = w.number AND position <= $1
-        ORDER BY seq DESC LIMIT 1) r ON true
-    LEFT JOIN LATERAL (SELECT seq, hash FROM anchors WHERE writer = w.number AND reason = 'cut'
-        ORDER BY seq DESC LIMIT 1) cut ON true";
+///
+/// The last row of a chain up to the position is found by bisection, because positions rise with the numbers of rows, as the
+/// verification of the chain checks: rows up to `low` are at the position or before it, and rows after `high` behind it. A walk from
+/// the newest row back would read all that was written since.
+const HEADS_AT: &str = "WITH RECURSIVE chains AS (
+        SELECT w.number, w.log, w.seq AS last, cut.seq AS cut_seq, cut.hash AS cut_hash FROM writers w
+        LEFT JOIN LATERAL (SELECT seq, hash FROM anchors WHERE writer = w.number AND reason = 'cut'
+            ORDER BY seq DESC LIMIT 1) cut ON true
+    ), search (number, low, high) AS (
+        SELECT number, coalesce(cut_seq, 0), last FROM chains
+        UNION ALL
+        SELECT s.number, CASE WHEN found THEN middle ELSE low END, CASE WHEN found THEN high ELSE middle - 1 END
+        FROM search s, LATERAL (SELECT s.high - (s.high - s.low) / 2 AS middle OFFSET 0) m,
+            LATERAL (SELECT EXISTS (SELECT FROM records
+                WHERE writer = s.number AND seq = middle AND position <= $1) AS found OFFSET 0) f
+        WHERE low < high
+    )
+    SELECT s.position, c.log, r.seq, r.hash, c.cut_seq, c.cut_hash
+    FROM log_state s LEFT JOIN chains c ON true
+    LEFT JOIN search e ON e.number = c.number AND e.low >= e.high
+    LEFT JOIN LATERAL (SELECT seq, hash FROM records
+        WHERE writer = c.number AND seq = e.low AND position <= $1 LIMIT 1) r ON true";
 
 /// A parameter that a job owns.
 enum Value {
