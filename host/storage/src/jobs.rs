@@ -8,7 +8,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStoreError};
 use fumehood_core::time::Timestamp;
@@ -63,19 +63,27 @@ impl fmt::Debug for JobFile {
 }
 
 impl JobFile {
-    /// Opens a file. A missing one and its folder are created for their owner only (modes 0600 and 0700).
+    /// Opens a file, and removes the jobs whose time is over. A missing file and its folder are created for their owner only (modes
+    /// 0600 and 0700).
     ///
     /// # Errors
     /// If the file cannot be created or written, is damaged, or belongs to another program. It is not changed then.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let path = path.as_ref().to_owned();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::open_at(path.as_ref().to_owned(), Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    fn open_at(path: PathBuf, now: Timestamp) -> Result<Self, OpenError> {
         let connection = Mutex::new(DATABASE.open_writable(&path, LOCK_TIMEOUT)?);
         let failed = |path: &Path, source| OpenError::File { database: DATABASE.name, path: path.to_owned(), source };
         let random = getrandom::u64().map_err(|error| failed(&path, io::Error::other(error)))?;
         let process = format!("{random:016x}");
         let lock_path = lock_path(&path, &process);
         let lock = lock_new(&lock_path).map_err(|source| failed(&lock_path, source))?;
-        Ok(Self { path, connection, process, lock_path, _lock: lock })
+        let file = Self { path, connection, process, lock_path, _lock: lock };
+        // If another process has locked the file, they stay until the next job is created.
+        let _stay = file.change(|transaction| remove_expired(transaction, now));
+        Ok(file)
     }
 
     /// Returns the paths of all files that a process uses, for those who keep tools away from them.
@@ -92,7 +100,7 @@ impl JobFile {
     pub fn create(&self, job: &Job, limits: &JobLimits) -> Result<(), JobStoreError> {
         let text = to_text(job)?;
         self.change(|transaction| {
-            transaction.execute("DELETE FROM jobs WHERE expires_at <= ?1", [stored(job.created_at.0)])?;
+            remove_expired(transaction, job.created_at)?;
             let sizes = "SELECT count(*), coalesce(sum(bytes), 0) FROM jobs WHERE owner = ?1";
             let owner = transaction
                 .query_row(sizes, [&*job.owner], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
@@ -115,14 +123,19 @@ impl JobFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn update(&self, job: &Job) -> Result<(), JobStoreError> {
+        self.replace(job).map(|_changed| ())
+    }
+
+    /// Replaces a job that has not ended by its next state. Returns whether there was one.
+    fn replace(&self, job: &Job) -> Result<bool, JobStoreError> {
         let text = to_text(job)?;
-        self.change(|transaction| {
+        let changed = self.change(|transaction| {
             transaction.execute(
                 "UPDATE jobs SET is_final = ?2, bytes = ?3, job = ?4 WHERE id = ?1 AND NOT is_final",
                 params![job.id.to_string(), job.state.is_final(), stored_size(text.len()), text],
             )
         })?;
-        Ok(())
+        Ok(changed > 0)
     }
 
     /// Finds a job. One that ran in a process which is gone is interrupted.
@@ -130,10 +143,15 @@ impl JobFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn find(&self, id: JobId, now: Timestamp) -> Result<Option<Job>, JobStoreError> {
+        let Some((text, process)) = self.read(id, now)? else { return Ok(None) };
+        self.settle(from_text(&text)?, &process, now)
+    }
+
+    /// Returns the row of a job: its text, and the name of its process.
+    fn read(&self, id: JobId, now: Timestamp) -> Result<Option<(String, String)>, JobStoreError> {
         let select = "SELECT job, process FROM jobs WHERE id = ?1 AND expires_at > ?2";
         let row = self.lock().query_row(select, params![id.to_string(), stored(now.0)], read_row).optional();
-        let Some((text, process)) = row.map_err(unavailable)? else { return Ok(None) };
-        self.settle(from_text(&text)?, &process, now).map(Some)
+        row.map_err(unavailable)
     }
 
     /// Returns the jobs of an owner, the newest first.
@@ -150,7 +168,8 @@ impl JobFile {
             rows.collect()
         };
         let rows = read().map_err(unavailable)?;
-        rows.into_iter().map(|(text, process)| self.settle(from_text(&text)?, &process, now)).collect()
+        let jobs = rows.into_iter().map(|(text, process)| self.settle(from_text(&text)?, &process, now));
+        jobs.filter_map(Result::transpose).collect()
     }
 
     /// Removes a job of an owner.
@@ -163,13 +182,17 @@ impl JobFile {
         Ok(())
     }
 
-    /// Ends a job that was lost with its process.
-    fn settle(&self, mut job: Job, process: &str, now: Timestamp) -> Result<Job, JobStoreError> {
-        if !job.state.is_final() && process != self.process && is_gone(&self.path, process) {
-            job.advance(JobState::interrupted(), now);
-            self.update(&job)?;
+    /// Ends a job that was lost with its process. One that has ended or was removed since it was read is
+    /// read again.
+    fn settle(&self, mut job: Job, process: &str, now: Timestamp) -> Result<Option<Job>, JobStoreError> {
+        if job.state.is_final() || process == self.process || !is_gone(&self.path, process) {
+            return Ok(Some(job));
         }
-        Ok(job)
+        job.advance(JobState::interrupted(), now);
+        if self.replace(&job)? {
+            return Ok(Some(job));
+        }
+        self.read(job.id, now)?.map(|(text, _)| from_text(&text)).transpose()
     }
 
     fn change<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, JobStoreError> {
@@ -230,6 +253,10 @@ fn is_gone(database: &Path, process: &str) -> bool {
     }
 }
 
+fn remove_expired(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::Result<usize> {
+    transaction.execute("DELETE FROM jobs WHERE expires_at <= ?1", [stored(now.0)])
+}
+
 fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, String)> {
     Ok((row.get(0)?, row.get(1)?))
 }
@@ -271,6 +298,10 @@ mod tests {
         Job::begin(JobId::from_bits(id), (owner.into(), "t".to_owned()), NOW, Duration::from_secs(1))
     }
 
+    fn open(path: &Path) -> Result<JobFile, OpenError> {
+        JobFile::open_at(path.to_owned(), NOW)
+    }
+
     fn ended(mut job: Job) -> Job {
         let outcome = Ok(vec![Content::text("3")]);
         let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: Metadata::default() };
@@ -286,11 +317,11 @@ mod tests {
     fn a_job_of_a_process_that_is_gone_was_interrupted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
-        let first = JobFile::open(&path).unwrap();
+        let first = open(&path).unwrap();
         first.create(&job(1, "a"), &JobLimits::default()).unwrap();
         first.create(&job(2, "a"), &JobLimits::default()).unwrap();
         first.update(&ended(job(2, "a"))).unwrap();
-        let second = JobFile::open(&path).unwrap();
+        let second = open(&path).unwrap();
         assert_eq!((status(&second, 1), status(&second, 2)), (Some("working"), Some("completed")));
         drop(first);
         assert_eq!((status(&second, 1), status(&second, 2)), (Some("failed"), Some("completed")));
@@ -302,16 +333,47 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_its_process_saved_last_is_not_taken_for_an_interruption() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let (first, second) = (open(&path).unwrap(), open(&path).unwrap());
+        for id in [1, 2] {
+            first.create(&job(id, "a"), &JobLimits::default()).unwrap();
+        }
+        let process = first.process.clone();
+        // Both were read before: then one ends, and the other is removed.
+        first.update(&ended(job(1, "a"))).unwrap();
+        first.remove("a", JobId::from_bits(2)).unwrap();
+        drop(first);
+        let settled = second.settle(job(1, "a"), &process, NOW).unwrap();
+        assert_eq!(settled.map(|job| job.state.as_str()), Some("completed"));
+        assert!(second.settle(job(2, "a"), &process, NOW).unwrap().is_none());
+    }
+
+    #[test]
+    fn jobs_whose_time_is_over_are_removed_when_the_file_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let first = open(&path).unwrap();
+        first.create(&job(1, "a"), &JobLimits::default()).unwrap();
+        let rows = |file: &JobFile| -> i64 {
+            file.lock().query_row("SELECT count(*) FROM jobs", [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!(rows(&open(&path).unwrap()), 1);
+        assert_eq!(rows(&JobFile::open(&path).unwrap()), 0);
+    }
+
+    #[test]
     fn the_file_of_a_lock_that_stayed_behind_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
-        let first = JobFile::open(&path).unwrap();
+        let first = open(&path).unwrap();
         first.create(&job(1, "a"), &JobLimits::default()).unwrap();
         let left = first.lock_path.clone();
         drop(first);
         // As after a kill.
         fs::write(&left, "").unwrap();
-        let second = JobFile::open(&path).unwrap();
+        let second = open(&path).unwrap();
         assert_eq!((status(&second, 1), left.exists()), (Some("failed"), false));
         for process in ["", "../../etc/passwd", "000000000000000g"] {
             assert!(is_gone(&path, process), "{process}");
@@ -322,7 +384,7 @@ mod tests {
     fn jobs_of_several_processes_are_bounded_together() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
-        let (one, other) = (JobFile::open(&path).unwrap(), JobFile::open(&path).unwrap());
+        let (one, other) = (open(&path).unwrap(), open(&path).unwrap());
         let limits = JobLimits { owner_jobs: 2, owner_bytes: 1 << 20, jobs: 3 };
         one.create(&job(1, "a"), &limits).unwrap();
         other.create(&job(2, "a"), &limits).unwrap();
