@@ -78,10 +78,14 @@ pub(crate) async fn create(
         Ok(claimed) => claimed,
         Err(response) => return *response,
     };
+    let preferences = Preferences::parse(headers);
+    let claimed = match job_resource::find_job_of_key(&shared, &caller, claimed, (form, preferences)).await {
+        Ok(claimed) => claimed,
+        Err(response) => return *response,
+    };
     let (id, client) = (shared.tools.running().next_id(), client_name(headers));
     let context = CallContext { id: id.clone(), actor: shared.actor(&caller), client, ..CallContext::default() };
     let call = Call { tool: name, arguments: arguments.into(), context };
-    let preferences = Preferences::parse(headers);
     match (form, &shared.options.jobs) {
         (Form::Json, Some(jobs)) if preferences.respond_async => {
             job_resource::call((&shared, jobs), &caller, call, (claimed, preferences)).await

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_core::call::result::CallError;
+use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Call, CallContext, CancellationToken};
 use fumehood_core::job::{Job, JobId, JobState};
 use fumehood_core::text::sanitize::printable;
@@ -19,6 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::call_answer::{answer_of, finish, key_of_another_request, replay, run_until_stopped, start};
 use crate::idempotency::{self, Answer, Claimed};
 use crate::list_query::Page;
+use crate::negotiation::Form;
 use crate::preferences::Preferences;
 use crate::problem::{Problem, problem};
 use crate::response::{self, Response};
@@ -27,6 +28,8 @@ use crate::state::{Caller, Shared};
 
 /// The delay after which a store that does not answer is asked again.
 const RETRY_STORE: Duration = Duration::from_secs(1);
+/// Maximum time that a request without `respond-async` waits for the job of its key.
+const MAX_REPLAY_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "after:";
@@ -114,6 +117,49 @@ impl<'a> JobDetail<'a> {
     }
 }
 
+/// Looks for the job of the key of a call, whatever its client prefers. Returns the key if there is no such job, so that the call is
+/// to be run.
+///
+/// # Errors
+/// The response to a call that is not to be run, because it is that job, or its key is that of another one.
+pub(crate) async fn find_job_of_key(
+    shared: &Shared,
+    caller: &Caller,
+    claimed: Option<Claimed>,
+    (form, preferences): (Form, Preferences),
+) -> Result<Option<Claimed>, Box<Response>> {
+    let key = claimed.as_ref().map(Claimed::job_key);
+    let (Some(jobs), Some(key)) = (&shared.options.jobs, key) else { return Ok(claimed) };
+    let job = match jobs.find_by_key(&caller.tenant.name, &key.key).await {
+        Ok(None) => return Ok(claimed),
+        Ok(Some(job)) if job.key == Some(key) => job,
+        Ok(Some(_)) => return Err(Box::new(key_of_another_request())),
+        Err(error) => return Err(Box::new(error_response(&error))),
+    };
+    // The job has the key, also for those who ask while this request waits.
+    drop(claimed);
+    if form == Form::Events {
+        return Err(Box::new(replay(no_events(&job))));
+    }
+    let (preferences, time) = match preferences.respond_async {
+        true => (preferences, preferences.wait.unwrap_or_default()),
+        // It waits for the result, as its call would.
+        false => (Preferences::default(), job.ttl.min(MAX_REPLAY_WAIT)),
+    };
+    let answer = match time.is_zero() {
+        true => job_answer(&job, preferences),
+        false => wait_for_answer((shared, jobs), caller, job, (preferences, time)).await,
+    };
+    Err(Box::new(replay(answer)))
+}
+
+/// Returns the answer to a client that accepts events only, and whose call is a job: jobs have none.
+fn no_events(job: &Job) -> Answer {
+    let path = path_of(job);
+    let detail = format!("the call of this Idempotency-Key is a job, which has no events; ask for `GET {path}`");
+    with_location(Answer::problem(&Problem::new(StatusCode::CONFLICT, detail)), job)
+}
+
 /// Runs a call whose client prefers a job. `preferences` is what it prefers.
 pub(crate) async fn call(
     (shared, jobs): (&Shared, &Jobs),
@@ -122,19 +168,7 @@ pub(crate) async fn call(
     (mut claimed, preferences): (Option<Claimed>, Preferences),
 ) -> Response {
     let key = claimed.as_ref().map(Claimed::job_key);
-    if let Some(key) = key {
-        match jobs.find_by_key(&caller.tenant.name, &key.key).await {
-            Ok(None) => {}
-            Ok(Some(job)) if job.key == Some(key) => {
-                let accepted = job_answer(&job, preferences);
-                idempotency::keep(claimed, &accepted);
-                return replay(accepted);
-            }
-            Ok(Some(_)) => return key_of_another_request(),
-            Err(error) => return error_response(&error),
-        }
-    }
-    let cancelled = CancellationToken::new();
+    let (id, cancelled) = (call.context.id.clone(), CancellationToken::new());
     start(claimed.as_mut(), &call);
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
     let (owner, tools) = (Arc::clone(&caller.tenant.name), Arc::clone(&caller.tools));
@@ -149,11 +183,17 @@ pub(crate) async fn call(
     let began = tokio::time::Instant::now();
     let called = run_until_stopped(shared, &cancelled, jobs.call(job_call)).await;
     let answer = match called {
+        // One that was refused has no id of its own.
+        Called::Ended(result) if result.id.is_empty() => finish(claimed, &CallResult { id, ..*result }),
         Called::Ended(result) => finish(claimed, &result),
         Called::Job(job) => {
             let accepted = job_answer(&job, preferences);
             // From now on its client has it, also if it does not wait for the rest of this answer.
-            idempotency::keep(claimed, &accepted);
+            match claimed {
+                // The job has the key, and its present state is the answer.
+                Some(claimed) if job.key.is_some() => claimed.release(),
+                claimed => idempotency::keep(claimed, &accepted),
+            }
             let rest = wait.saturating_sub(began.elapsed());
             match rest.is_zero() {
                 true => accepted,
@@ -164,7 +204,7 @@ pub(crate) async fn call(
     answer.into_response()
 }
 
-/// Waits for the end of a job, and returns the answer to its call.
+/// Waits for the end of a job, and returns the answer to its call, which names the job.
 async fn wait_for_answer(
     jobs: (&Shared, &Jobs),
     caller: &Caller,
@@ -172,20 +212,30 @@ async fn wait_for_answer(
     (preferences, time): (Preferences, Duration),
 ) -> Answer {
     let job = wait(jobs, caller, &job.id.to_string(), time).await.unwrap_or(job);
-    match &job.state {
-        JobState::Working { .. } => job_answer(&job, preferences),
+    let answer = match &job.state {
+        JobState::Working { .. } => return job_answer(&job, preferences),
         JobState::Completed(result) => answer_of(result),
         JobState::Failed(error) => Answer::problem(&Problem::of_error(error)),
         JobState::Cancelled => Answer::problem(&Problem::of_error(&CallError::cancelled())),
+    };
+    with_location(answer, &job)
+}
+
+fn path_of(job: &Job) -> String {
+    format!("/v1/jobs/{}", job.id)
+}
+
+/// Adds the path of a job to an answer.
+fn with_location(mut answer: Answer, job: &Job) -> Answer {
+    if let Ok(location) = HeaderValue::from_str(&path_of(job)) {
+        answer.headers.insert(LOCATION, location);
     }
+    answer
 }
 
 /// Returns the answer to a call that has become a job.
 fn job_answer(job: &Job, preferences: Preferences) -> Answer {
-    let mut answer = Answer::json(StatusCode::ACCEPTED, &JobDetail::new(job));
-    if let Ok(location) = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id)) {
-        answer.headers.insert(LOCATION, location);
-    }
+    let mut answer = with_location(Answer::json(StatusCode::ACCEPTED, &JobDetail::new(job)), job);
     if !job.state.is_final() {
         answer.headers.insert(RETRY_AFTER, retry_after_header(poll_interval(job)));
     }
