@@ -214,6 +214,11 @@ impl JobStore for CellJobs {
 
     fn cancel<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<bool, JobStoreError>> {
         Box::pin(async move {
+            // A job that is not in the queue runs in the gateway that began it, which no order reaches.
+            let request = self.stream.get(&JobStream::request_key(job.id)).await.map_err(unavailable)?;
+            if request.is_none() {
+                return Ok(false);
+            }
             self.queue.cancel(job.id).await;
             Ok(true)
         })
