@@ -34,6 +34,7 @@ pub fn failing_job() -> Result<String, ToolError> {
 
 /// Panics.
 #[tool]
+#[allow(clippy::panic, reason = "this is what the suite wants of it")]
 pub fn protocol_error_job() -> String {
     panic!("This job intentionally breaks off");
 }
