@@ -11,6 +11,7 @@
 mod calls;
 mod dashboard;
 mod document;
+mod job_keys;
 mod jobs;
 mod limits;
 mod served;
