@@ -229,7 +229,7 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "MARK", value_parser = parse_mark, conflicts_with = "since")]
     pub(crate) mark: Option<fumehood::event_log::Mark>,
 
-    /// Line that `fumehood log head` printed, or `@FILE` with some, of which the newest of each log and all joined heads count: no earlier record may have changed or vanished
+    /// Line that `fumehood log head` printed, or `@FILE` with some, all of which count: no earlier record may have changed or vanished
     #[arg(long, value_name = "CHECKPOINT", value_parser = parse_checkpoints)]
     pub(crate) since: Option<Checkpoints>,
 
@@ -262,13 +262,12 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Returns the checkpoint to compare a log with: the one of its highest row, or the last of all if none is of this log.
+    /// Returns the highest row of a log that was kept.
     ///
-    /// A lower row that was kept after a higher one, or the same row with another hash, is the sign of a log that was replaced by
-    /// an older copy. So the order in the file does not decide, except that the first of the same row does.
-    pub(crate) fn newest_of(&self, log: LogId) -> Option<&Checkpoint> {
-        let own = self.all.iter().rev().filter(|checkpoint| checkpoint.log == log);
-        own.max_by_key(|checkpoint| checkpoint.mark.seq).or(self.all.last())
+    /// A lower row that was kept after a higher one is the sign of a log that was replaced by an older copy. So the order in the file
+    /// does not decide.
+    pub(crate) fn highest_row_of(&self, log: LogId) -> Option<u64> {
+        self.all.iter().filter(|checkpoint| checkpoint.log == log).map(|checkpoint| checkpoint.mark.seq).max()
     }
 }
 

@@ -18,27 +18,32 @@ impl Reader {
     /// # Errors
     /// If the database cannot be read.
     pub fn verify(&self, mark: Option<Mark>) -> Result<Report, ReadError> {
-        self.verify_chain(&self.own_chain()?, mark)
+        self.verify_chain(&self.own_chain()?, mark.as_slice())
     }
 
-    /// Like [`Self::verify`], and checks that this is the log of the checkpoint and still contains it.
+    /// Like [`Self::verify`], and checks that this is the log of the checkpoints and still contains all of them whose rows were
+    /// not pruned. Of checkpoints of several logs, those of the log of the last one that is here count: see also
+    /// [`Self::verify_all`].
     ///
-    /// [`Report::continuity`] states the result. Nothing is proven if the row of the checkpoint was pruned.
+    /// [`Report::continuity`] states the result for the highest row. Nothing is proven if that row was pruned.
     ///
     /// # Errors
     /// If the database cannot be read.
-    pub fn verify_since(&self, checkpoint: &Checkpoint) -> Result<Report, ReadError> {
-        match self.find(checkpoint.log)? {
-            Some(chain) => self.verify_chain(&chain, Some(checkpoint.mark)),
-            None => {
-                let report = self.verify_chain(&self.own_chain()?, Some(checkpoint.mark))?;
-                Ok(as_other_log(report, checkpoint))
-            }
+    pub fn verify_since(&self, kept: &[Checkpoint]) -> Result<Report, ReadError> {
+        let chains = self.source().chains()?;
+        let known = kept.iter().rev().find_map(|checkpoint| chains.iter().find(|chain| chain.log == checkpoint.log.0));
+        if let Some(chain) = known {
+            return self.verify_chain(chain, &marks_of(kept, chain));
         }
+        let report = self.verify(None)?;
+        Ok(match kept.last() {
+            Some(checkpoint) => as_other_log(report, checkpoint),
+            None => report,
+        })
     }
 
-    /// Verifies the chains of all writers, in the order in which they were begun, each with its checkpoint of the
-    /// highest row if there is one. A checkpoint of a log that is not there is a report with a finding.
+    /// Verifies the chains of all writers, in the order in which they were begun, each with its checkpoints as in
+    /// [`Self::verify_since`]. A checkpoint of a log that is not there is a report with a finding.
     ///
     /// # Errors
     /// If the database cannot be read.
@@ -46,10 +51,7 @@ impl Reader {
         let chains = self.source().chains()?;
         let mut reports = Vec::new();
         for chain in &chains {
-            // Of two with the same row, the first: the second may be that of a log that was rolled back and went on.
-            let own = checkpoints.iter().rev().filter(|checkpoint| checkpoint.log.0 == chain.log);
-            let newest = own.max_by_key(|checkpoint| checkpoint.mark.seq);
-            reports.push(self.verify_chain(chain, newest.map(|checkpoint| checkpoint.mark))?);
+            reports.push(self.verify_chain(chain, &marks_of(checkpoints, chain))?);
         }
         let is_known = |checkpoint: &Checkpoint| chains.iter().any(|chain| chain.log == checkpoint.log.0);
         for checkpoint in checkpoints.iter().filter(|checkpoint| !is_known(checkpoint)) {
@@ -86,8 +88,8 @@ impl Reader {
         Ok(Checkpoint { log: LogId(chain.log), mark: self.source().head(&chain.log)?, at: now })
     }
 
-    fn verify_chain(&self, chain: &Chain, mark: Option<Mark>) -> Result<Report, ReadError> {
-        self.source().verify(&chain.log, self.key_of(chain), mark)
+    fn verify_chain(&self, chain: &Chain, marks: &[Mark]) -> Result<Report, ReadError> {
+        self.source().verify(&chain.log, self.key_of(chain), marks)
     }
 
     pub(crate) fn find(&self, log: LogId) -> Result<Option<Chain>, ReadError> {
@@ -110,6 +112,10 @@ impl Reader {
             Some(id) => self.keys().find(|key| chain::key_id(key) == id),
         }
     }
+}
+
+fn marks_of(checkpoints: &[Checkpoint], chain: &Chain) -> Vec<Mark> {
+    checkpoints.iter().filter(|checkpoint| checkpoint.log.0 == chain.log).map(|checkpoint| checkpoint.mark).collect()
 }
 
 fn as_other_log(mut report: Report, checkpoint: &Checkpoint) -> Report {

@@ -106,6 +106,6 @@ pub(crate) trait RecordSource: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Verifies a chain, and its seals if the key is given.
-    fn verify(&self, log: &LogId, key: Option<&Key>, mark: Option<Mark>) -> Result<Report, ReadError>;
+    /// Verifies a chain, its seals if the key is given, and that it contains the marks.
+    fn verify(&self, log: &LogId, key: Option<&Key>, marks: &[Mark]) -> Result<Report, ReadError>;
 }

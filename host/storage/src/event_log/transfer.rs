@@ -170,7 +170,7 @@ impl Reader {
 
     fn copy(&self, chain: &Chain, target: &mut dyn CopyTarget) -> Result<TransferReport, TransferError> {
         let (log, key) = (LogId(chain.log), self.key_of(chain));
-        let report = self.source().verify(&chain.log, key, None)?;
+        let report = self.source().verify(&chain.log, key, &[])?;
         if let Some(finding) = report.finding {
             return Err(TransferError::Source { log, finding });
         }
@@ -206,7 +206,7 @@ impl Reader {
 
 /// Verifies a copy, and that it ends as the source does.
 fn check_copy(copy: &dyn RecordSource, chain: &Chain, key: Option<&Key>, last: Mark) -> Result<(), TransferError> {
-    let Report { last: found, finding, log, .. } = copy.verify(&chain.log, key, Some(last))?;
+    let Report { last: found, finding, log, .. } = copy.verify(&chain.log, key, &[last])?;
     match finding {
         Some(finding) => Err(TransferError::Copy { log, finding }),
         None if found != last.seq => Err(TransferError::Incomplete { log, found, expected: last.seq }),

@@ -28,8 +28,8 @@ pub struct Report {
     /// True if the seals of anchors were checked. Without the key, a log that was rewritten as a whole, with its
     /// hashes, cannot be distinguished from the original.
     pub seals_checked: bool,
-    /// The comparison with the mark or checkpoint that was given; `None` if there was none, or if the verification
-    /// ended before it was reached.
+    /// The comparison with the mark or checkpoint that was given, of several with that of the highest row; `None` if there
+    /// was none, or if the verification ended before it was reached.
     pub continuity: Option<Continuity>,
     /// The first problem, if any.
     pub finding: Option<Finding>,
@@ -178,14 +178,15 @@ struct Anchor {
 /// The verification of one chain, whose rows the database hands in one after the other.
 pub(crate) struct Verifier {
     anchors: BTreeMap<u64, Vec<Anchor>>,
-    mark: Option<Mark>,
+    /// What was kept elsewhere, by row. Of two with the same row, one may be of a log that was replaced by an older copy and went on.
+    marks: BTreeMap<u64, Vec<Hash>>,
     head: Mark,
     report: Report,
 }
 
 impl Verifier {
     /// Begins the verification of a chain with all of its anchors. Seals are checked if the key is given.
-    pub(crate) fn new(log: &LogId, key: Option<&Key>, stored: Vec<StoredAnchor>, mark: Option<Mark>) -> Self {
+    pub(crate) fn new(log: &LogId, key: Option<&Key>, stored: Vec<StoredAnchor>, kept: &[Mark]) -> Self {
         let cuts = stored.iter().filter(|anchor| anchor.reason == reason::CUT);
         let cut = cuts.max_by_key(|anchor| anchor.seq).map(|anchor| Mark { seq: anchor.seq, hash: anchor.hash });
         let mut anchors: BTreeMap<u64, Vec<Anchor>> = BTreeMap::new();
@@ -194,19 +195,22 @@ impl Verifier {
             anchors.entry(seq).or_default().push(Anchor { hash, is_valid });
         }
         let head = cut.unwrap_or_else(|| Mark { seq: 0, hash: chain::genesis_hash(log) });
+        let mut marks: BTreeMap<u64, Vec<Hash>> = BTreeMap::new();
+        kept.iter().for_each(|mark| marks.entry(mark.seq).or_default().push(mark.hash));
+        let is_removed = marks.keys().next_back().is_some_and(|newest| *newest < head.seq);
         let report = Report {
             pruned_up_to: head.seq,
             last: head.seq,
             seals_checked: key.is_some(),
-            continuity: mark.filter(|mark| mark.seq < head.seq).map(|_| Continuity::Removed),
+            continuity: is_removed.then_some(Continuity::Removed),
             ..Report::empty(checkpoint::LogId(*log))
         };
-        Self { anchors, mark, head, report }
+        Self { anchors, marks, head, report }
     }
 
     /// Checks the beginning of the chain, before its first row.
     pub(crate) fn check_beginning(&mut self) -> Violation {
-        if self.head.seq > 0 { self.check_anchors() } else { self.check_mark() }
+        if self.head.seq > 0 { self.check_anchors() } else { self.check_marks() }
     }
 
     /// Checks the next row.
@@ -230,10 +234,10 @@ impl Verifier {
         self.check_anchors().map_or(Step::Follows, |(seq, problem)| Step::Wrong(seq, problem))
     }
 
-    /// Compares the current row with its anchors, and with the mark.
+    /// Compares the current row with its anchors, and with the marks.
     fn check_anchors(&mut self) -> Violation {
         let Mark { seq, hash } = self.head;
-        if let Some(wrong) = self.check_mark() {
+        if let Some(wrong) = self.check_marks() {
             return Some(wrong);
         }
         let Some(anchors) = self.anchors.get(&seq) else {
@@ -249,13 +253,16 @@ impl Verifier {
         None
     }
 
-    /// Compares the current row with the mark, if it is the marked row.
-    fn check_mark(&mut self) -> Violation {
-        let mark = self.mark.filter(|mark| mark.seq == self.head.seq)?;
-        if mark.hash != self.head.hash {
-            return Some((mark.seq, Problem::NotAsMarked));
+    /// Compares the current row with its marks, if it has any.
+    fn check_marks(&mut self) -> Violation {
+        let Mark { seq, hash } = self.head;
+        let marks = self.marks.get(&seq)?;
+        if marks.iter().any(|mark| *mark != hash) {
+            return Some((seq, Problem::NotAsMarked));
         }
-        self.report.continuity = Some(Continuity::Proven);
+        if self.marks.keys().next_back() == Some(&seq) {
+            self.report.continuity = Some(Continuity::Proven);
+        }
         None
     }
 
@@ -275,10 +282,10 @@ impl Verifier {
         (row.seq, from.map_or(Problem::Replaced, |from| Problem::Moved { from }))
     }
 
-    /// Checks that no row is missing from the end that an anchor, or the mark, knows.
+    /// Checks that no row is missing from the end that an anchor, or a mark, knows.
     pub(crate) fn check_end(&self) -> Violation {
         let last = self.head.seq;
-        let known = self.anchors.keys().next_back().copied().max(self.mark.map(|mark| mark.seq)).unwrap_or(0);
+        let known = self.anchors.keys().next_back().max(self.marks.keys().next_back()).copied().unwrap_or(0);
         (known > last).then_some((last.saturating_add(1), Problem::Missing { through: known }))
     }
 

@@ -28,7 +28,7 @@ fn copies_are_the_same_log() {
     assert_eq!((rest[0].copied, rest[0].last.seq), (99, 2600));
     assert_eq!(log.reader().copy_to_postgres(&database.address()).unwrap()[0].copied, 0);
     let reader = Reader::open_postgres(&database.address(), &writer(7)).unwrap();
-    let report = reader.verify_since(&checkpoint).unwrap();
+    let report = reader.verify_since(&[checkpoint]).unwrap();
     assert_eq!((report.rows, report.pruned_up_to, report.finding), (2300, 300, None));
     assert_eq!(reader.session_entries("s").unwrap(), [entry]);
     // Whoever has the key begins a chain of its own.
@@ -40,7 +40,7 @@ fn copies_are_the_same_log() {
     let all = Filter { limit: Some(usize::MAX), ..Filter::default() };
     let copy = Reader::open(&back, &writer(7)).unwrap();
     assert_eq!(copy.query(&all).unwrap(), log.reader().query(&all).unwrap());
-    assert_eq!(copy.verify_since(&checkpoint).unwrap().finding, None);
+    assert_eq!(copy.verify_since(&[checkpoint]).unwrap().finding, None);
     assert_eq!(copy.session_entries("s").unwrap().len(), 1);
 }
 

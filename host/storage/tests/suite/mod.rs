@@ -239,13 +239,13 @@ pub fn checkpoints_are_found_again(database: &dyn Database) {
     assert_eq!((empty.mark.seq, ten.mark.seq, ten.log), (0, 10, empty.log));
     write_all(&log, 11..=30);
     for checkpoint in [&empty, &ten] {
-        let report = log.reader().verify_since(checkpoint).unwrap();
+        let report = log.reader().verify_since(&[*checkpoint]).unwrap();
         assert_eq!((report.continuity, report.finding, report.last), (Some(Continuity::Proven), None, 30));
     }
     block_on(log.retain(Retention::Newest(10))).unwrap();
-    assert_eq!(log.reader().verify_since(&ten).unwrap().continuity, Some(Continuity::Removed));
+    assert_eq!(log.reader().verify_since(&[ten]).unwrap().continuity, Some(Continuity::Removed));
     let other = Checkpoint { log: fumehood_storage::event_log::LogId([9; 16]), ..ten };
-    assert_eq!(log.reader().verify_since(&other).unwrap().finding.unwrap().problem, Problem::OtherLog);
+    assert_eq!(log.reader().verify_since(&[other]).unwrap().finding.unwrap().problem, Problem::OtherLog);
 }
 
 pub fn pruned_logs_still_verify(database: &dyn Database) {

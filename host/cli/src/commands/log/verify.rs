@@ -45,10 +45,8 @@ pub(super) fn run(
         return Err(UsageError(message.to_owned()).into());
     }
     let report = match &verify.since {
-        Some(kept) => match kept.newest_of(reader.checkpoint(moment::now())?.log) {
-            Some(checkpoint) => reader.verify_since(checkpoint)?,
-            None => return Err(joined_head_of_others()),
-        },
+        Some(kept) if kept.all.is_empty() => return Err(joined_head_of_others()),
+        Some(kept) => reader.verify_since(&kept.all)?,
         None => reader.verify(verify.mark)?,
     };
     let unchecked = unchecked_parts(reader, verify, &report);
@@ -107,8 +105,8 @@ fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<Str
 
 /// Returns the row of the mark or checkpoint that this log was compared with.
 fn marked_row(verify: &Verify, report: &Report) -> Option<u64> {
-    let checkpoint = verify.since.as_ref().and_then(|kept| kept.newest_of(report.log));
-    checkpoint.map(|checkpoint| checkpoint.mark).or(verify.mark).map(|mark| mark.seq)
+    let kept = verify.since.as_ref().and_then(|kept| kept.highest_row_of(report.log));
+    kept.or(verify.mark.map(|mark| mark.seq))
 }
 
 /// The result of verifying the chains of several writers, for `--json`.

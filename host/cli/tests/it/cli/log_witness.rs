@@ -105,7 +105,7 @@ fn a_log_cut_off_with_its_seals_is_found_by_a_checkpoint() {
 }
 
 #[test]
-fn log_is_compared_with_its_checkpoint_of_the_highest_row() {
+fn log_is_compared_with_all_its_checkpoints() {
     let bench = bench();
     let early = head(&bench);
     add(&bench);
@@ -127,6 +127,11 @@ fn log_is_compared_with_its_checkpoint_of_the_highest_row() {
     check(&verify(), 9, &["row 5 is not the one whose mark was kept"]);
     bench.put("witness.txt", of_other);
     check(&verify(), 9, &["this is not the log of the checkpoint"]);
+    // What was rolled back is found as well when the log has outgrown it and was marked again.
+    add(&bench);
+    add(&bench);
+    bench.put("witness.txt", format!("{early}\n{late}\n{}\n", head(&bench)));
+    check(&verify(), 9, &["row 10 is not the one whose mark was kept"]);
 }
 
 #[test]

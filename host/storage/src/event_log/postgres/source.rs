@@ -246,9 +246,9 @@ impl RecordSource for PostgresSource {
         Ok(Some(heads))
     }
 
-    fn verify(&self, log: &LogId, key: Option<&Key>, mark: Option<Mark>) -> Result<Report, ReadError> {
-        let (log, key) = (*log, key.copied());
-        self.run(LONG, async move |connection| verify::verify(connection, &log, key.as_ref(), mark).await)
+    fn verify(&self, log: &LogId, key: Option<&Key>, marks: &[Mark]) -> Result<Report, ReadError> {
+        let (log, key, marks) = (*log, key.copied(), marks.to_vec());
+        self.run(LONG, async move |connection| verify::verify(connection, &log, key.as_ref(), &marks).await)
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) async fn verify(
     connection: &mut Connection,
     log: &LogId,
     key: Option<&Key>,
-    mark: Option<Mark>,
+    marks: &[Mark],
 ) -> Result<Report, StorageError> {
     let isolation = IsolationLevel::RepeatableRead;
     let transaction = connection.client.build_transaction().isolation_level(isolation).read_only(true).start().await?;
@@ -28,7 +28,7 @@ pub(super) async fn verify(
         return Ok(Report::empty(checkpoint::LogId(*log)));
     };
     let (number, head) = (found.try_get(0)?, mark_columns(&found, 1, 2)?);
-    let mut verifier = Verifier::new(log, key, read_anchors(&transaction, number).await?, mark);
+    let mut verifier = Verifier::new(log, key, read_anchors(&transaction, number).await?, marks);
     let mut violation = verifier.check_beginning();
     if violation.is_none() {
         violation = check_rows(&transaction, number, &mut verifier).await?;

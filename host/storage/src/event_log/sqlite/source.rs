@@ -120,11 +120,11 @@ impl RecordSource for SqliteSource {
         Ok(store::head(&transaction, log)?)
     }
 
-    fn verify(&self, _log: &LogId, key: Option<&Key>, mark: Option<Mark>) -> Result<Report, ReadError> {
+    fn verify(&self, _log: &LogId, key: Option<&Key>, marks: &[Mark]) -> Result<Report, ReadError> {
         let mut connection = self.connection();
         // One transaction, so that records written meanwhile change nothing.
         let transaction = connection.transaction()?;
-        Ok(verify::verify(&transaction, key, mark)?)
+        Ok(verify::verify(&transaction, key, marks)?)
     }
 }
 

@@ -8,9 +8,9 @@ use crate::event_log::row::{self, CELL_COUNT, CELLS};
 use crate::event_log::verify::{ChainRow, Problem, Report, Step, StoredAnchor, Verifier, Violation};
 
 /// Verifies the chain, and the structure of the file.
-pub(super) fn verify(connection: &Connection, key: Option<&Key>, mark: Option<Mark>) -> rusqlite::Result<Report> {
+pub(super) fn verify(connection: &Connection, key: Option<&Key>, marks: &[Mark]) -> rusqlite::Result<Report> {
     let log = store::log_id(connection)?;
-    let mut verifier = Verifier::new(&log, key, read_anchors(connection)?, mark);
+    let mut verifier = Verifier::new(&log, key, read_anchors(connection)?, marks);
     let violation = check(connection, &mut verifier)?;
     Ok(verifier.into_report(violation))
 }

@@ -26,7 +26,7 @@ fn log_of(path: &Path, numbers: std::ops::RangeInclusive<u64>) -> Checkpoint {
 }
 
 fn since(path: &Path, checkpoint: &Checkpoint) -> Report {
-    reader(path).verify_since(checkpoint).unwrap()
+    reader(path).verify_since(std::slice::from_ref(checkpoint)).unwrap()
 }
 
 fn problem(path: &Path, checkpoint: &Checkpoint) -> Problem {
@@ -79,6 +79,28 @@ fn detects_a_log_rewritten_with_its_own_key() {
     log.close().unwrap();
     assert_eq!(reader(&path).verify(None).unwrap().finding, None, "its key sealed it");
     assert_eq!(problem(&path, &checkpoint), Problem::NotAsMarked);
+}
+
+#[test]
+fn detects_a_rolled_back_log_that_outgrew_its_checkpoint() {
+    let (_folder, path) = temporary_path();
+    let early = log_of(&path, 1..=5);
+    let lost = log_of(&path, 6..=10);
+    let cut = "DELETE FROM records WHERE seq > 5; DELETE FROM anchors WHERE seq > 5";
+    Connection::open(&path).unwrap().execute_batch(cut).unwrap();
+    let log = EventLog::open(&path, &Options::default()).unwrap();
+    for number in 20..=30 {
+        write(&log, record(number)).unwrap();
+    }
+    log.close().unwrap();
+    let late = reader(&path).checkpoint(NOW).unwrap();
+    assert_eq!((lost.mark.seq, late.mark.seq), (10, 16));
+    assert_eq!(reader(&path).verify_since(&[early, late]).unwrap().continuity, Some(Continuity::Proven));
+    for kept in [[early, lost, late], [late, lost, early]] {
+        let report = reader(&path).verify_since(&kept).unwrap();
+        let finding = report.finding.unwrap();
+        assert_eq!((finding.seq, finding.problem, report.continuity), (10, Problem::NotAsMarked, None));
+    }
 }
 
 #[test]
