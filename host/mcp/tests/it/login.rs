@@ -140,6 +140,38 @@ async fn a_document_that_names_the_issuer_gets_no_secret() {
 }
 
 #[tokio::test]
+async fn a_document_that_names_the_issuer_gets_no_token_for_refreshes() {
+    let (server, hostile, folder) =
+        (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    server.change(|behaviour| behaviour.lifetime = 0);
+    log_in(&server, &options).await.unwrap();
+    hostile.change(|behaviour| behaviour.forged = Some(("/.well-known/x", server.base.clone())));
+    server.change(|behaviour| behaviour.authorization_server = Some(format!("{}/.well-known/x", hostile.base)));
+    let asked = server.requests().len();
+    remote(&server, &options).tools().await.unwrap_err();
+    let of_hostile = hostile.requests();
+    assert!(of_hostile.contains(&"GET /.well-known/x".to_owned()), "{of_hostile:?}");
+    assert!(!of_hostile.contains(&"POST /token".to_owned()), "{of_hostile:?}");
+    assert!(server.requests().iter().skip(asked).all(|line| line != "POST /token"));
+    // The login is still there for the server that goes back.
+    server.change(|behaviour| behaviour.authorization_server = None);
+    assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_issuer_may_move_its_endpoint() {
+    let (server, other, folder) = (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    server.change(|behaviour| behaviour.lifetime = 0);
+    log_in(&server, &options).await.unwrap();
+    server.change(|behaviour| behaviour.token_endpoint = Some(format!("{}/token", other.base)));
+    // It knows no tokens, but is asked for one.
+    remote(&server, &options).tools().await.unwrap_err();
+    assert_eq!(other.requests(), ["POST /token"]);
+}
+
+#[tokio::test]
 async fn a_call_that_needs_another_scope_says_which() {
     let (server, folder) = (AuthorizedServer::start(), tempfile::tempdir().unwrap());
     let options = options(&folder);

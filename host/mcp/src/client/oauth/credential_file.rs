@@ -21,8 +21,17 @@ pub(super) struct CredentialFile {
     path: PathBuf,
     /// The URL of the server. Tokens of another one are not used.
     server: String,
-    /// The secret that is written with the tokens.
-    secret: Option<ClientSecret>,
+    /// What is written with the tokens.
+    origin: Origin,
+}
+
+/// Where tokens are from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Origin {
+    /// The secret that the authorization server gave the client when it registered itself.
+    pub(super) client_secret: Option<ClientSecret>,
+    /// The endpoint that issued the tokens. It gets the token for refreshes, and the secret.
+    pub(super) token_endpoint: Option<String>,
 }
 
 /// The content of the file.
@@ -30,19 +39,20 @@ pub(super) struct CredentialFile {
 struct Content {
     server: String,
     credentials: StoredCredentials,
-    /// The secret that the authorization server gave the client when it registered itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token_endpoint: Option<String>,
 }
 
 impl CredentialFile {
     pub(super) fn new(path: &Path, server: &str) -> Self {
-        Self::with_secret(path, server, None)
+        Self::with_origin(path, server, Origin::default())
     }
 
-    /// Keeps the secret with which the client registered itself, too.
-    pub(super) fn with_secret(path: &Path, server: &str, secret: Option<ClientSecret>) -> Self {
-        Self { path: path.to_owned(), server: server.to_owned(), secret }
+    /// Keeps where the tokens are from, too.
+    pub(super) fn with_origin(path: &Path, server: &str, origin: Origin) -> Self {
+        Self { path: path.to_owned(), server: server.to_owned(), origin }
     }
 
     /// Reads the tokens; `None` if there are none for this server.
@@ -53,11 +63,11 @@ impl CredentialFile {
         Ok(self.read_all()?.map(|(credentials, _)| credentials))
     }
 
-    /// Reads the tokens, with the secret with which the client registered itself.
+    /// Reads the tokens, and where they are from.
     ///
     /// # Errors
     /// Those of [`Self::read`].
-    pub(super) fn read_all(&self) -> io::Result<Option<(StoredCredentials, Option<ClientSecret>)>> {
+    pub(super) fn read_all(&self) -> io::Result<Option<(StoredCredentials, Origin)>> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -71,15 +81,17 @@ impl CredentialFile {
         file.take(MAX_FILE_BYTES).read_to_end(&mut text)?;
         let content: Content = serde_json::from_slice(&text)
             .map_err(|_| self.failed("it was written by something else; remove it and log in again"))?;
-        let secret = content.client_secret.map(ClientSecret::new);
-        Ok((content.server == self.server).then_some((content.credentials, secret)))
+        let client_secret = content.client_secret.map(ClientSecret::new);
+        let origin = Origin { client_secret, token_endpoint: content.token_endpoint };
+        Ok((content.server == self.server).then_some((content.credentials, origin)))
     }
 
     /// Writes the tokens beside the file, and renames the result over it.
     fn write(&self, credentials: StoredCredentials) -> io::Result<()> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
-        let client_secret = self.secret.as_ref().map(|secret| secret.reveal().to_owned());
-        let content = Content { server: self.server.clone(), credentials, client_secret };
+        let Origin { client_secret, token_endpoint } = self.origin.clone();
+        let client_secret = client_secret.map(|secret| secret.reveal().to_owned());
+        let content = Content { server: self.server.clone(), credentials, client_secret, token_endpoint };
         let text = serde_json::to_vec(&content).map_err(|error| self.failed(&error.to_string()))?;
         if let Some(folder) = self.path.parent() {
             private::create_folders(folder)?;

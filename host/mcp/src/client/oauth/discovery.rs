@@ -5,7 +5,6 @@ use std::sync::Arc;
 use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
 
-use super::credential_file::CredentialFile;
 use super::http_client::OAuthClient;
 use super::{LoginError, OAuthOptions};
 
@@ -21,31 +20,30 @@ const OFFLINE_ACCESS: &str = "offline_access";
 
 /// An authorization server that was found.
 pub(super) struct Discovered {
-    /// rmcp's state machine, with the metadata and the file of the tokens.
+    /// rmcp's state machine, with the metadata.
     pub(super) manager: AuthorizationManager,
+    pub(super) token_endpoint: String,
     pub(super) client: Arc<OAuthClient>,
     /// The scopes of a login, in the order of their precedence: configured ones, those of the server's challenge, those of its
     /// metadata.
     pub(super) scopes: Vec<String>,
 }
 
-/// The authorization server that a secret of the client is for.
-pub(super) enum SecretFor<'a> {
-    /// There is no secret yet.
-    Nobody,
-    /// The issuer; `None` if it is not known, so that nobody may get the secret.
+/// Whose endpoints are used. A server says where to log in, and must not say where secrets go.
+pub(super) enum Trust<'a> {
+    /// Those of anybody: there is no secret yet.
+    Anybody,
+    /// Those that the issuer publishes, for a secret that was configured with it; `None` if no issuer was.
     Issuer(Option<&'a str>),
+    /// The one that issued the tokens, or those that its issuer publishes by now.
+    Origin { token_endpoint: Option<&'a str>, issuer: Option<&'a str> },
 }
 
 /// Finds the authorization server of the server at this URL.
 ///
 /// # Errors
-/// If there is none, its metadata cannot be used, or a secret is for another one.
-pub(super) async fn discover(
-    url: &str,
-    options: &OAuthOptions,
-    secret: SecretFor<'_>,
-) -> Result<Discovered, LoginError> {
+/// If there is none, its metadata cannot be used, or it is not trusted.
+pub(super) async fn discover(url: &str, options: &OAuthOptions, trust: Trust<'_>) -> Result<Discovered, LoginError> {
     let server = Url::parse(url).map_err(AuthError::from)?;
     let authorization_server =
         options.authorization_server.as_deref().map(Url::parse).transpose().map_err(AuthError::from)?;
@@ -53,7 +51,6 @@ pub(super) async fn discover(
     let client = Arc::new(client.map_err(|error| AuthError::InternalError(error.to_string()))?);
     let http = Arc::clone(&client);
     let mut manager = AuthorizationManager::new_with_oauth_http_client(url, http).await?;
-    manager.set_credential_store(CredentialFile::new(&options.file, url));
     // Of the request that clients make: a server need not answer others with a challenge.
     let challenge = client.fetch_challenge(&server).await;
     let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
@@ -61,12 +58,8 @@ pub(super) async fn discover(
     if found.source == AuthorizationMetadataSource::LegacyEndpointFallback {
         return Err(LoginError::NoAuthorizationServer);
     }
-    // The server says where to log in, and must not say where the secret goes.
-    if let SecretFor::Issuer(issuer) = secret
-        && !is_vouched_for(&client, issuer, &found.metadata).await
-    {
-        return Err(LoginError::issuer(&found.metadata.token_endpoint));
-    }
+    check_trust(&client, trust, &found.metadata).await?;
+    let token_endpoint = found.metadata.token_endpoint.clone();
     let is_offered = |scopes: &Vec<String>| scopes.iter().any(|scope| scope == OFFLINE_ACCESS);
     let offers_refresh = found.metadata.scopes_supported.as_ref().is_some_and(is_offered);
     manager.set_metadata(found.metadata);
@@ -76,7 +69,20 @@ pub(super) async fn discover(
     } else if offers_refresh && !is_offered(&scopes) {
         scopes.push(OFFLINE_ACCESS.to_owned());
     }
-    Ok(Discovered { manager, client, scopes })
+    Ok(Discovered { manager, token_endpoint, client, scopes })
+}
+
+async fn check_trust(client: &OAuthClient, trust: Trust<'_>, found: &AuthorizationMetadata) -> Result<(), LoginError> {
+    let endpoint = found.token_endpoint.as_str();
+    match trust {
+        Trust::Issuer(issuer) if !is_vouched_for(client, issuer, found).await => Err(LoginError::issuer(endpoint)),
+        Trust::Origin { token_endpoint, issuer }
+            if token_endpoint != Some(endpoint) && !is_vouched_for(client, issuer, found).await =>
+        {
+            Err(LoginError::moved(endpoint))
+        }
+        Trust::Anybody | Trust::Issuer(_) | Trust::Origin { .. } => Ok(()),
+    }
 }
 
 /// Returns whether the issuer itself publishes the endpoints of metadata. Metadata that a server points to may be anybody's,

@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::credential_file::CredentialFile;
-use super::discovery::{Discovered, SecretFor, discover};
+use super::credential_file::{CredentialFile, Origin};
+use super::discovery::{Discovered, Trust, discover};
 use super::{ClientSecret, OAuthOptions};
 
 /// Path of the redirect.
@@ -37,6 +37,11 @@ pub enum LoginError {
         "the server would have the secret of this program sent to `{0}`, which `login.authorization_server` does not publish"
     )]
     Issuer(String),
+    /// The server names another endpoint for refreshes than the one that issued the tokens.
+    #[error(
+        "the server would have the tokens of this login sent to `{0}`, which did not issue them; log in again if you trust it"
+    )]
+    Moved(String),
     /// Discovery, registration or the exchange of the code failed.
     #[error("the login failed: {0}")]
     Failed(String),
@@ -58,6 +63,11 @@ impl LoginError {
     /// Creates the error of an endpoint that must not get the secret.
     pub(super) fn issuer(endpoint: &str) -> Self {
         Self::Issuer(quoted(endpoint))
+    }
+
+    /// Creates the error of an endpoint that must not get the tokens.
+    pub(super) fn moved(endpoint: &str) -> Self {
+        Self::Moved(quoted(endpoint))
     }
 }
 
@@ -94,23 +104,24 @@ impl Login {
     /// # Errors
     /// If there is none, or it does not support what is needed.
     pub async fn begin(url: &str, options: &OAuthOptions) -> Result<Self, LoginError> {
-        let secret = match &options.client_secret {
-            Some(_) => SecretFor::Issuer(options.authorization_server.as_deref()),
-            None => SecretFor::Nobody,
+        let trust = match &options.client_secret {
+            Some(_) => Trust::Issuer(options.authorization_server.as_deref()),
+            None => Trust::Anybody,
         };
-        let Discovered { mut manager, client, scopes } = discover(url, options, secret).await?;
+        let Discovered { mut manager, token_endpoint, client, scopes } = discover(url, options, trust).await?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let redirect = format!("http://{}{CALLBACK_PATH}", listener.local_addr()?);
+        let mut origin = Origin { client_secret: None, token_endpoint: Some(token_endpoint) };
         let (id, secret) = match &options.client_id {
             Some(id) => (id.clone(), options.client_secret.clone()),
             None => {
                 let asked: Vec<&str> = scopes.iter().map(String::as_str).collect();
                 let registered = manager.register_client(CLIENT_NAME, &redirect, &asked).await?;
-                let secret = registered.client_secret.map(ClientSecret::new);
-                manager.set_credential_store(CredentialFile::with_secret(&options.file, url, secret.clone()));
-                (registered.client_id, secret)
+                origin.client_secret = registered.client_secret.map(ClientSecret::new);
+                (registered.client_id, origin.client_secret.clone())
             }
         };
+        manager.set_credential_store(CredentialFile::with_origin(&options.file, url, origin));
         let request = AuthorizationRequest::new(redirect)
             .with_initial_scope_selection()
             .with_scopes(scopes)

@@ -7,8 +7,8 @@ use fumehood_listener::Token;
 use rmcp::transport::auth::{AuthError, OAuthClientConfig, StoredCredentials};
 use tokio::sync::Mutex;
 
-use super::credential_file::CredentialFile;
-use super::discovery::{SecretFor, discover};
+use super::credential_file::{CredentialFile, Origin};
+use super::discovery::{Discovered, Trust, discover};
 use super::{LoginError, OAuthOptions};
 
 /// Maximum time before its end at which a token is refreshed: half of its life, if that is short.
@@ -86,14 +86,17 @@ impl TokenSource {
 
     async fn refresh(&self) -> Result<(String, Duration), LoginError> {
         let unreadable = |error: std::io::Error| AuthError::CredentialStoreError(error.to_string());
-        let (stored, registered) = self.file.read_all().map_err(unreadable)?.ok_or(AuthError::AuthorizationRequired)?;
-        let secret_for = match (&self.options.client_secret, &registered) {
-            (Some(_), _) => SecretFor::Issuer(self.options.authorization_server.as_deref()),
-            (None, Some(_)) => SecretFor::Issuer(stored.issuer.as_deref()),
-            (None, None) => SecretFor::Nobody,
+        let (stored, origin) = self.file.read_all().map_err(unreadable)?.ok_or(AuthError::AuthorizationRequired)?;
+        let trust = match &self.options.client_secret {
+            Some(_) => Trust::Issuer(self.options.authorization_server.as_deref()),
+            None => {
+                Trust::Origin { token_endpoint: origin.token_endpoint.as_deref(), issuer: stored.issuer.as_deref() }
+            }
         };
-        let mut manager = discover(&self.url, &self.options, secret_for).await?.manager;
-        manager.set_credential_store(CredentialFile::with_secret(&self.options.file, &self.url, registered.clone()));
+        let Discovered { mut manager, token_endpoint, .. } = discover(&self.url, &self.options, trust).await?;
+        let origin = Origin { token_endpoint: Some(token_endpoint), ..origin };
+        let registered = origin.client_secret.clone();
+        manager.set_credential_store(CredentialFile::with_origin(&self.options.file, &self.url, origin));
         // Tokens of another authorization server are not used.
         if !manager.initialize_from_store().await? {
             return Err(AuthError::AuthorizationRequired.into());
