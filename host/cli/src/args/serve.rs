@@ -97,8 +97,8 @@ pub(crate) struct ServeOptions {
     /// Reload components, fumehood.toml and fumehood.lock when they change
     ///
     /// A component that has to be approved is not called after a change until `fumehood approve` was run for it. One that
-    /// cannot be loaded any more leaves the one before it in place. [serve], [mcp.servers], [knowledge] and [prompts] are read at the
-    /// start only.
+    /// cannot be loaded any more leaves the one before it in place. Of the rest, tenants and `[telemetry] content` change; a change
+    /// of anything else is said, and holds from the next start.
     #[arg(long)]
     pub(crate) watch: bool,
 

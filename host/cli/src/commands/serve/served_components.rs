@@ -269,24 +269,60 @@ impl ServedComponents {
 
 /// Returns the settings that differ, of those that are read at the start only.
 fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> {
-    let telemetry = |config: &Config| TelemetrySection { content: false, ..config.telemetry.clone() };
-    let settings = [
-        ("[serve]", before.serve != after.serve),
-        ("[jobs]", before.jobs != after.jobs),
-        ("[model]", before.model != after.model),
-        ("[hooks]", before.hooks != after.hooks),
-        ("[flows]", before.flows != after.flows),
-        ("labels of flows", flows::labels(before) != flows::labels(after)),
-        ("[knowledge]", before.knowledge != after.knowledge),
-        ("[prompts]", before.prompts != after.prompts),
-        ("[log]", before.log != after.log),
+    // All are named, so that a new one has to be put on one of the two sides.
+    let Config {
+        // These hold at once, or are no settings.
+        origin: _,
+        offline: _,
+        tools_in: _,
+        limits: _,
+        tools: _,
+        registry: _,
+        tenants: _,
+        key_value_store,
+        http_in_flight,
+        model,
+        agent,
+        skills,
+        channels,
+        guardrails,
+        flows: of_flows,
+        hooks,
+        knowledge,
+        prompts,
+        log,
         #[cfg(feature = "postgres")]
-        ("[storage]", before.storage != after.storage),
+        storage,
+        telemetry,
+        serve,
+        jobs,
         #[cfg(feature = "cell")]
-        ("[cell]", before.cell != after.cell),
-        ("[telemetry]", telemetry(before) != telemetry(after)),
-        ("`key_value_store`", before.key_value_store != after.key_value_store),
-        ("`http_in_flight`", before.http_in_flight != after.http_in_flight),
+        cell,
+        mcp,
+    } = before;
+    let at_start = |telemetry: &TelemetrySection| TelemetrySection { content: false, ..telemetry.clone() };
+    let settings = [
+        ("[serve]", *serve != after.serve),
+        ("[jobs]", *jobs != after.jobs),
+        ("[model]", *model != after.model),
+        ("[agent]", *agent != after.agent),
+        ("[guardrails]", *guardrails != after.guardrails),
+        ("[skills]", *skills != after.skills),
+        ("[channels]", *channels != after.channels),
+        ("[hooks]", *hooks != after.hooks),
+        ("[flows]", *of_flows != after.flows),
+        ("labels of flows", flows::labels(before) != flows::labels(after)),
+        ("[knowledge]", *knowledge != after.knowledge),
+        ("[prompts]", *prompts != after.prompts),
+        ("[mcp]", *mcp != after.mcp),
+        ("[log]", *log != after.log),
+        #[cfg(feature = "postgres")]
+        ("[storage]", *storage != after.storage),
+        #[cfg(feature = "cell")]
+        ("[cell]", *cell != after.cell),
+        ("[telemetry]", at_start(telemetry) != at_start(&after.telemetry)),
+        ("`key_value_store`", *key_value_store != after.key_value_store),
+        ("`http_in_flight`", *http_in_flight != after.http_in_flight),
     ];
     settings.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
@@ -311,6 +347,7 @@ mod tests {
         check("", "", &[]);
         check("", "[telemetry]\ncontent = true\n", &[]);
         check("", "[telemetry]\nsampling = 0.5\n[serve]\nqueue = 3\n", &["[serve]", "[telemetry]"]);
+        check("", "[agent]\nconcurrency = 3\n[guardrails]\ndeny = [\"a__b\"]\n", &["[agent]", "[guardrails]"]);
         check("", "http_in_flight = 3\n[log]\noff = true\n", &["[log]", "`http_in_flight`"]);
     }
 
