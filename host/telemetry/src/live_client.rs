@@ -9,6 +9,8 @@ use crate::live::LiveSnapshot;
 use crate::service::LIVE_PATH;
 use crate::tls::http_client;
 
+/// The path of the calls, as the HTTP API has it.
+const CALLS_PATH: &str = "/v1/calls";
 /// Maximum time of one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of an answer, in bytes: far more than a thousand calls have.
@@ -78,36 +80,69 @@ impl LiveClient {
     /// # Errors
     /// See [`LiveClientError`].
     pub async fn snapshot(&self) -> Result<LiveSnapshot, LiveClientError> {
-        let url = self.url.origin().ascii_serialization();
-        let unreachable = |error: reqwest::Error| {
-            // The innermost reason, such as "Connection refused".
-            let mut reason: &dyn std::error::Error = &error;
-            while let Some(source) = reason.source() {
-                reason = source;
-            }
-            LiveClientError::Unreachable { url: url.clone(), reason: reason.to_string() }
-        };
-        let mut request = self.http.get(self.url.clone());
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
-        }
-        let mut answer = request.send().await.map_err(unreachable)?;
+        let mut answer = self.send(self.http.get(self.url.clone())).await?;
         match answer.status().as_u16() {
             200 => {}
-            401 | 403 => return Err(LiveClientError::Unauthorized(url)),
-            404 => return Err(LiveClientError::NotFound(url)),
-            status => {
-                return Err(LiveClientError::Unreachable { url, reason: format!("it answered with status {status}") });
-            }
+            404 => return Err(LiveClientError::NotFound(self.origin())),
+            _ => return Err(self.unexpected(&answer)),
         }
         let mut body = Vec::new();
-        while let Some(part) = answer.chunk().await.map_err(unreachable)? {
+        while let Some(part) = answer.chunk().await.map_err(|error| self.unreachable(&error))? {
             if body.len().saturating_add(part.len()) > MAX_ANSWER_BYTES {
-                return Err(LiveClientError::Answer(url));
+                return Err(LiveClientError::Answer(self.origin()));
             }
             body.extend_from_slice(&part);
         }
-        serde_json::from_slice(&body).map_err(|_| LiveClientError::Answer(url))
+        serde_json::from_slice(&body).map_err(|_| LiveClientError::Answer(self.origin()))
+    }
+
+    /// Stops a call. Returns false if it has ended, or is not a call of this token's client.
+    ///
+    /// # Errors
+    /// See [`LiveClientError`].
+    pub async fn stop(&self, id: &str) -> Result<bool, LiveClientError> {
+        let mut url = self.url.clone();
+        url.set_path(CALLS_PATH);
+        // The id becomes one segment, whatever it consists of.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.push(id);
+        }
+        let answer = self.send(self.http.delete(url)).await?;
+        match answer.status().as_u16() {
+            202 => Ok(true),
+            404 => Ok(false),
+            _ => Err(self.unexpected(&answer)),
+        }
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, LiveClientError> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        match answer.status().as_u16() {
+            401 | 403 => Err(LiveClientError::Unauthorized(self.origin())),
+            _ => Ok(answer),
+        }
+    }
+
+    fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
+    fn unexpected(&self, answer: &reqwest::Response) -> LiveClientError {
+        let reason = format!("it answered with status {}", answer.status().as_u16());
+        LiveClientError::Unreachable { url: self.origin(), reason }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> LiveClientError {
+        // The innermost reason, such as "Connection refused".
+        let mut reason: &dyn std::error::Error = error;
+        while let Some(source) = reason.source() {
+            reason = source;
+        }
+        LiveClientError::Unreachable { url: self.origin(), reason: reason.to_string() }
     }
 }
 

@@ -34,7 +34,7 @@ pub trait Observer: Send + Sync {
         let _ = deadline;
     }
 
-    /// Receives the cost so far, about once a millisecond while the guest runs. Calls of worker processes do not report it.
+    /// Receives the cost so far, about once a millisecond while the guest runs, and a few times a second from a worker process.
     fn usage(&self, usage: Usage) {
         let _ = usage;
     }

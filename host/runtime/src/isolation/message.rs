@@ -184,6 +184,12 @@ pub(super) enum FromWorker {
         message: Option<String>,
         partial: Vec<Part>,
     },
+    /// The cost so far. `peak_memory` is in bytes.
+    Used {
+        call: u64,
+        fuel: u64,
+        peak_memory: u64,
+    },
     /// An operation on the store of keys and values.
     Store {
         step: u64,

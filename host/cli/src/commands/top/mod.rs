@@ -67,8 +67,11 @@ async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, (first, top)
         tokio::select! {
             key = keys.recv() => match key {
                 Some(Key::Redraw) => {}
-                Some(Key::Up) => screen.scroll(-1),
-                Some(Key::Down) => screen.scroll(1),
+                Some(Key::Up) => screen.select(-1),
+                Some(Key::Down) => screen.select(1),
+                Some(Key::Stop) => screen.ask(),
+                Some(Key::Yes) => stop(&mut screen, client).await,
+                Some(Key::No) => drop(screen.take_question()),
                 Some(Key::Quit) | None => return Ok(()),
             },
             _ = ticks.tick() => match client.snapshot().await {
@@ -79,11 +82,24 @@ async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, (first, top)
     }
 }
 
+/// Stops the call that the screen asks about, if it asks.
+async fn stop(screen: &mut Screen, client: &LiveClient) {
+    let Some(id) = screen.take_question() else { return };
+    match client.stop(&id).await {
+        Ok(true) => {}
+        Ok(false) => screen.fail("the call was not stopped: it has ended, or is that of another tenant".to_owned()),
+        Err(error) => screen.fail(error.to_string()),
+    }
+}
+
 /// The request of a key.
 enum Key {
     Redraw,
     Up,
     Down,
+    Stop,
+    Yes,
+    No,
     Quit,
 }
 
@@ -115,6 +131,9 @@ fn to_key(event: &Event) -> Option<Key> {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Quit),
             KeyCode::Up | KeyCode::Char('k') => Some(Key::Up),
             KeyCode::Down | KeyCode::Char('j') => Some(Key::Down),
+            KeyCode::Char('x') => Some(Key::Stop),
+            KeyCode::Char('y') => Some(Key::Yes),
+            KeyCode::Char('n') => Some(Key::No),
             _ => None,
         },
         _ => None,

@@ -9,7 +9,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row, Table};
+use ratatui::widgets::{Paragraph, Row, Table, TableState};
 
 /// Number of cells of a bar of the time until the deadline.
 const BAR_CELLS: u64 = 20;
@@ -18,32 +18,63 @@ const BAR_CELLS: u64 = 20;
 pub(super) struct Screen {
     url: String,
     snapshot: LiveSnapshot,
-    /// The reason why the snapshot is old.
-    failure: Option<String>,
-    /// Number of calls above the first one that is shown.
-    offset: usize,
+    /// What the last line says instead of the keys.
+    message: Option<Message>,
+    /// The position of the selected call.
+    selected: usize,
+}
+
+/// What the last line says.
+enum Message {
+    /// The reason why the snapshot is old, or why a call was not stopped.
+    Failure(String),
+    /// The question whether to stop a call.
+    Question { id: String, tool: String },
 }
 
 impl Screen {
     pub(super) fn new(url: &str, snapshot: LiveSnapshot) -> Self {
-        Self { url: printable(url).into_owned(), snapshot, failure: None, offset: 0 }
+        Self { url: printable(url).into_owned(), snapshot, message: None, selected: 0 }
     }
 
-    /// Shows another state.
+    /// Shows another state. The selected call stays selected, and a question about it stays.
     pub(super) fn update(&mut self, snapshot: LiveSnapshot) {
-        (self.snapshot, self.failure) = (snapshot, None);
-        self.scroll(0);
+        let selected = self.snapshot.calls.get(self.selected).map(|call| call.id.as_str());
+        let position = snapshot.calls.iter().position(|call| Some(call.id.as_str()) == selected);
+        self.selected = position.unwrap_or(self.selected);
+        self.snapshot = snapshot;
+        if matches!(self.message, Some(Message::Failure(_))) {
+            self.message = None;
+        }
+        self.select(0);
     }
 
-    /// Shows that the state is old.
+    /// Says that the state is old, or that a call was not stopped.
     pub(super) fn fail(&mut self, why: String) {
-        self.failure = Some(why);
+        self.message = Some(Message::Failure(why));
     }
 
-    /// Moves the list by some calls.
-    pub(super) fn scroll(&mut self, by: isize) {
+    /// Moves the selection by some calls.
+    pub(super) fn select(&mut self, by: isize) {
         let last = self.snapshot.calls.len().saturating_sub(1);
-        self.offset = self.offset.saturating_add_signed(by).min(last);
+        self.selected = self.selected.saturating_add_signed(by).min(last);
+    }
+
+    /// Asks whether to stop the selected call.
+    pub(super) fn ask(&mut self) {
+        let selected = self.snapshot.calls.get(self.selected);
+        self.message = selected.map(|call| Message::Question { id: call.id.clone(), tool: call.tool.clone() });
+    }
+
+    /// Takes the question back. Returns the id of the call that it was about, if there was one.
+    pub(super) fn take_question(&mut self) -> Option<String> {
+        match self.message.take() {
+            Some(Message::Question { id, .. }) => Some(id),
+            other => {
+                self.message = other;
+                None
+            }
+        }
     }
 
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
@@ -58,9 +89,10 @@ impl Screen {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame.render_widget(Paragraph::new(totals(&self.snapshot)).style(bold), head);
         frame.render_widget(Paragraph::new(outcomes_line(&self.snapshot)), outcomes);
-        let rows = self.snapshot.calls.iter().skip(self.offset).map(|call| to_row(call));
+        let rows = self.snapshot.calls.iter().map(to_row);
         let widths = [
             Constraint::Fill(3),
+            Constraint::Fill(1),
             Constraint::Fill(1),
             Constraint::Length(8),
             Constraint::Length(u16::try_from(BAR_CELLS).unwrap_or(u16::MAX)),
@@ -68,11 +100,18 @@ impl Screen {
             Constraint::Length(12),
             Constraint::Length(10),
         ];
-        let header = Row::new(["tool", "actor", "phase", "until deadline", "time", "fuel", "memory"]).style(bold);
-        frame.render_widget(Table::new(rows, widths).header(header), list);
-        let foot_line = match &self.failure {
-            Some(why) => Line::styled(printable(why).into_owned(), Style::new().fg(Color::Red)),
-            None => Line::from(format!("{}   q ends, ↑ ↓ scroll", self.url)),
+        let header =
+            Row::new(["tool", "tenant", "actor", "phase", "until deadline", "time", "fuel", "memory"]).style(bold);
+        let table = Table::new(rows, widths).header(header);
+        let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        let selected = (!self.snapshot.calls.is_empty()).then_some(self.selected);
+        frame.render_stateful_widget(table, list, &mut TableState::new().with_selected(selected));
+        let foot_line = match &self.message {
+            Some(Message::Failure(why)) => Line::styled(printable(why).into_owned(), Style::new().fg(Color::Red)),
+            Some(Message::Question { id, tool }) => {
+                Line::styled(format!("stop {} ({})? y/n", printable(tool), printable(id)), bold)
+            }
+            None => Line::from(format!("{}   q ends, ↑ ↓ select, x stops the selected call", self.url)),
         };
         frame.render_widget(foot_line, foot);
     }
@@ -112,7 +151,7 @@ fn to_row(call: &LiveCall) -> Row<'static> {
 }
 
 /// Returns the cells of a call. Its names are those of a server, so they are made printable.
-fn cells(call: &LiveCall) -> [String; 7] {
+fn cells(call: &LiveCall) -> [String; 8] {
     let unknown = || "–".to_owned();
     let seconds = |millis: u64| format!("{}.{} s", millis / 1_000, millis % 1_000 / 100);
     let (phase, time) = match (call.phase, call.deadline_ms) {
@@ -124,6 +163,7 @@ fn cells(call: &LiveCall) -> [String; 7] {
     };
     [
         printable(&call.tool).into_owned(),
+        call.tenant.as_deref().map_or_else(unknown, |tenant| printable(tenant).into_owned()),
         call.actor.as_deref().map_or_else(unknown, |actor| printable(actor).into_owned()),
         phase.to_owned(),
         call.deadline_ms.map_or_else(String::new, |deadline| bar(call.elapsed_ms, deadline)),
@@ -154,8 +194,9 @@ mod tests {
             CallPhase::Running => (Some(10_000), Some(123), Some(65_536)),
             CallPhase::Waiting => (None, None, None),
         };
-        let (id, tool) = ("h1".to_owned(), tool.to_owned());
-        LiveCall { id, tool, tenant: None, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
+        let (id, tool) = (format!("h-{tool}"), tool.to_owned());
+        let tenant = Some("acme".to_owned());
+        LiveCall { id, tool, tenant, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
     }
 
     fn snapshot(calls: Vec<LiveCall>) -> LiveSnapshot {
@@ -173,24 +214,40 @@ mod tests {
     fn shows_calls_with_bars_and_costs() {
         let calls = vec![call("spin__run", CallPhase::Running), call("echo__echo", CallPhase::Waiting)];
         let text = drawn(&Screen::new("http://127.0.0.1:1", snapshot(calls)));
-        for part in
-            ["1 running, 1 waiting", "deadline 1, ok 12", "spin__run", "5.0 s of 10.0 s", "123", "waiting", "q ends"]
-        {
+        let (totals, outcomes) = ("1 running, 1 waiting", "deadline 1, ok 12");
+        for part in [totals, outcomes, "spin__run", "acme", "5.0 s of 10.0 s", "123", "waiting", "q ends"] {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         assert!(text.contains(&("█".repeat(10) + &"░".repeat(10))), "{text}");
     }
 
     #[test]
-    fn shows_a_failure_and_scrolls() {
-        let calls = vec![call("a__a", CallPhase::Running), call("b__b", CallPhase::Running)];
+    fn shows_a_failure_and_scrolls_to_the_selected_call() {
+        let calls = (0..9).map(|number| call(&format!("a{number}__a"), CallPhase::Running)).collect();
         let mut screen = Screen::new("http://127.0.0.1:1", snapshot(calls));
         screen.fail("it is gone".to_owned());
-        screen.scroll(5);
+        assert!(screen.take_question().is_none());
+        screen.select(20);
         let text = drawn(&screen);
-        assert!(text.contains("it is gone") && text.contains("b__b") && !text.contains("a__a"), "{text}");
+        assert!(text.contains("it is gone") && text.contains("a8__a") && !text.contains("a0__a"), "{text}");
         screen.update(snapshot(Vec::new()));
         assert!(!drawn(&screen).contains("it is gone"));
+        screen.ask();
+        assert!(screen.take_question().is_none(), "there is no call");
+    }
+
+    #[test]
+    fn asks_about_the_selected_call_even_if_others_end() {
+        let (a, b) = (call("a__a", CallPhase::Running), call("b__b", CallPhase::Running));
+        let mut screen = Screen::new("http://127.0.0.1:1", snapshot(vec![a, b.clone()]));
+        screen.select(1);
+        screen.ask();
+        screen.update(snapshot(vec![b]));
+        assert!(drawn(&screen).contains("stop b__b (h-b__b)? y/n"), "{}", drawn(&screen));
+        assert_eq!(screen.take_question().as_deref(), Some("h-b__b"));
+        assert!(drawn(&screen).contains("q ends") && screen.take_question().is_none());
+        screen.ask();
+        assert_eq!(screen.take_question().as_deref(), Some("h-b__b"));
     }
 
     #[test]

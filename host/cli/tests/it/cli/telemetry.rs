@@ -10,6 +10,7 @@ use fumehood_tests::skip::skip;
 use serde_json::{Value, json};
 
 use super::session::Session;
+use super::terminal::AtTerminal;
 use super::workbench::Workbench;
 
 /// Timeout of every wait, far above what any of them takes.
@@ -82,6 +83,24 @@ impl Server {
 
     fn live(&self) -> Value {
         serde_json::from_str(&self.get("/v1/live")).unwrap()
+    }
+
+    /// Waits until the running calls are like this.
+    fn live_until(&self, is_met: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let live = self.live();
+            if is_met(&live) {
+                return live;
+            }
+            assert!(started.elapsed() < PATIENCE, "{live}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Begins a call that takes a minute unless it is stopped.
+    fn count_down(&self) -> TcpStream {
+        self.send("POST", "/v1/tools/countdown__countdown/calls", ("", r#"{"from": 500, "step_ms": 100}"#))
     }
 }
 
@@ -299,24 +318,41 @@ fn metrics_are_behind_the_token_and_can_be_parsed() {
 #[test]
 fn running_calls_show_their_deadline_and_cost() {
     let bench = bench("");
-    let server =
-        Server::start(&bench, &["countdown.wasm", "--no-auth", "--isolation", "in-process", "--timeout", "60s"]);
-    let waiting = server.send("POST", "/v1/tools/countdown__countdown/calls", ("", r#"{"from": 500, "step_ms": 100}"#));
-    let started = Instant::now();
-    let live = loop {
-        let live = server.live();
-        if live["calls"][0]["phase"] == "running" {
-            break live;
-        }
-        assert!(started.elapsed() < PATIENCE, "{live}");
-    };
-    assert_eq!((&live["calls"][0]["tool"], &live["running"]), (&json!("countdown__countdown"), &json!(1)));
-    assert_eq!(live["calls"][0]["deadline_ms"], 60_000);
-    drop(waiting);
-    while server.live()["outcomes"]["cancelled"] != 1 {
-        assert!(started.elapsed() < PATIENCE, "{}", server.live());
+    for isolation in ["in-process", "process"] {
+        let arguments = ["countdown.wasm", "--no-auth", "--isolation", isolation, "--timeout", "60s"];
+        let server = Server::start(&bench, &arguments);
+        let waiting = server.count_down();
+        let live = server.live_until(|live| live["calls"][0]["fuel"].as_u64() > Some(0));
+        let call = &live["calls"][0];
+        assert_eq!(
+            (&call["tool"], &call["phase"], &live["running"]),
+            (&json!("countdown__countdown"), &json!("running"), &json!(1))
+        );
+        assert!(call["deadline_ms"] == 60_000 && call["peak_memory"].as_u64() > Some(65_536), "{live}");
+        drop(waiting);
+        server.live_until(|live| live["outcomes"]["cancelled"] == 1);
+        assert_eq!(server.live()["calls"], json!([]));
     }
-    assert_eq!(server.live()["calls"], json!([]));
+}
+
+#[test]
+fn a_key_of_the_live_view_stops_a_call_once_it_is_confirmed() {
+    let bench = bench("");
+    let server = Server::start(&bench, &["countdown.wasm", "--no-auth", "--timeout", "60s"]);
+    let mut waiting = server.count_down();
+    let address = format!("http://{}", server.address);
+    let mut top = AtTerminal::on_screen(bench.command(&["top", &address, "--interval", "50ms"]));
+    top.wait_for("countdown__countdown");
+    top.type_in("xny");
+    top.type_in("x");
+    top.wait_for("stop");
+    assert_eq!(server.live()["running"], 1);
+    top.type_in("y");
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"cancelled\""), "{answer}");
+    top.type_in("q");
+    assert_eq!(top.finish().0, Some(0));
 }
 
 #[test]

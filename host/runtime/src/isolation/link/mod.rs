@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::Observer;
+use fumehood_core::call::{Observer, Usage};
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_platform::process::{self, ProcessEnd};
 use tokio::sync::{Notify, oneshot};
@@ -248,6 +248,11 @@ impl Link {
                 let bytes = message.as_ref().map_or(0, String::len) + partial.iter().map(Part::bytes).sum::<usize>();
                 if let Some(observer) = self.observer_of(call, bytes)? {
                     observer.progress(self.services.progress(fraction, message, partial));
+                }
+            }
+            FromWorker::Used { call, fuel, peak_memory } => {
+                if let Some(observer) = self.observer_of(call, 0)? {
+                    observer.usage(Usage { fuel, peak_memory: usize::try_from(peak_memory).unwrap_or(usize::MAX) });
                 }
             }
             FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,

@@ -41,7 +41,7 @@ pub(super) fn serve(channel: &Channel, component: &LoadedComponent) -> io::Resul
 fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message: CallMessage) {
     let call = message.call;
     let cancelled = CancellationToken::new();
-    let observer = Arc::new(RelayObserver { channel: channel.clone(), call });
+    let observer = Arc::new(RelayObserver::new(channel.clone(), call));
     let outbound = component.requests.outbound(Some(call), component.may_request);
     let runnable = component.runnable.clone();
     let invocation =

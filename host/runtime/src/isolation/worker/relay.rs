@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fumehood_core::call::Observer;
 use fumehood_core::call::event::{Level, Progress};
+use fumehood_core::call::{Observer, Usage};
 use fumehood_core::key_value::{Key, KeyValueStore, Page, Query, StoreError};
 use fumehood_core::tool::name::Namespace;
 use http::Request;
@@ -21,6 +21,8 @@ use crate::wasi::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFutur
 
 /// Extra time for the host's answer to arrive. The host ends an operation within its patience.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
+/// Minimum time between two reports of what a call has cost so far.
+const USAGE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The host's store of keys and values. Clones share it.
 #[derive(Clone)]
@@ -147,10 +149,18 @@ impl RequestRelay for CallRequests {
     }
 }
 
-/// An observer that sends log lines and progress to the host.
+/// An observer that sends log lines, progress and cost to the host.
 pub(super) struct RelayObserver {
-    pub(super) channel: Channel,
-    pub(super) call: u64,
+    channel: Channel,
+    call: u64,
+    /// The time of the last report of the cost, or of the beginning.
+    reported: Mutex<Instant>,
+}
+
+impl RelayObserver {
+    pub(super) fn new(channel: Channel, call: u64) -> Self {
+        Self { channel, call, reported: Mutex::new(Instant::now()) }
+    }
 }
 
 impl Observer for RelayObserver {
@@ -163,5 +173,14 @@ impl Observer for RelayObserver {
         let partial = partial.into_iter().map(Into::into).collect();
         let message = message.map(|message| message.as_str().to_owned());
         self.channel.send(&FromWorker::Progress { call: self.call, fraction, message, partial }, &[]);
+    }
+
+    fn usage(&self, usage: Usage) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.elapsed() >= USAGE_INTERVAL {
+            *reported = Instant::now();
+            let peak_memory = u64::try_from(usage.peak_memory).unwrap_or(u64::MAX);
+            self.channel.send(&FromWorker::Used { call: self.call, fuel: usage.fuel, peak_memory }, &[]);
+        }
     }
 }
