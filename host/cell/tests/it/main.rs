@@ -11,6 +11,7 @@
 
 mod budgets;
 mod bus;
+mod client_certificates;
 mod components;
 mod costs;
 mod jobs;

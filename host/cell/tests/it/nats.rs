@@ -1,10 +1,11 @@
 //! A NATS server for one test.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use fumehood_cell::ServerOptions;
 use fumehood_tests::skip::skip;
 
@@ -34,6 +35,21 @@ pub(crate) fn spawn(command: &mut Command, port: u16) -> Child {
         std::thread::sleep(Duration::from_millis(10));
     }
     server
+}
+
+/// Writes a certificate for `localhost` and its private key, and returns the two files.
+pub(crate) fn create_certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+    std::fs::write(&certificate, to_pem("CERTIFICATE", made.cert.der())).unwrap();
+    std::fs::write(&key, to_pem("PRIVATE KEY", &made.signing_key.serialize_der())).unwrap();
+    (certificate, key)
+}
+
+fn to_pem(label: &str, der: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<&str> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
 /// A NATS server, which ends with the test.

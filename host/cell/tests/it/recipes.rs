@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::{Client, ConnectOptions, Event};
-use base64::Engine as _;
 use fumehood_cell::{
     CellJobs, CellTools, ComponentStore, JobQueueOptions, JobRunner, NatsCounters, NatsStore, NodeKey, NodeOptions,
     NodePublicKey, ServerOptions, Worker,
@@ -36,12 +35,6 @@ struct Recipe {
     server: Child,
 }
 
-fn to_pem(label: &str, der: &[u8]) -> String {
-    let text = base64::engine::general_purpose::STANDARD.encode(der);
-    let lines: Vec<&str> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
-}
-
 fn password(user: &str) -> String {
     format!("secret of {user}")
 }
@@ -51,10 +44,7 @@ impl Recipe {
         let program = nats::program()?;
         let folder = tempfile::tempdir().unwrap();
         let port = nats::free_port();
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        std::fs::write(folder.path().join("server.pem"), to_pem("CERTIFICATE", made.cert.der())).unwrap();
-        let key = to_pem("PRIVATE KEY", &made.signing_key.serialize_der());
-        std::fs::write(folder.path().join("server.key"), key).unwrap();
+        nats::create_certificate(folder.path(), "server");
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../release/cell/nats.conf");
         let mut conf = std::fs::read_to_string(shipped).unwrap();
         let here = folder.path().display().to_string();
