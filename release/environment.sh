@@ -31,6 +31,9 @@ CARGO_ENCODED_RUSTFLAGS=--remap-path-prefix=$ROOT=/fumehood
 CARGO_ENCODED_RUSTFLAGS=$CARGO_ENCODED_RUSTFLAGS$separator--remap-path-prefix=$target_dir=/fumehood/target
 CARGO_ENCODED_RUSTFLAGS=$CARGO_ENCODED_RUSTFLAGS$separator--remap-path-prefix=$cargo_home=/cargo
 CARGO_ENCODED_RUSTFLAGS=$CARGO_ENCODED_RUSTFLAGS$separator--remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc/$rust_commit
+# The linker's build id is a digest of the program with its debug information, which differs from folder to folder although all that
+# is shipped is the same.
+CARGO_ENCODED_RUSTFLAGS=$CARGO_ENCODED_RUSTFLAGS$separator-Clink-arg=-Wl,--build-id=none
 export CARGO_ENCODED_RUSTFLAGS
 
 # SQLite, ring, blake3 and a few lines of wasmtime are C or assembly. `CFLAGS` is split at spaces.

@@ -1,4 +1,5 @@
-//! The shipped compose file of a cell: it is well formed, and names files, users, commands and volumes that exist.
+//! The shipped recipes: the compose file of a cell is well formed, and names files, users, commands and volumes that exist; the units
+//! of systemd, the Containerfile, the documentation and the release agree about paths.
 //!
 //! The rights that its NATS configuration gives are tested beside the protocol, in `host/cell/tests/it/recipes.rs`.
 
@@ -190,4 +191,95 @@ fn users_of_the_compose_file_are_those_of_the_server() {
         assert!(mounts.contains(&path), "{key}: {path} {mounts:?}");
     }
     assert!(mounts.contains(&strings(&nats["command"])[1]), "{mounts:?}");
+}
+
+/// Reads a file of the repository, named from its root.
+fn read(name: &str) -> String {
+    let file = release().join("..").join(name);
+    std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Returns the values of a key of a unit, in order.
+fn settings<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
+    unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
+}
+
+#[test]
+fn commands_of_the_units_are_understood() {
+    for name in ["fumehood.service", "fumehood-worker.service"] {
+        let unit = read(&format!("release/systemd/{name}"));
+        let [command] = settings(&unit, "ExecStart")[..] else { panic!("{name}") };
+        let words: Vec<&str> = command.split(' ').collect();
+        assert_eq!(words[0], "/usr/bin/fumehood");
+        let parsed = Command::new(env!("CARGO_BIN_EXE_fumehood")).args(&words[1..]).arg("--help").output().unwrap();
+        assert!(parsed.status.success(), "{name}: {parsed:?}");
+        assert_eq!(words[1..3], ["--config", "/etc/fumehood/fumehood.toml"], "{name}");
+        assert_eq!(settings(&unit, "ConfigurationDirectory"), ["fumehood"], "{name}");
+    }
+}
+
+#[test]
+fn units_hand_over_the_secrets_that_the_documentation_names() {
+    let guide = read("docs/operations.md");
+    for name in ["fumehood.service", "fumehood-worker.service"] {
+        let unit = read(&format!("release/systemd/{name}"));
+        // A credential that belongs to root is copied, because its mode may look as if a group could read it.
+        assert_eq!(settings(&unit, "RuntimeDirectory"), ["fumehood"], "{name}");
+        assert_eq!(settings(&unit, "RuntimeDirectoryMode"), ["0700"], "{name}");
+        let [copy] = settings(&unit, "ExecStartPre")[..] else { panic!("{name}") };
+        assert!(copy.contains("install -m 600 -t /run/fumehood \"$$CREDENTIALS_DIRECTORY\"/*"), "{name}: {copy}");
+        assert!(guide.contains(name), "{name}");
+    }
+    let key = "cell.key:/etc/fumehood/cell.key";
+    assert_eq!(settings(&read("release/systemd/fumehood-worker.service"), "LoadCredential"), [key]);
+    // A gateway gets its key in a drop-in.
+    assert_eq!(settings(&read("release/systemd/fumehood.service"), "LoadCredential"), [""; 0]);
+    let drop_ins = settings(&guide, "LoadCredential");
+    assert!(drop_ins.contains(&key), "{drop_ins:?}");
+    assert!(
+        guide.contains("cell key new /etc/fumehood/cell.key") && guide.contains("key = \"/run/fumehood/cell.key\"")
+    );
+    for credential in drop_ins {
+        let (name, file) = credential.split_once(':').unwrap();
+        assert_eq!(file, format!("/etc/fumehood/{name}"));
+        assert!(guide.contains(&format!("\"/run/fumehood/{name}\"")), "{name} is handed over and not used");
+    }
+}
+
+#[test]
+fn programs_of_the_image_are_in_the_build_context() {
+    let ignored = read(".dockerignore");
+    let excepted: BTreeSet<&str> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
+    assert!(ignored.lines().any(|line| line == "*"), "everything else is left out");
+    let containerfile = read("release/Containerfile");
+    let named = |text: &str| -> BTreeSet<String> {
+        let path = |rest: &str| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "/-".contains(*c)).collect();
+        text.split("BINARY=").skip(1).map(path).collect()
+    };
+    assert!(named(&containerfile).iter().map(String::as_str).eq(excepted), "{ignored}");
+    // The folder that `release/build` builds in.
+    assert!(read("release/environment.sh").contains("$PWD/target/release-build}"));
+    // Secrets belong to the user of the image, in both recipes.
+    assert!(containerfile.contains("cc-debian12:nonroot") && containerfile.contains("chown 65532 "));
+    assert!(read("release/cell/compose.yaml").contains("`chown 65532 */cell.key`"));
+}
+
+#[test]
+fn a_release_has_what_its_documentation_names() {
+    let build = read("release/build");
+    assert!(build.contains("cp -R release/Containerfile release/cell release/systemd \"$STAGE/$NAME/release\""));
+    assert!(build.contains("docs/*.md docs/*.png "));
+    let pictures: BTreeSet<String> = read("docs/dashboard.md")
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once(')')?.0.to_owned()).filter(|name| name.ends_with(".png")))
+        .collect();
+    assert!(!pictures.is_empty() && pictures.iter().all(|name| release().join("../docs").join(name).is_file()));
+    // The digests are those of all packages: `fumehood-…` and `fumehood_cli-…`.
+    assert!(
+        build.contains("sha256sum fumehood[-_]* | tee SHA256SUMS") && build.contains("rm -f \"$OUT\"/fumehood[-_]* ")
+    );
+    for package in ["release/packages ", "bindings/python/build release ", "bindings/node/build release "] {
+        assert!(build.contains(package), "{package}");
+    }
 }
