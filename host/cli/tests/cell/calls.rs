@@ -70,7 +70,10 @@ fn a_stopped_worker_is_an_interrupted_call_and_goes_on_later() {
     assert!(answer.took < GENEROUS, "{:?}", answer.took);
     cell.signal("w1", Signal::CONT);
     wait_until("the worker goes on", || call(&gateway, "calculator__add", r#"{"a": 1, "b": 1}"#).kind() == "ok");
-    wait_until("the late result is recorded", || cell.said("g1").contains("arrived after its call had ended"));
+    wait_until("the late result is told", || cell.said("g1").contains("arrived after its call had ended"));
+    wait_until("the late result is recorded", || cell.recorded_late("countdown__countdown") == 1);
+    assert_eq!(cell.recorded("countdown__countdown", "interrupted"), 1);
+    assert_eq!(cell.recorded("countdown__countdown", "ok"), 0);
 }
 
 #[test]

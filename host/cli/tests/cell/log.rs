@@ -66,9 +66,18 @@ impl Cell {
 
     /// Returns the number of calls of a tool that the log of the first gateway says ended in this way.
     pub(crate) fn recorded(&self, tool: &str, status: &str) -> usize {
-        let list = ["list", "--of", "records", "--kind", "tool_finished", "--limit", "100000"];
+        self.count_records("tool_finished", tool, status)
+    }
+
+    /// Returns the number of results of a tool that the log of the first gateway says came after the end of their calls.
+    pub(crate) fn recorded_late(&self, tool: &str) -> usize {
+        self.count_records("tool_partial", tool, "late")
+    }
+
+    fn count_records(&self, kind: &str, tool: &str, status: &str) -> usize {
+        let list = ["list", "--of", "records", "--kind", kind, "--limit", "100000"];
         let listed = self.run_on_log("g1", &[&list[..], &["--tool", tool, "--status", status]].concat());
-        String::from_utf8_lossy(&listed.stdout).matches("\"tool_finished\"").count()
+        String::from_utf8_lossy(&listed.stdout).matches(&format!("\"{kind}\"")).count()
     }
 
     /// Returns the arguments of all calls of a tool that the log of these gateways has, each with how it ended.

@@ -34,6 +34,7 @@ mod compiler;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod dashboard;
 mod deferred;
 #[cfg(test)]
 mod deferred_programs;

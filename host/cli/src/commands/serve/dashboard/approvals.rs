@@ -86,7 +86,11 @@ impl ServedApprovals {
                 format!("Revoked the approval of `{name}` in {}.", lock.path().display())
             }
         };
-        lock.save()?;
+        lock.save().with_context(|| {
+            let (config, revoke) =
+                (self.origin.display(), if matches!(decision, Decision::Revoke) { "--revoke " } else { "" });
+            format!("nothing was changed; run `fumehood --config {config} approve {revoke}{name}` as a user who may write there")
+        })?;
         render::note(&format!("the dashboard: {done}"));
         let is_server = self.host.component(name.as_str()).is_none();
         Ok(match self.is_watched && !is_server {
