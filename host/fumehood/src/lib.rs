@@ -50,6 +50,8 @@
 //! | `cell` | gateways and workers on NATS (`cell`); not among the defaults |
 //! | `http` | the HTTP API ([`http_api`]) |
 //! | `mcp` | the MCP server and client; with `agent`, tools of MCP servers for agents ([`McpTools`]) |
+//! | `oauth` | access tokens of an authorization server, for clients of a listener; not among the defaults |
+//! | `postgres` | the event log and the key-value store in PostgreSQL; not among the defaults |
 //! | `rate-limit` | the hook that limits the rate of calls (`hooks::RateLimit`) |
 //! | `registry` | components of OCI registries, verified and kept in a local store (`Load::reference`); not among the defaults |
 //! | `settings` | grants and limits with the names of `fumehood.toml` (`settings`); not among the defaults, and neither is `schema`, their JSON Schema |

@@ -86,12 +86,12 @@ pub enum ReferenceError {
         tag: String,
     },
     /// The digest is malformed.
-    #[error("`{reference}`: {source}")]
+    #[error("`{reference}`: {reason}")]
     Digest {
         /// The reference.
         reference: String,
         /// The reason.
-        source: DigestError,
+        reason: DigestError,
     },
     /// The reference has neither a tag nor a digest.
     #[error("`{0}` names no version; add a tag, such as `:1.0`, or a digest, `@sha256:…`")]
@@ -192,7 +192,7 @@ impl FromStr for OciReference {
         let (rest, digest) = match rest.split_once('@') {
             Some((rest, digest)) => {
                 let digest = digest.parse();
-                (rest, Some(digest.map_err(|source| ReferenceError::Digest { reference: reference(), source })?))
+                (rest, Some(digest.map_err(|reason| ReferenceError::Digest { reference: reference(), reason })?))
             }
             None => (rest, None),
         };
@@ -269,7 +269,7 @@ impl FromStr for UrlReference {
         let digest = digest.ok_or_else(|| ReferenceError::NoDigest(excerpt(text)))?;
         let digest = format!("sha256:{digest}")
             .parse()
-            .map_err(|source| ReferenceError::Digest { reference: excerpt(text), source })?;
+            .map_err(|reason| ReferenceError::Digest { reference: excerpt(text), reason })?;
         parsed.set_fragment(None);
         Ok(Self { url: parsed, digest })
     }

@@ -20,24 +20,24 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The file is not a database of this kind that this release can use.
-    #[error("the {database} {path} cannot be used: {source}")]
+    #[error("the {database} {path} cannot be used: {reason}")]
     Schema {
         /// The kind of database that was expected.
         database: &'static str,
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: SchemaError,
+        reason: SchemaError,
     },
     /// A PostgreSQL server cannot be reached, or its tables cannot be used.
-    #[error("the {database} at {place} cannot be used: {source}")]
+    #[error("the {database} at {place} cannot be used: {reason}")]
     Server {
         /// The kind of tables that was expected.
         database: &'static str,
         /// The address of the server, without a password.
         place: String,
         /// The reason.
-        source: SchemaError,
+        reason: SchemaError,
     },
     /// The key that seals anchors of an event log is missing or unusable.
     #[error(transparent)]

@@ -40,7 +40,7 @@ pub(crate) struct Database {
 impl Database {
     /// Creates the error of a file that cannot be used.
     pub(crate) fn unusable(&self, path: &Path, source: impl Into<SchemaError>) -> OpenError {
-        OpenError::Schema { database: self.name, path: path.to_owned(), source: source.into() }
+        OpenError::Schema { database: self.name, path: path.to_owned(), reason: source.into() }
     }
 
     fn inaccessible(&self, path: &Path, source: io::Error) -> OpenError {

@@ -21,6 +21,8 @@ use crate::identity::{Envelope, Frame, FrameError, NodePublicKey, Role, open, se
 use crate::link::Link;
 use crate::protocol::Offer;
 
+/// Minimum version of the server.
+const MIN_SERVER: (i64, i64) = (2, 10);
 /// Time without a sign of a worker after which its job is delivered to another one.
 pub(super) const ACK_WAIT: Duration = Duration::from_secs(3);
 /// Maximum time of one request to JetStream.
@@ -108,6 +110,11 @@ impl JobStream {
         let mut context = jetstream::new(link.client().clone());
         context.set_timeout(REQUEST_TIMEOUT);
         let unusable = |error: &dyn fmt::Display| CellError::JetStream(error.to_string());
+        // Older ones answer in a way that says nothing.
+        if !link.client().is_server_compatible(MIN_SERVER.0, MIN_SERVER.1, 0) {
+            let version = link.client().server_info().version;
+            return Err(unusable(&format!("the server has version {version}")));
+        }
         let queue = stream::Config {
             name: format!("{}-jobs", link.cell()),
             subjects: vec![format!("{}.jobs.queue.*", link.cell())],

@@ -17,6 +17,7 @@ mod costs;
 mod jobs;
 mod key_value;
 mod nats;
+mod old_servers;
 mod recipes;
 mod scale;
 mod simulation;

@@ -1,5 +1,6 @@
 //! A NATS server for one test.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -50,6 +51,29 @@ fn to_pem(label: &str, der: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     let lines: Vec<&str> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
+/// Starts what says that it is a NATS server of this version, and knows nothing else than to answer pings. Returns its URL.
+pub(crate) fn old_server(version: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("nats://{}", listener.local_addr().unwrap());
+    let info = format!(
+        "INFO {{\"server_id\":\"OLD\",\"version\":\"{version}\",\"proto\":1,\"headers\":true,\"jetstream\":true,\"max_payload\":1048576}}\r\n"
+    );
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            stream.write_all(info.as_bytes()).unwrap();
+            std::thread::spawn(move || {
+                let reader = BufReader::new(stream.try_clone().unwrap());
+                for line in reader.lines().map_while(Result::ok).filter(|line| line == "PING") {
+                    if stream.write_all(line.replace("PING", "PONG\r\n").as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
 }
 
 /// A NATS server, which ends with the test.

@@ -92,7 +92,7 @@ pub(crate) struct Approve {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) check: bool,
 
-    /// Revoke the approvals of these names; a running server keeps them until it is restarted
+    /// Revoke the approvals of these names; a running server keeps them until SIGHUP, or its end, unless it has `--watch`
     #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
     pub(crate) revoke: bool,
 

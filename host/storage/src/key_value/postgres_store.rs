@@ -47,7 +47,7 @@ impl PostgresStore {
     /// If the server cannot be reached, or the tables are of a newer release.
     pub fn open(server: &Server) -> Result<Self, OpenError> {
         let worker = Worker::start(server, OPEN_TIMEOUT)?;
-        let unusable = |source| OpenError::Server { database: TABLES.name, place: server.place().to_owned(), source };
+        let unusable = |reason| OpenError::Server { database: TABLES.name, place: server.place().to_owned(), reason };
         worker
             .run(OPEN_TIMEOUT, async |connection: &mut Connection| TABLES.migrate(connection).await)
             .map_err(unusable)?;

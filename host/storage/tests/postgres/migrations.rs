@@ -29,7 +29,7 @@ fn tables_are_made_once_by_gateways_that_start_together() {
 fn reader_makes_no_tables() {
     let Some(database) = TestDatabase::new() else { return };
     let error = Reader::open_postgres(&database.address(), &writer(1)).unwrap_err();
-    assert!(matches!(error, OpenError::Server { source: SchemaError::NoTables, .. }), "{error}");
+    assert!(matches!(error, OpenError::Server { reason: SchemaError::NoTables, .. }), "{error}");
     assert_eq!(database.sql("SELECT to_regnamespace('fumehood') IS NULL"), "t");
 }
 

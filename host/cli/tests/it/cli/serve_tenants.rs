@@ -152,13 +152,7 @@ fn a_service_manager_passes_the_socket_and_is_told_the_state() {
     let bench = bench();
     let (one, digest) = token(&bench, "one");
     configure(&bench, &format!("[tenants.one]\ntokens = [\"{digest}\"]\n"));
-    let told = UnixDatagram::bind(bench.path("notify")).unwrap();
-    told.set_read_timeout(Some(PATIENCE)).unwrap();
-    let next = || {
-        let mut message = [0; 512];
-        let length = told.recv(&mut message).unwrap();
-        String::from_utf8(message[..length].to_vec()).unwrap()
-    };
+    let next = service_manager(&bench);
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
     let plain = bench.command(&["serve"]);
@@ -188,4 +182,27 @@ fn a_service_manager_passes_the_socket_and_is_told_the_state() {
     kill_process(id, Signal::TERM).unwrap();
     assert_eq!(next(), "STOPPING=1\n");
     assert!(server.child.wait().unwrap().success());
+}
+
+/// Returns what reads the next message to a service manager, at the socket `notify`.
+fn service_manager(bench: &Workbench) -> impl Fn() -> String {
+    let told = UnixDatagram::bind(bench.path("notify")).unwrap();
+    told.set_read_timeout(Some(PATIENCE)).unwrap();
+    move || {
+        let mut message = [0; 512];
+        let length = told.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    }
+}
+
+#[test]
+fn a_watchdog_is_told_again_and_again_that_the_service_answers() {
+    let bench = Workbench::new();
+    bench.example("calculator");
+    let next = service_manager(&bench);
+    let mut command = bench.command(&["serve", "calculator.wasm", "--no-auth", "--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", bench.path("notify")).env("WATCHDOG_USEC", "200000");
+    let _server = Server::run(command);
+    let messages: Vec<String> = (0..4).map(|_| next()).collect();
+    assert_eq!(messages.iter().filter(|message| *message == "WATCHDOG=1\n").count(), 3, "{messages:?}");
 }

@@ -52,7 +52,7 @@ impl EventLog {
         let key = read_or_create_key(options)?;
         let worker = Arc::new(Worker::start(server, options.busy_timeout)?);
         let patience = options.busy_timeout.saturating_add(GRACE);
-        let unusable = |source| OpenError::Server { database: TABLES.name, place: server.place().to_owned(), source };
+        let unusable = |reason| OpenError::Server { database: TABLES.name, place: server.place().to_owned(), reason };
         let prepare = async move |connection: &mut Connection| {
             TABLES.migrate(connection).await?;
             begin_chain(connection, &key).await
@@ -73,10 +73,10 @@ impl Reader {
     pub fn open_postgres(server: &Server, options: &Options) -> Result<Self, OpenError> {
         let worker = Worker::start(server, options.busy_timeout)?;
         let check = async |connection: &mut Connection| TABLES.check_current(connection).await;
-        worker.run(options.busy_timeout.saturating_add(GRACE), check).map_err(|source| OpenError::Server {
+        worker.run(options.busy_timeout.saturating_add(GRACE), check).map_err(|reason| OpenError::Server {
             database: TABLES.name,
             place: server.place().to_owned(),
-            source,
+            reason,
         })?;
         let key = match (options.key, &options.key_file) {
             (Some(key), _) => Ok(key),

@@ -40,10 +40,10 @@ impl ServerCopy {
     pub(in crate::event_log) fn open(server: &Server) -> Result<Self, OpenError> {
         let worker = Worker::start(server, Options::default().busy_timeout)?;
         let prepare = async |connection: &mut Connection| TABLES.migrate(connection).await;
-        worker.run(GRACE, prepare).map_err(|source: SchemaError| OpenError::Server {
+        worker.run(GRACE, prepare).map_err(|reason: SchemaError| OpenError::Server {
             database: TABLES.name,
             place: server.place().to_owned(),
-            source,
+            reason,
         })?;
         Ok(Self { worker: Arc::new(worker), number: 0 })
     }

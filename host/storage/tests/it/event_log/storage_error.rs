@@ -29,7 +29,7 @@ fn rejects_and_preserves_a_file_that_is_not_a_database() {
     fs::write(&path, &text).unwrap();
     assert!(matches!(
         refusal(&path),
-        OpenError::Schema { source: SchemaError::Storage(StorageError::NotADatabase), .. }
+        OpenError::Schema { reason: SchemaError::Storage(StorageError::NotADatabase), .. }
     ));
     assert!(Reader::open(&path, &quick()).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -42,7 +42,7 @@ fn rejects_and_preserves_a_foreign_database() {
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
     let before = fs::read(&path).unwrap();
     let error = refusal(&path);
-    assert!(matches!(error, OpenError::Schema { source: SchemaError::Foreign, .. }), "{error}");
+    assert!(matches!(error, OpenError::Schema { reason: SchemaError::Foreign, .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
