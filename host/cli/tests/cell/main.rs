@@ -25,3 +25,4 @@ mod operation;
 mod proxy;
 mod pushed;
 mod recipes;
+mod road;
