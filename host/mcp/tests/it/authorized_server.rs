@@ -22,6 +22,8 @@ pub(crate) struct Behaviour {
     pub(crate) authorization_server: Option<String>,
     /// The path of a document of another party's that names that issuer and this server's own endpoints, if there is one.
     pub(crate) forged: Option<(&'static str, String)>,
+    /// The address of tokens that it names, if not its own.
+    pub(crate) forged_token_endpoint: Option<String>,
     /// The scopes that the authorization server offers.
     pub(crate) offered: Vec<&'static str>,
     /// True if the metadata of the server names the scope of its tools.
@@ -72,6 +74,7 @@ impl AuthorizedServer {
             resource: None,
             authorization_server: None,
             forged: None,
+            forged_token_endpoint: None,
             offered: Vec::new(),
             names_scope: true,
             has_metadata: true,
@@ -169,9 +172,9 @@ impl State {
                 "scopes_supported": if behaviour.names_scope { json!(["tools"]) } else { Value::Null },
             })),
             path if behaviour.forged.as_ref().is_some_and(|(forged, _)| *forged == path) => found(json!({
-                "issuer": behaviour.forged.unwrap().1,
+                "issuer": behaviour.forged.map(|(_, issuer)| issuer).filter(|issuer| !issuer.is_empty()),
                 "authorization_endpoint": format!("{base}/authorize"),
-                "token_endpoint": format!("{base}/token"),
+                "token_endpoint": behaviour.forged_token_endpoint.unwrap_or_else(|| format!("{base}/token")),
                 "response_types_supported": ["code"],
                 "code_challenge_methods_supported": ["S256"],
             })),

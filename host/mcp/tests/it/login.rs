@@ -160,6 +160,32 @@ async fn a_document_that_names_the_issuer_gets_no_token_for_refreshes() {
 }
 
 #[tokio::test]
+async fn documents_do_not_change_who_issued_a_login() {
+    let (server, hostile, folder) =
+        (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
+    let options = options(&folder);
+    server.change(|behaviour| behaviour.lifetime = 0);
+    log_in(&server, &options).await.unwrap();
+    server.change(|behaviour| behaviour.authorization_server = Some(format!("{}/.well-known/x", hostile.base)));
+    // First a document with the right endpoint and no issuer, or another one; then that issuer's own endpoint.
+    let token_endpoint = format!("{}/token", server.base);
+    for issuer in [None, Some(hostile.base.clone())] {
+        hostile.change(|behaviour| {
+            behaviour.forged = Some(("/.well-known/x", issuer.unwrap_or_default()));
+            behaviour.forged_token_endpoint = Some(token_endpoint.clone());
+        });
+        remote(&server, &options).tools().await.unwrap_err();
+    }
+    hostile.change(|behaviour| behaviour.forged_token_endpoint = None);
+    remote(&server, &options).tools().await.unwrap_err();
+    let of_hostile = hostile.requests();
+    assert!(of_hostile.iter().filter(|line| *line == "GET /.well-known/x").count() >= 3, "{of_hostile:?}");
+    assert!(!of_hostile.contains(&"POST /token".to_owned()), "{of_hostile:?}");
+    server.change(|behaviour| behaviour.authorization_server = None);
+    assert_eq!(remote(&server, &options).tools().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn an_issuer_may_move_its_endpoint() {
     let (server, other, folder) = (AuthorizedServer::start(), AuthorizedServer::start(), tempfile::tempdir().unwrap());
     let options = options(&folder);

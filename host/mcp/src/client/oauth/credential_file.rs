@@ -23,11 +23,15 @@ pub(super) struct CredentialFile {
     server: String,
     /// What is written with the tokens.
     origin: Origin,
+    /// True if this process keeps others waiting already, so that a refresh need not.
+    is_held: bool,
 }
 
-/// Where tokens are from.
+/// Where tokens are from, as the login found it. What is found later does not change it, because a server may name anybody.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Origin {
+    /// The identifier of the authorization server.
+    pub(super) issuer: Option<String>,
     /// The secret that the authorization server gave the client when it registered itself.
     pub(super) client_secret: Option<ClientSecret>,
     /// The endpoint that issued the tokens. It gets the token for refreshes, and the secret.
@@ -43,6 +47,8 @@ struct Content {
     client_secret: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token_endpoint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    issuer: Option<String>,
 }
 
 impl CredentialFile {
@@ -52,7 +58,20 @@ impl CredentialFile {
 
     /// Keeps where the tokens are from, too.
     pub(super) fn with_origin(path: &Path, server: &str, origin: Origin) -> Self {
-        Self { path: path.to_owned(), server: server.to_owned(), origin }
+        Self { path: path.to_owned(), server: server.to_owned(), origin, is_held: false }
+    }
+
+    /// Lets refreshes go on without a lock, because [`Self::hold`] has it.
+    pub(super) fn held(self) -> Self {
+        Self { is_held: true, ..self }
+    }
+
+    /// Waits until no other process refreshes these tokens, and keeps others waiting until the result is dropped.
+    ///
+    /// # Errors
+    /// If the lock cannot be opened.
+    pub(super) async fn hold(&self) -> Result<File, AuthError> {
+        blocking(self, Self::lock).await
     }
 
     /// Reads the tokens; `None` if there are none for this server.
@@ -82,16 +101,21 @@ impl CredentialFile {
         let content: Content = serde_json::from_slice(&text)
             .map_err(|_| self.failed("it was written by something else; remove it and log in again"))?;
         let client_secret = content.client_secret.map(ClientSecret::new);
-        let origin = Origin { client_secret, token_endpoint: content.token_endpoint };
+        // Logins of before have the issuer among the tokens only.
+        let issuer = content.issuer.or_else(|| match content.token_endpoint {
+            None => content.credentials.issuer.clone(),
+            Some(_) => None,
+        });
+        let origin = Origin { issuer, client_secret, token_endpoint: content.token_endpoint };
         Ok((content.server == self.server).then_some((content.credentials, origin)))
     }
 
     /// Writes the tokens beside the file, and renames the result over it.
     fn write(&self, credentials: StoredCredentials) -> io::Result<()> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
-        let Origin { client_secret, token_endpoint } = self.origin.clone();
+        let Origin { issuer, client_secret, token_endpoint } = self.origin.clone();
         let client_secret = client_secret.map(|secret| secret.reveal().to_owned());
-        let content = Content { server: self.server.clone(), credentials, client_secret, token_endpoint };
+        let content = Content { server: self.server.clone(), credentials, client_secret, token_endpoint, issuer };
         let text = serde_json::to_vec(&content).map_err(|error| self.failed(&error.to_string()))?;
         if let Some(folder) = self.path.parent() {
             private::create_folders(folder)?;
@@ -122,7 +146,6 @@ impl CredentialFile {
         }
     }
 
-    /// Waits until no other process refreshes these tokens, and keeps others waiting.
     fn lock(&self) -> io::Result<File> {
         let file = private::write_options().create(true).truncate(false).open(self.path.with_extension("lock"))?;
         file.lock()?;
@@ -175,7 +198,12 @@ impl CredentialStore for CredentialFile {
         'a: 'f,
         Self: 'f,
     {
-        Box::pin(async { blocking(self, Self::lock).await.map(|lock| Some(CredentialRefreshGuard::new(lock))) })
+        Box::pin(async {
+            match self.is_held {
+                true => Ok(None),
+                false => self.hold().await.map(|lock| Some(CredentialRefreshGuard::new(lock))),
+            }
+        })
     }
 }
 

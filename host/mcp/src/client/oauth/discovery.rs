@@ -5,6 +5,7 @@ use std::sync::Arc;
 use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
 
+use super::credential_file::Origin;
 use super::http_client::OAuthClient;
 use super::{LoginError, OAuthOptions};
 
@@ -23,6 +24,7 @@ pub(super) struct Discovered {
     /// rmcp's state machine, with the metadata.
     pub(super) manager: AuthorizationManager,
     pub(super) token_endpoint: String,
+    pub(super) issuer: Option<String>,
     pub(super) client: Arc<OAuthClient>,
     /// The scopes of a login, in the order of their precedence: configured ones, those of the server's challenge, those of its
     /// metadata.
@@ -36,7 +38,7 @@ pub(super) enum Trust<'a> {
     /// Those that the issuer publishes, for a secret that was configured with it; `None` if no issuer was.
     Issuer(Option<&'a str>),
     /// The one that issued the tokens, or those that its issuer publishes by now.
-    Origin { token_endpoint: Option<&'a str>, issuer: Option<&'a str> },
+    Origin(&'a Origin),
 }
 
 /// Finds the authorization server of the server at this URL.
@@ -59,7 +61,7 @@ pub(super) async fn discover(url: &str, options: &OAuthOptions, trust: Trust<'_>
         return Err(LoginError::NoAuthorizationServer);
     }
     check_trust(&client, trust, &found.metadata).await?;
-    let token_endpoint = found.metadata.token_endpoint.clone();
+    let (token_endpoint, issuer) = (found.metadata.token_endpoint.clone(), found.metadata.issuer.clone());
     let is_offered = |scopes: &Vec<String>| scopes.iter().any(|scope| scope == OFFLINE_ACCESS);
     let offers_refresh = found.metadata.scopes_supported.as_ref().is_some_and(is_offered);
     manager.set_metadata(found.metadata);
@@ -69,19 +71,22 @@ pub(super) async fn discover(url: &str, options: &OAuthOptions, trust: Trust<'_>
     } else if offers_refresh && !is_offered(&scopes) {
         scopes.push(OFFLINE_ACCESS.to_owned());
     }
-    Ok(Discovered { manager, token_endpoint, client, scopes })
+    Ok(Discovered { manager, token_endpoint, issuer, client, scopes })
 }
 
 async fn check_trust(client: &OAuthClient, trust: Trust<'_>, found: &AuthorizationMetadata) -> Result<(), LoginError> {
     let endpoint = found.token_endpoint.as_str();
     match trust {
         Trust::Issuer(issuer) if !is_vouched_for(client, issuer, found).await => Err(LoginError::issuer(endpoint)),
-        Trust::Origin { token_endpoint, issuer }
-            if token_endpoint != Some(endpoint) && !is_vouched_for(client, issuer, found).await =>
-        {
-            Err(LoginError::moved(endpoint))
+        Trust::Origin(Origin { token_endpoint, issuer, .. }) => {
+            let is_other = issuer.as_deref().is_some_and(|issuer| found.issuer.as_deref() != Some(issuer));
+            let is_known = token_endpoint.as_deref() == Some(endpoint);
+            if is_other || !(is_known || is_vouched_for(client, issuer.as_deref(), found).await) {
+                return Err(LoginError::moved(endpoint));
+            }
+            Ok(())
         }
-        Trust::Anybody | Trust::Issuer(_) | Trust::Origin { .. } => Ok(()),
+        Trust::Anybody | Trust::Issuer(_) => Ok(()),
     }
 }
 

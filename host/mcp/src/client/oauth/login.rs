@@ -37,9 +37,9 @@ pub enum LoginError {
         "the server would have the secret of this program sent to `{0}`, which `login.authorization_server` does not publish"
     )]
     Issuer(String),
-    /// The server names another endpoint for refreshes than the one that issued the tokens.
+    /// The server names another authorization server for refreshes than the one that issued the tokens.
     #[error(
-        "the server would have the tokens of this login sent to `{0}`, which did not issue them; log in again if you trust it"
+        "the server would have the tokens of this login sent to `{0}`, which is not known to have issued them; log in again if you trust it"
     )]
     Moved(String),
     /// Discovery, registration or the exchange of the code failed.
@@ -108,10 +108,10 @@ impl Login {
             Some(_) => Trust::Issuer(options.authorization_server.as_deref()),
             None => Trust::Anybody,
         };
-        let Discovered { mut manager, token_endpoint, client, scopes } = discover(url, options, trust).await?;
+        let Discovered { mut manager, token_endpoint, issuer, client, scopes } = discover(url, options, trust).await?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let redirect = format!("http://{}{CALLBACK_PATH}", listener.local_addr()?);
-        let mut origin = Origin { client_secret: None, token_endpoint: Some(token_endpoint) };
+        let mut origin = Origin { issuer, client_secret: None, token_endpoint: Some(token_endpoint) };
         let (id, secret) = match &options.client_id {
             Some(id) => (id.clone(), options.client_secret.clone()),
             None => {

@@ -86,17 +86,20 @@ impl TokenSource {
 
     async fn refresh(&self) -> Result<(String, Duration), LoginError> {
         let unreadable = |error: std::io::Error| AuthError::CredentialStoreError(error.to_string());
+        let _held = self.file.hold().await?;
         let (stored, origin) = self.file.read_all().map_err(unreadable)?.ok_or(AuthError::AuthorizationRequired)?;
+        // Another process may have refreshed them, or logged in, meanwhile.
+        if let Some(found) = token_of(&stored, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()) {
+            return Ok(found);
+        }
         let trust = match &self.options.client_secret {
             Some(_) => Trust::Issuer(self.options.authorization_server.as_deref()),
-            None => {
-                Trust::Origin { token_endpoint: origin.token_endpoint.as_deref(), issuer: stored.issuer.as_deref() }
-            }
+            None => Trust::Origin(&origin),
         };
         let Discovered { mut manager, token_endpoint, .. } = discover(&self.url, &self.options, trust).await?;
         let origin = Origin { token_endpoint: Some(token_endpoint), ..origin };
         let registered = origin.client_secret.clone();
-        manager.set_credential_store(CredentialFile::with_origin(&self.options.file, &self.url, origin));
+        manager.set_credential_store(CredentialFile::with_origin(&self.options.file, &self.url, origin).held());
         // Tokens of another authorization server are not used.
         if !manager.initialize_from_store().await? {
             return Err(AuthError::AuthorizationRequired.into());
