@@ -81,7 +81,8 @@ fn with_protected_files(builder: HostBuilder, arguments: &Arguments) -> HostBuil
 /// Keeps the files of secrets on the command line from all tools.
 pub(crate) fn with_typed_secrets(builder: HostBuilder, powers: &PowerArguments) -> HostBuilder {
     let powers = powers.powers();
-    powers.secrets.iter().fold(builder, |builder, secret| with_secret(builder, Path::new("."), &secret.from))
+    let files = powers.secrets.iter().filter_map(|secret| secret_file(Path::new("."), &secret.from));
+    files.fold(builder, |builder, (file, role)| builder.protect(file, role))
 }
 
 /// Keeps the components of the command line from all tools, before any of them is loaded.
@@ -96,16 +97,16 @@ pub(crate) fn with_secret_file(builder: HostBuilder, file: Option<&Path>) -> Hos
     file.into_iter().fold(builder, |builder, file| builder.protect(file, FileRole::Secret))
 }
 
-fn with_secret(builder: HostBuilder, base: &Path, source: &ValueSource) -> HostBuilder {
+fn secret_file(base: &Path, source: &ValueSource) -> Option<(PathBuf, FileRole)> {
     match source {
-        ValueSource::File(path) => builder.protect(resolve(base, path), FileRole::Secret),
-        ValueSource::Env(_) | ValueSource::Keyring(_) => builder,
+        ValueSource::File(path) => Some((resolve(base, path), FileRole::Secret)),
+        ValueSource::Env(_) | ValueSource::Keyring(_) => None,
     }
 }
 
-/// Keeps from all tools the files that a configuration names: those of secrets, ignore lists, components, programs of
-/// servers, and programs and schemas of skills.
-fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
+/// Returns the files that a configuration names and that are kept from all tools: those of secrets, ignore lists, components, programs
+/// of servers, and programs and schemas of skills.
+pub(crate) fn named_files(config: &Config) -> Vec<(PathBuf, FileRole)> {
     let servers = config.mcp.servers.values();
     let of_servers = servers.clone().flat_map(|server| {
         let client_secret = server.login.as_ref().and_then(|login| login.client_secret.as_ref());
@@ -115,47 +116,43 @@ fn with_named_files(mut builder: HostBuilder, config: &Config) -> HostBuilder {
     let of_tools = config.tools.values().flat_map(|tool| tool.secrets.iter().map(|secret| &secret.from));
     let others = config.model.key.iter().chain(&config.log.key).chain(&config.serve.token);
     let others = others.chain(config.telemetry.secret_headers.values());
-    for source in of_servers.chain(of_tools).chain(others) {
-        builder = with_secret(builder, config.folder(), source);
-    }
+    let sources = of_servers.chain(of_tools).chain(others);
+    let mut files: Vec<_> = sources.filter_map(|source| secret_file(config.folder(), source)).collect();
     #[cfg(feature = "cell")]
     if let Some(cell) = &config.cell {
-        builder = cell.password.iter().fold(builder, |builder, source| with_secret(builder, config.folder(), source));
+        files.extend(cell.password.iter().filter_map(|source| secret_file(config.folder(), source)));
         let keys = std::iter::once(&cell.key).chain(&cell.certificate_key);
-        builder = keys.fold(builder, |builder, file| builder.protect(config.path(file), FileRole::Secret));
+        files.extend(keys.map(|file| (config.path(file), FileRole::Secret)));
     }
-    if let Some(file) = &config.guardrails.ignore_file {
-        builder = builder.protect(config.path(file), FileRole::Policy);
-    }
+    files.extend(config.guardrails.ignore_file.iter().map(|file| (config.path(file), FileRole::Policy)));
     for tool in config.tools.values() {
-        let files = tool.component.iter().chain(&tool.wit);
-        builder = files.fold(builder, |builder, file| builder.protect(config.path(file), FileRole::Component));
+        let of_tool = tool.component.iter().chain(&tool.wit);
+        files.extend(of_tool.map(|file| (config.path(file), FileRole::Component)));
     }
     for server in servers {
         let folder = server.folder.as_ref().map_or_else(|| PathBuf::from("."), |folder| config.path(folder));
         // An argument may be a script, which counts from where the program is started; the program itself does not.
         let words = server.command.iter().flatten().map(|word| folder.join(word));
         let program = server.command.iter().flatten().take(1).map(|word| config.folder().join(word));
-        for file in words.chain(program).filter(|file| file.is_file()) {
-            builder = builder.protect(file, FileRole::Program);
-        }
+        let programs = words.chain(program).filter(|file| file.is_file());
+        files.extend(programs.map(|file| (file, FileRole::Program)));
     }
     for skill in config.skills.values() {
         let program = match skill.implemented_by.as_ref().and_then(|by| by.program.as_ref()) {
             Some(TextSource::InFile(file)) => Some(&file.file),
             Some(TextSource::Here(_)) | None => None,
         };
-        let files = program.into_iter().chain(&skill.output_schema);
-        builder = files.fold(builder, |builder, file| builder.protect(config.path(file), FileRole::Program));
+        let of_skill = program.into_iter().chain(&skill.output_schema);
+        files.extend(of_skill.map(|file| (config.path(file), FileRole::Program)));
     }
-    builder
+    files
 }
 
 /// Like [`builder`], for the components of a configuration: the files that it names are kept from tools as well, and
 /// tools have their keys and values in the store that it names.
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
-    builder = with_named_files(builder, config);
+    builder = named_files(config).into_iter().fold(builder, |builder, (file, role)| builder.protect(file, role));
     // A count that does not fit was rejected when the configuration was read.
     let http_in_flight = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
     builder = http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);

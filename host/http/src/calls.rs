@@ -258,7 +258,7 @@ pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response 
 /// Cancels a running call. Its own response has the kind `cancelled`.
 #[utoipa::path(
     delete, path = "/v1/calls/{id}", operation_id = "cancelCall", tag = "calls",
-    params(("id" = String, Path, description = "The id of the call")),
+    params(("id" = String, Path, description = "The id of the call, or its `handle` in `/v1/live`")),
     responses((status = 202, description = "The call is being stopped"))
 )]
 pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str) -> Response {

@@ -57,8 +57,10 @@ pub enum CallPhase {
 pub struct RunningCall {
     /// Its number, which grows with every call of the process.
     pub number: u64,
-    /// Its id: that of its context, or one of this set if it has none.
+    /// Its id: that of its context, or one of this set if it has none. Calls of different sessions may have the same.
     pub id: String,
+    /// An id that no other call of this set has, by which it is found as well.
+    pub handle: String,
     /// The full name of the tool.
     pub tool: PrintableText,
     /// The name of the tenant that makes it; `None` if there are no tenants.
@@ -169,7 +171,7 @@ impl RunningCalls {
         selected.into_iter().map(|(number, entry)| self.describe(number, &entry)).collect()
     }
 
-    /// Returns the call of this id, if it is one of this tenant.
+    /// Returns the call of this id or handle, if it is one of this tenant.
     #[must_use]
     pub fn find(&self, tenant: &str, id: &str) -> Option<RunningCall> {
         let (number, entry) = self.entry_of(tenant, id)?;
@@ -188,7 +190,7 @@ impl RunningCalls {
         self.count(|entry| entry.tenant.as_deref() == Some(tenant))
     }
 
-    /// Cancels a call of this tenant. Returns whether there is one of this id.
+    /// Cancels a call of this tenant. Returns whether there is one of this id or handle.
     pub fn cancel(&self, tenant: &str, id: &str) -> bool {
         let found = self.entry_of(tenant, id);
         found.inspect(|(_, entry)| entry.cancelled.cancel()).is_some()
@@ -232,12 +234,16 @@ impl RunningCalls {
     fn entry_of(&self, tenant: &str, id: &str) -> Option<(u64, Arc<Entry>)> {
         let calls = lock(&self.0.calls);
         let is_own = |entry: &Entry| entry.tenant.as_deref() == Some(tenant);
-        let found = calls.iter().find(|(number, entry)| is_own(entry) && self.has_id(**number, entry, id));
+        let of_handle = self.number_of(id).and_then(|number| calls.get_key_value(&number));
+        let found = of_handle.filter(|(_, entry)| is_own(entry));
+        let found = found.or_else(|| calls.iter().find(|(_, entry)| is_own(entry) && entry.id == id));
         found.map(|(number, entry)| (*number, Arc::clone(entry)))
     }
 
-    fn has_id(&self, number: u64, entry: &Entry, id: &str) -> bool {
-        if entry.id.is_empty() { self.id_of(number) == id } else { entry.id == id }
+    /// Returns the number of a call by its handle.
+    fn number_of(&self, handle: &str) -> Option<u64> {
+        let (_, number) = handle.rsplit_once('-')?;
+        number.parse().ok().filter(|number| self.id_of(*number) == handle)
     }
 
     fn describe(&self, number: u64, entry: &Entry) -> RunningCall {
@@ -247,6 +253,7 @@ impl RunningCalls {
         RunningCall {
             number,
             id: if entry.id.is_empty() { self.id_of(number) } else { entry.id.clone() },
+            handle: self.id_of(number),
             tool: entry.tool.as_deref().map_or(UNKNOWN_TOOL, Tool::full_name).into(),
             tenant: entry.tenant.clone(),
             actor: entry.actor.as_deref().map(PrintableText::from),

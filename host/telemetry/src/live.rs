@@ -31,6 +31,9 @@ pub struct LiveSnapshot {
 pub struct LiveCall {
     /// The id of the call.
     pub id: String,
+    /// An id that no other running call of the server has. `DELETE /v1/calls/{id}` takes it, too.
+    #[serde(default)]
+    pub handle: String,
     /// The full name of the tool.
     pub tool: String,
     /// The name of the tenant that makes it.
@@ -69,6 +72,7 @@ impl From<RunningCall> for LiveCall {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             id: call.id,
+            handle: call.handle,
             tool: call.tool.to_string(),
             tenant: call.tenant.as_deref().map(str::to_owned),
             actor: call.actor.as_ref().map(ToString::to_string),

@@ -1,6 +1,5 @@
 //! The README's commands for a cell, as they stand there, with a NATS server and a PostgreSQL server of this test.
 
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -49,8 +48,8 @@ fn commands_of_the_readme_make_a_cell() {
     let script = replace(script, create, "set -eu");
     let script = replace(&script, "postgres://fumehood@127.0.0.1/fumehood", &postgres.url("fumehood"));
     let script = replace(&script, "nats://127.0.0.1:4222", &cell.url());
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let script = replace(&script, "serve --cell --no-auth", &format!("serve --cell --no-auth --listen {address}"));
+    // `--listen` takes a free port, which standard error names.
+    let script = replace(&script, "serve --cell --no-auth", "serve --cell --no-auth --listen 127.0.0.1:0");
 
     let folder = cell.path("road");
     std::fs::create_dir_all(folder.join("example-tools/dist")).unwrap();
@@ -69,10 +68,12 @@ fn commands_of_the_readme_make_a_cell() {
     // Like `curl --retry`, which asks again while nobody listens, and after a 503.
     wait_until("the call is answered", || {
         assert_eq!(shell.0.try_wait().unwrap(), None, "{}", said());
-        let is_there = std::net::TcpStream::connect(&address).is_ok();
-        is_there && call(&address, "calculator__add", r#"{"a": 3, "b": 5}"#).body["value"]["result"] == 8
+        let said = said();
+        let address = said.split_once(" at http://").and_then(|(_, rest)| rest.split_once('/'));
+        address.is_some_and(|(address, _)| {
+            call(address, "calculator__add", r#"{"a": 3, "b": 5}"#).body["value"]["result"] == 8
+        })
     });
-    let recorded =
-        postgres.sql("fumehood", "SELECT count(*) FROM fumehood.records WHERE tool = 'calculator__add'").unwrap();
-    assert_ne!(recorded, "0");
+    let recorded = "SELECT count(*) FROM fumehood.records WHERE tool = 'calculator__add'";
+    wait_until("the call is recorded", || postgres.sql("fumehood", recorded).unwrap() != "0");
 }

@@ -252,6 +252,17 @@ impl Host {
         self.inner.tools.load().by_name.get(full_name).cloned()
     }
 
+    /// Returns the size that the memory of one call can have at most, in bytes: see [`HostBuilder::memory_ceiling`].
+    #[must_use]
+    pub fn memory_ceiling(&self) -> usize {
+        self.inner.sandbox.memory_ceiling()
+    }
+
+    /// Keeps a file of the host from all tools, as [`HostBuilder::protect`] does before. Reads the file system.
+    pub fn protect(&self, file: &std::path::Path, role: FileRole) {
+        self.inner.sandbox.protect(file, role);
+    }
+
     pub(crate) fn sandbox(&self) -> &Sandbox {
         &self.inner.sandbox
     }

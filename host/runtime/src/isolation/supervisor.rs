@@ -190,6 +190,7 @@ impl Supervisor {
             answer,
             observer: invocation.observer.clone(),
             output_budget: limits.log.saturating_mul(LOG_MESSAGE_FACTOR),
+            usage_at: None,
             deadline: started + limits.deadline,
             span: Span::current(),
             requests: None,

@@ -210,6 +210,12 @@ impl Verifier {
 
     /// Checks the beginning of the chain, before its first row.
     pub(crate) fn check_beginning(&mut self) -> Violation {
+        // Of two marks of one row that differ, one is wrong, even if the row was pruned.
+        let pruned = self.marks.range(..self.head.seq);
+        let differ = |hashes: &[Hash]| hashes.windows(2).any(|pair| pair.first() != pair.last());
+        if let Some((seq, _)) = pruned.into_iter().find(|(_, hashes)| differ(hashes)) {
+            return Some((*seq, Problem::NotAsMarked));
+        }
         if self.head.seq > 0 { self.check_anchors() } else { self.check_marks() }
     }
 

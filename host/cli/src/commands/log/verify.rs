@@ -93,6 +93,14 @@ fn unchecked_parts(reader: &Reader, verify: &Verify, report: &Report) -> Vec<Str
              checked"
         ));
     }
+    let others =
+        verify.since.iter().flat_map(|kept| &kept.all).filter(|checkpoint| checkpoint.log != report.log).count();
+    if others > 0 && report.finding.is_none() {
+        unchecked.push(format!(
+            "{others} checkpoints of another log could not be compared with anything; that is so, too, if this log was replaced. Keep \
+             the checkpoints of each log in a file of its own"
+        ));
+    }
     if report.continuity == Some(Continuity::Removed) {
         let (row, cut) = (marked_row(verify, report).unwrap_or(0), report.pruned_up_to);
         unchecked.push(format!(

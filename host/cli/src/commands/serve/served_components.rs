@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use fumehood::limits::display_bytes;
 use fumehood::listener::Tenants;
 use fumehood::{Host, Lock, Namespace};
 pub(crate) use fumehood_platform::files::FileStamp;
@@ -177,6 +178,9 @@ impl ServedComponents {
         }
         let lock = configured::open_lock(&config)?;
         let wanted = self.wanted_components(&config, &lock).await?;
+        self.check_memory(&wanted)?;
+        // Before any tool that is loaded now could read one.
+        host::named_files(&config).iter().for_each(|(file, role)| self.host.protect(file, *role));
         if let Some(current) = &self.tenants {
             tenants::replace(current, &self.config, &config)?;
         }
@@ -193,6 +197,21 @@ impl ServedComponents {
         // The new configuration may name other folders.
         self.source_stamps = self.stamp_sources();
         Ok(())
+    }
+
+    /// Checks that calls may have the memory that they are to have, because it is reserved at the start.
+    ///
+    /// # Errors
+    /// If a component may take more.
+    fn check_memory(&self, wanted: &[ConfiguredComponent]) -> Result<()> {
+        let ceiling = self.host.memory_ceiling();
+        let Some(larger) = wanted.iter().find(|component| component.limits.memory > ceiling) else { return Ok(()) };
+        let (name, memory) = (&larger.name, display_bytes(larger.limits.memory as u64));
+        let ceiling = display_bytes(ceiling as u64);
+        let message = format!(
+            "`{name}` may take {memory}, and this server reserved {ceiling} for a call at its start; serve again"
+        );
+        Err(UsageError(message).into())
     }
 
     async fn wanted_components(&self, config: &Config, lock: &Lock) -> Result<Vec<ConfiguredComponent>> {

@@ -84,11 +84,15 @@ async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, (first, top)
 
 /// Stops the call that the screen asks about, if it asks.
 async fn stop(screen: &mut Screen, client: &LiveClient) {
-    let Some(id) = screen.take_question() else { return };
-    match client.stop(&id).await {
+    let Some(handle) = screen.take_question() else { return };
+    match client.stop(&handle).await {
         Ok(true) => {}
-        Ok(false) => screen.fail("the call was not stopped: it has ended, or is that of another tenant".to_owned()),
-        Err(error) => screen.fail(error.to_string()),
+        Ok(false) => {
+            let why =
+                "the call was not stopped: it has ended, is that of another tenant, or the server has no HTTP API";
+            screen.say(why.to_owned());
+        }
+        Err(error) => screen.say(error.to_string()),
     }
 }
 

@@ -20,38 +20,42 @@ pub(super) struct Screen {
     snapshot: LiveSnapshot,
     /// What the last line says instead of the keys.
     message: Option<Message>,
+    /// The reason why the snapshot is old.
+    failure: Option<String>,
     /// The position of the selected call.
     selected: usize,
 }
 
-/// What the last line says.
+/// What the last line says, until `y`, `n` or another question.
 enum Message {
-    /// The reason why the snapshot is old, or why a call was not stopped.
-    Failure(String),
+    /// Something that is to be known.
+    Note(String),
     /// The question whether to stop a call.
-    Question { id: String, tool: String },
+    Question { handle: String, tool: String },
 }
 
 impl Screen {
     pub(super) fn new(url: &str, snapshot: LiveSnapshot) -> Self {
-        Self { url: printable(url).into_owned(), snapshot, message: None, selected: 0 }
+        Self { url: printable(url).into_owned(), snapshot, message: None, failure: None, selected: 0 }
     }
 
     /// Shows another state. The selected call stays selected, and a question about it stays.
     pub(super) fn update(&mut self, snapshot: LiveSnapshot) {
-        let selected = self.snapshot.calls.get(self.selected).map(|call| call.id.as_str());
-        let position = snapshot.calls.iter().position(|call| Some(call.id.as_str()) == selected);
+        let selected = self.snapshot.calls.get(self.selected).map(|call| call.handle.as_str());
+        let position = snapshot.calls.iter().position(|call| Some(call.handle.as_str()) == selected);
         self.selected = position.unwrap_or(self.selected);
-        self.snapshot = snapshot;
-        if matches!(self.message, Some(Message::Failure(_))) {
-            self.message = None;
-        }
+        (self.snapshot, self.failure) = (snapshot, None);
         self.select(0);
     }
 
-    /// Says that the state is old, or that a call was not stopped.
+    /// Says that the state is old.
     pub(super) fn fail(&mut self, why: String) {
-        self.message = Some(Message::Failure(why));
+        self.failure = Some(why);
+    }
+
+    /// Says something until the next key.
+    pub(super) fn say(&mut self, what: String) {
+        self.message = Some(Message::Note(what));
     }
 
     /// Moves the selection by some calls.
@@ -63,17 +67,14 @@ impl Screen {
     /// Asks whether to stop the selected call.
     pub(super) fn ask(&mut self) {
         let selected = self.snapshot.calls.get(self.selected);
-        self.message = selected.map(|call| Message::Question { id: call.id.clone(), tool: call.tool.clone() });
+        self.message = selected.map(|call| Message::Question { handle: call.handle.clone(), tool: call.tool.clone() });
     }
 
-    /// Takes the question back. Returns the id of the call that it was about, if there was one.
+    /// Takes back what the last line says. Returns the handle of the call that it asks about, if it does.
     pub(super) fn take_question(&mut self) -> Option<String> {
         match self.message.take() {
-            Some(Message::Question { id, .. }) => Some(id),
-            other => {
-                self.message = other;
-                None
-            }
+            Some(Message::Question { handle, .. }) => Some(handle),
+            Some(Message::Note(_)) | None => None,
         }
     }
 
@@ -106,12 +107,13 @@ impl Screen {
         let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
         let selected = (!self.snapshot.calls.is_empty()).then_some(self.selected);
         frame.render_stateful_widget(table, list, &mut TableState::new().with_selected(selected));
-        let foot_line = match &self.message {
-            Some(Message::Failure(why)) => Line::styled(printable(why).into_owned(), Style::new().fg(Color::Red)),
-            Some(Message::Question { id, tool }) => {
-                Line::styled(format!("stop {} ({})? y/n", printable(tool), printable(id)), bold)
+        let red = Style::new().fg(Color::Red);
+        let foot_line = match (&self.message, &self.failure) {
+            (Some(Message::Question { handle, tool }), _) => {
+                Line::styled(format!("stop {} ({})? y/n", printable(tool), printable(handle)), bold)
             }
-            None => Line::from(format!("{}   q ends, ↑ ↓ select, x stops the selected call", self.url)),
+            (Some(Message::Note(text)), _) | (None, Some(text)) => Line::styled(printable(text).into_owned(), red),
+            (None, None) => Line::from(format!("{}   q ends, ↑ ↓ select, x stops the selected call", self.url)),
         };
         frame.render_widget(foot_line, foot);
     }
@@ -194,9 +196,9 @@ mod tests {
             CallPhase::Running => (Some(10_000), Some(123), Some(65_536)),
             CallPhase::Waiting => (None, None, None),
         };
-        let (id, tool) = (format!("h-{tool}"), tool.to_owned());
+        let (id, handle, tool) = ("call_1".to_owned(), format!("h-{tool}"), tool.to_owned());
         let tenant = Some("acme".to_owned());
-        LiveCall { id, tool, tenant, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
+        LiveCall { id, handle, tool, tenant, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
     }
 
     fn snapshot(calls: Vec<LiveCall>) -> LiveSnapshot {

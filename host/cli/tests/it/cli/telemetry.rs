@@ -343,9 +343,12 @@ fn a_key_of_the_live_view_stops_a_call_once_it_is_confirmed() {
     let address = format!("http://{}", server.address);
     let mut top = AtTerminal::on_screen(bench.command(&["top", &address, "--interval", "50ms"]));
     top.wait_for("countdown__countdown");
-    top.type_in("xny");
     top.type_in("x");
-    top.wait_for("stop");
+    top.wait_for("? y/n");
+    top.type_in("n");
+    top.wait_for("q ends");
+    top.type_in("yx");
+    top.wait_for("? y/n");
     assert_eq!(server.live()["running"], 1);
     top.type_in("y");
     let mut answer = String::new();

@@ -105,6 +105,39 @@ fn a_failed_reload_keeps_the_component_before_it() {
 }
 
 #[test]
+fn memory_that_was_not_reserved_at_the_start_changes_nothing() {
+    let bench = bench("approval = \"off\"");
+    let mut session = Session::start(&bench, &["--watch"]);
+    let section = "[tools.notes]\ncomponent = \"notes.wasm\"\napproval = \"off\"\n";
+    bench.put("fumehood.toml", format!("{section}[limits]\nmemory = \"2GiB\"\n"));
+    session.says("`notes` may take 2.0 GiB, and this server reserved 64.0 MiB for a call at its start; serve again");
+    assert_eq!(text(&mut session), "one");
+}
+
+#[test]
+fn secrets_that_are_named_later_are_kept_from_tools_that_are_loaded() {
+    let bench = Workbench::new();
+    bench.example("files").example("calculator");
+    std::fs::create_dir(bench.path("docs")).unwrap();
+    bench.put("docs/api.key", "s3cret");
+    std::fs::set_permissions(bench.path("docs/api.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let files = "[tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nread = [\"./docs:/docs\"]\n";
+    bench.put("fumehood.toml", files);
+    let mut session = Session::start(&bench, &["--watch"]);
+    let read = |session: &mut Session| {
+        let call = json!({"name": "files__read", "arguments": {"path": "/docs/api.key"}});
+        session.request(1, "tools/call", call).to_string()
+    };
+    assert!(read(&mut session).contains("s3cret"));
+    let secret = "[[tools.calculator.secrets]]\nname = \"key\"\nfrom = { file = \"docs/api.key\" }\nfor = \"https://api.example.com/**\"\nquery = \"key\"\n";
+    let calculator = "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
+    bench.put("fumehood.toml", format!("{files}{calculator}{secret}"));
+    changed(&mut session);
+    let refused = read(&mut session);
+    assert!(!refused.contains("s3cret"), "{refused}");
+}
+
+#[test]
 fn a_running_call_ends_on_what_it_began_with() {
     let bench = Workbench::new();
     bench.example("countdown");

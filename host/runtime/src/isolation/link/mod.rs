@@ -28,6 +28,10 @@ use crate::engine::guest_runtime::GuestRuntime;
 
 /// Time for which a caller reads the socket itself before it leaves that to the task.
 const SPIN: Duration = Duration::from_micros(60);
+/// Maximum number of reads before others have their turn.
+const MAX_READS: usize = 64;
+/// Minimum time between two reports of the cost of a call; earlier ones are dropped. Workers leave more.
+const USAGE_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum size of the worker's stderr that is quoted in the reason for its end, in bytes.
 const MAX_STDERR_BYTES: usize = 256;
 
@@ -56,6 +60,8 @@ pub(super) struct Pending {
     /// Bytes of log lines and progress that the worker may still send. It enforces the limit itself; this one holds for
     /// a worker that was taken over.
     pub(super) output_budget: usize,
+    /// The time of the last report of its cost.
+    pub(super) usage_at: Option<Instant>,
     pub(super) deadline: Instant,
     /// The span of the call, around those of its requests.
     pub(super) span: Span,
@@ -124,7 +130,7 @@ impl Link {
     /// Returns whether the worker is gone, after reading what the socket has received so far.
     pub(super) fn has_ended(&self) -> bool {
         if let Ok(incoming) = self.incoming.try_lock() {
-            self.pump(incoming);
+            let _more_is_left = self.pump(incoming);
         }
         self.exit_reason.get().is_some()
     }
@@ -187,7 +193,7 @@ impl Link {
         let until = Instant::now() + SPIN;
         loop {
             if let Ok(incoming) = self.incoming.try_lock() {
-                self.pump(incoming);
+                let _more_is_left = self.pump(incoming);
             }
             match answer.try_recv() {
                 Ok(ended) => return ended,
@@ -200,31 +206,38 @@ impl Link {
         answer.await.unwrap_or_else(|_| CallEnd::WorkerDied(self.exit_reason()))
     }
 
-    /// Reads and serves every message that has arrived.
-    fn pump(&self, mut incoming: MutexGuard<'_, Receiver>) {
-        loop {
+    /// Reads and serves the messages that have arrived. Returns true if there may be more: a worker that never stops sending must not
+    /// keep a thread.
+    fn pump(&self, mut incoming: MutexGuard<'_, Receiver>) -> bool {
+        for _ in 0..MAX_READS {
             if self.exit_reason.get().is_some() {
-                return;
+                return false;
             }
             let received = incoming.receive(&self.socket, Wait::Never);
             loop {
                 match incoming.next::<FromWorker>() {
                     Ok(Some(message)) => {
                         if let Err(wrong) = self.dispatch(message, &mut incoming) {
-                            return self.kill(&wrong);
+                            self.kill(&wrong);
+                            return false;
                         }
                     }
                     Ok(None) => break,
-                    Err(error) => return self.kill(&format!("it does not keep to the protocol: {error}")),
+                    Err(error) => {
+                        self.kill(&format!("it does not keep to the protocol: {error}"));
+                        return false;
+                    }
                 }
             }
             match received {
-                Ok(Received::Some) => {}
-                Ok(Received::Nothing) => return,
-                Ok(Received::Closed) => return self.kill(""),
-                Err(error) => return self.kill(&format!("its socket failed: {error}")),
+                Ok(Received::Some) => continue,
+                Ok(Received::Nothing) => {}
+                Ok(Received::Closed) => self.kill(""),
+                Err(error) => self.kill(&format!("its socket failed: {error}")),
             }
+            return false;
         }
+        true
     }
 
     /// Serves one message of the worker.
@@ -251,7 +264,7 @@ impl Link {
                 }
             }
             FromWorker::Used { call, fuel, peak_memory } => {
-                if let Some(observer) = self.observer_of(call, 0)? {
+                if let Some(observer) = self.observer_of_usage(call) {
                     observer.usage(Usage { fuel, peak_memory: usize::try_from(peak_memory).unwrap_or(usize::MAX) });
                 }
             }
@@ -279,6 +292,17 @@ impl Link {
         let left = pending.output_budget.checked_sub(bytes);
         pending.output_budget = left.ok_or_else(|| "it says more than any tool may".to_owned())?;
         Ok(pending.observer.clone())
+    }
+
+    /// Returns the observer of a pending call, if it is time for a report of its cost.
+    fn observer_of_usage(&self, call: u64) -> Option<Arc<dyn Observer>> {
+        let mut calls = lock(&self.calls);
+        let pending = calls.get_mut(&call)?;
+        if pending.usage_at.is_some_and(|at| at.elapsed() < USAGE_INTERVAL) {
+            return None;
+        }
+        pending.usage_at = Some(Instant::now());
+        pending.observer.clone()
     }
 
     /// Returns whether a call is pending.

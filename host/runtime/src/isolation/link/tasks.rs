@@ -43,22 +43,27 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
                 () = wakeup.notified() => None,
             };
             let Some(link) = link.upgrade() else { return };
-            match ready {
+            let has_more = match ready {
                 Some(Ok(())) => {
-                    // `pump` reads until nothing is left; `WouldBlock` makes the event loop wait for the next event.
-                    let _nothing: io::Result<()> = watched.try_io(Interest::READABLE, || {
-                        link.pump(lock(&link.incoming));
-                        Err(io::ErrorKind::WouldBlock.into())
+                    // If nothing is left, `WouldBlock` makes the event loop wait for the next event.
+                    let read = watched.try_io(Interest::READABLE, || match link.pump(lock(&link.incoming)) {
+                        true => Ok(()),
+                        false => Err(io::ErrorKind::WouldBlock.into()),
                     });
+                    read.is_ok()
                 }
                 Some(Err(_)) => return link.kill("its socket cannot be watched"),
-                None => {}
-            }
+                None => false,
+            };
             if link.exit_reason.get().is_some() {
                 return;
             }
             if link.parked.load(Ordering::SeqCst) == 0 {
                 break;
+            }
+            drop(link);
+            if has_more {
+                tokio::task::yield_now().await;
             }
         }
     }

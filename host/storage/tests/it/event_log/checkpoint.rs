@@ -127,6 +127,10 @@ fn distinguishes_pruned_rows_from_missing_rows() {
     let report = since(&path, &early);
     assert_eq!((report.continuity, report.finding), (Some(Continuity::Removed), None));
     assert_eq!(reader(&path).verify(Some(early.mark)).unwrap().continuity, Some(Continuity::Removed));
+    // Two that differ contradict each other, whatever the row was.
+    let other = Checkpoint { mark: Mark { hash: late.mark.hash, ..early.mark }, ..early };
+    let contradiction = reader(&path).verify_since(&[early, other, late]).unwrap().finding.unwrap();
+    assert_eq!((contradiction.seq, contradiction.problem), (10, Problem::NotAsMarked));
     Connection::open(&path).unwrap().execute_batch("DELETE FROM records WHERE seq = 21").unwrap();
     assert_eq!(problem(&path, &late), Problem::Missing { through: 21 });
 }
