@@ -130,7 +130,7 @@ fn secrets_that_are_named_later_are_kept_from_tools_that_are_loaded() {
     };
     assert!(read(&mut session).contains("s3cret"));
     let secret = "[[tools.calculator.secrets]]\nname = \"key\"\nfrom = { file = \"docs/api.key\" }\nfor = \"https://api.example.com/**\"\nquery = \"key\"\n";
-    let calculator = "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
+    let calculator = "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\nhttp = [\"GET https://api.example.com/**\"]\n";
     bench.put("fumehood.toml", format!("{files}{calculator}{secret}"));
     changed(&mut session);
     let refused = read(&mut session);
