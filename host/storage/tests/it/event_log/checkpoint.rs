@@ -6,7 +6,7 @@ use super::sample::{record, temporary_path, write, write_all};
 use fumehood_core::record::Record;
 use fumehood_core::time::Timestamp;
 use fumehood_storage::event_log::{
-    Checkpoint, Continuity, EventLog, KeyError, Options, Problem, Reader, Report, Retention,
+    Checkpoint, Continuity, EventLog, KeyError, Mark, Options, Problem, Reader, Report, Retention,
 };
 use futures_executor::block_on;
 use rusqlite::Connection;
