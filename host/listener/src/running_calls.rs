@@ -236,7 +236,7 @@ impl RunningCalls {
         let is_own = |entry: &Entry| entry.tenant.as_deref() == Some(tenant);
         let of_handle = self.number_of(id).and_then(|number| calls.get_key_value(&number));
         let found = of_handle.filter(|(_, entry)| is_own(entry));
-        let found = found.or_else(|| calls.iter().find(|(_, entry)| is_own(entry) && entry.id == id));
+        let found = found.or_else(|| calls.iter().find(|(_, entry)| is_own(entry) && !id.is_empty() && entry.id == id));
         found.map(|(number, entry)| (*number, Arc::clone(entry)))
     }
 

@@ -191,6 +191,20 @@ mod tests {
     }
 
     #[test]
+    fn handles_tell_calls_of_the_same_id_apart() {
+        let running = RunningCalls::new();
+        let begin = || {
+            let mut context = CallContext { id: "call_1".to_owned(), ..CallContext::default() };
+            let call = TrackedCall::begin(&running, None, Some(Arc::from("a")), &mut context);
+            (call, context.cancelled.unwrap())
+        };
+        let ((_first, of_first), (_second, of_second)) = (begin(), begin());
+        let handle = running.list(9, everyone)[1].handle.clone();
+        assert!(!running.cancel("b", &handle));
+        assert!(running.cancel("a", &handle) && of_second.is_cancelled() && !of_first.is_cancelled());
+    }
+
+    #[test]
     fn a_result_says_that_an_operator_stopped_the_call() {
         let running = RunningCalls::new();
         let mut context = CallContext { id: "mine".to_owned(), ..CallContext::default() };

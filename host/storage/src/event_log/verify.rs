@@ -178,7 +178,7 @@ struct Anchor {
 /// The verification of one chain, whose rows the database hands in one after the other.
 pub(crate) struct Verifier {
     anchors: BTreeMap<u64, Vec<Anchor>>,
-    /// What was kept elsewhere, by row. Of two with the same row, one may be of a log that was replaced by an older copy and went on.
+    /// The marks that were kept elsewhere, by row. Of two with the same row, one may be of a log that was replaced by an older copy and went on.
     marks: BTreeMap<u64, Vec<Hash>>,
     head: Mark,
     report: Report,

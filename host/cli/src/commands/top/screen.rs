@@ -18,7 +18,7 @@ const BAR_CELLS: u64 = 20;
 pub(super) struct Screen {
     url: String,
     snapshot: LiveSnapshot,
-    /// What the last line says instead of the keys.
+    /// The text of the last line instead of the keys.
     message: Option<Message>,
     /// The reason why the snapshot is old.
     failure: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Screen {
     selected: usize,
 }
 
-/// What the last line says, until `y`, `n` or another question.
+/// The text of the last line, until `y`, `n` or another question.
 enum Message {
     /// Something that is to be known.
     Note(String),

@@ -21,13 +21,13 @@ pub(super) struct CredentialFile {
     path: PathBuf,
     /// The URL of the server. Tokens of another one are not used.
     server: String,
-    /// What is written with the tokens.
+    /// Written with the tokens.
     origin: Origin,
     /// True if this process keeps others waiting already, so that a refresh need not.
     is_held: bool,
 }
 
-/// Where tokens are from, as the login found it. What is found later does not change it, because a server may name anybody.
+/// The origin of tokens, as the login found it. Later findings do not change it, because a server may name anybody.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Origin {
     /// The identifier of the authorization server.
