@@ -92,10 +92,6 @@ impl Reader {
         self.source().verify(&chain.log, self.key_of(chain), marks)
     }
 
-    pub(crate) fn find(&self, log: LogId) -> Result<Option<Chain>, ReadError> {
-        Ok(self.source().chains()?.into_iter().find(|chain| chain.log == log.0))
-    }
-
     /// Returns the chain that the reader's key seals, or else the first one.
     pub(crate) fn own_chain(&self) -> Result<Chain, ReadError> {
         let chains = self.source().chains()?;

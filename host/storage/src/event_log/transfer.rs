@@ -136,7 +136,12 @@ impl Reader {
     pub fn copy_to_file(&self, log: Option<LogId>, path: &Path) -> Result<TransferReport, TransferError> {
         let chain = match log {
             None => self.own_chain()?,
-            Some(log) => self.find(log)?.ok_or(TransferError::Missing(log))?,
+            Some(log) => self
+                .source()
+                .chains()?
+                .into_iter()
+                .find(|chain| chain.log == log.0)
+                .ok_or(TransferError::Missing(log))?,
         };
         if path.exists() {
             return Err(TransferError::Exists(path.to_owned()));
