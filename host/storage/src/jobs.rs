@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fumehood_core::digest::Digest;
 use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStoreError};
 use fumehood_core::time::Timestamp;
 use fumehood_platform::private;
@@ -22,7 +23,8 @@ use crate::sqlite::{Database, companion_files};
 const DATABASE: Database = Database {
     name: "jobs",
     application_id: 0x4655_4A42,
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE jobs (
             id TEXT NOT NULL PRIMARY KEY,
             owner TEXT NOT NULL,
@@ -35,7 +37,13 @@ const DATABASE: Database = Database {
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX jobs_of_owner ON jobs (owner, created_at);
         CREATE INDEX jobs_by_end ON jobs (expires_at);
-    "],
+    ",
+        "
+        ALTER TABLE jobs ADD COLUMN key TEXT;
+        UPDATE jobs SET key = json_extract(job, '$.key.key');
+        CREATE INDEX jobs_by_key ON jobs (owner, key) WHERE key IS NOT NULL;
+    ",
+    ],
     creation_settings: "PRAGMA auto_vacuum = INCREMENTAL",
     settings: "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 1048576",
 };
@@ -96,11 +104,15 @@ impl JobFile {
     /// Adds a job, after removing those whose time is over.
     ///
     /// # Errors
-    /// If there is no room for it, or the file cannot be written.
+    /// If there is no room for it, its owner has a job of its key, or the file cannot be written.
     pub fn create(&self, job: &Job, limits: &JobLimits) -> Result<(), JobStoreError> {
-        let text = to_text(job)?;
+        let (text, key) = (to_text(job)?, job.key.map(|key| key.key.to_string()));
         self.change(|transaction| {
             remove_expired(transaction, job.created_at)?;
+            let of_key = "SELECT count(*) FROM jobs WHERE owner = ?1 AND key = ?2";
+            if transaction.query_row(of_key, params![&*job.owner, key], |row| row.get::<_, i64>(0))? > 0 {
+                return Ok(Err(JobStoreError::KeyTaken));
+            }
             let sizes = "SELECT count(*), coalesce(sum(bytes), 0) FROM jobs WHERE owner = ?1";
             let owner = transaction
                 .query_row(sizes, [&*job.owner], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
@@ -110,9 +122,9 @@ impl JobFile {
             }
             let (created, expires) = (stored(job.created_at.0), stored(job.expires_at().0));
             transaction.execute(
-                "INSERT INTO jobs (id, owner, process, created_at, expires_at, is_final, bytes, job)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![job.id.to_string(), &*job.owner, self.process, created, expires, false, 0, text],
+                "INSERT INTO jobs (id, owner, process, created_at, expires_at, is_final, bytes, job, key)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                params![job.id.to_string(), &*job.owner, self.process, created, expires, false, 0, text, key],
             )?;
             Ok(Ok(()))
         })?
@@ -144,6 +156,18 @@ impl JobFile {
     /// If the file cannot be read.
     pub fn find(&self, id: JobId, now: Timestamp) -> Result<Option<Job>, JobStoreError> {
         let Some((text, process)) = self.read(id, now)? else { return Ok(None) };
+        self.settle(from_text(&text)?, &process, now)
+    }
+
+    /// Finds the job of an owner by the digest of its key. One that ran in a process which is gone is interrupted.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn find_by_key(&self, owner: &str, key: &Digest, now: Timestamp) -> Result<Option<Job>, JobStoreError> {
+        let select = "SELECT job, process FROM jobs WHERE owner = ?1 AND key = ?2 AND expires_at > ?3";
+        let values = params![owner, key.to_string(), stored(now.0)];
+        let row = self.lock().query_row(select, values, read_row).optional();
+        let Some((text, process)) = row.map_err(unavailable)? else { return Ok(None) };
         self.settle(from_text(&text)?, &process, now)
     }
 
@@ -289,6 +313,7 @@ fn size(stored: i64) -> usize {
 mod tests {
     use fumehood_core::call::content::Content;
     use fumehood_core::call::result::{CallResult, Metadata};
+    use fumehood_core::job::JobKey;
 
     use super::*;
 
@@ -378,6 +403,51 @@ mod tests {
         for process in ["", "../../etc/passwd", "000000000000000g"] {
             assert!(is_gone(&path, process), "{process}");
         }
+    }
+
+    fn keyed(id: u128, owner: &str, key: &[u8]) -> Job {
+        let key = JobKey { key: Digest::of(key), request: Digest::of(b"r") };
+        Job { key: Some(key), ..job(id, owner) }
+    }
+
+    #[test]
+    fn an_owner_has_one_job_of_a_key_and_finds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let (one, other) = (open(&path).unwrap(), open(&path).unwrap());
+        let limits = JobLimits::default();
+        one.create(&keyed(1, "a", b"k"), &limits).unwrap();
+        assert_eq!(other.create(&keyed(2, "a", b"k"), &limits), Err(JobStoreError::KeyTaken));
+        other.create(&keyed(3, "b", b"k"), &limits).unwrap();
+        other.create(&keyed(4, "a", b"l"), &limits).unwrap();
+        // Jobs without one are as many as there is room for.
+        other.create(&job(5, "a"), &limits).unwrap();
+        other.create(&job(6, "a"), &limits).unwrap();
+        let found = |owner: &str, key: &[u8], now: Timestamp| {
+            one.find_by_key(owner, &Digest::of(key), now).unwrap().map(|job| job.id)
+        };
+        assert_eq!(found("a", b"k", NOW), Some(JobId::from_bits(1)));
+        assert_eq!(found("b", b"k", NOW), Some(JobId::from_bits(3)));
+        assert_eq!((found("a", b"m", NOW), found("a", b"k", Timestamp(2000))), (None, None));
+        let later = Job { created_at: Timestamp(2000), ..keyed(7, "a", b"k") };
+        one.create(&later, &limits).unwrap();
+    }
+
+    #[test]
+    fn keys_of_a_file_without_their_column_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jobs.db");
+        let first_release = Database { migrations: &DATABASE.migrations[..1], ..DATABASE };
+        let connection = first_release.open_writable(&path, LOCK_TIMEOUT).unwrap();
+        for job in [keyed(1, "a", b"k"), job(2, "a")] {
+            let insert = "INSERT INTO jobs VALUES (?1, 'a', 'p', 1000, 2000, false, 0, ?2)";
+            connection.execute(insert, params![job.id.to_string(), to_text(&job).unwrap()]).unwrap();
+        }
+        drop(connection);
+        let file = open(&path).unwrap();
+        let found = file.find_by_key("a", &Digest::of(b"k"), NOW).unwrap();
+        assert_eq!(found.map(|job| job.id), Some(JobId::from_bits(1)));
+        assert_eq!(file.list("a", NOW).unwrap().len(), 2);
     }
 
     #[test]

@@ -5,16 +5,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::Call;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
+use fumehood_core::digest::Digest;
 use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore, JobStoreError};
 use fumehood_core::time::Timestamp;
 use tokio::time::Instant;
 
 use super::job_queue::JobQueue;
-use super::job_stream::{JobQueueOptions, JobStream, StreamError};
+use super::job_stream::{JobEntry, JobQueueOptions, JobStream, StreamError};
 use super::message::JobRecord;
 use crate::error::CellError;
 use crate::gateway::CellTools;
@@ -51,6 +53,11 @@ fn unavailable(error: impl fmt::Display) -> JobStoreError {
     JobStoreError::Unavailable(error.to_string())
 }
 
+/// Reads the id of the job that the entry of a key names.
+fn read_id(entry: &JobEntry) -> Option<JobId> {
+    std::str::from_utf8(&entry.value).ok().and_then(JobId::parse)
+}
+
 impl CellJobs {
     /// Opens the queue of the cell for a gateway: calls with a job in their context go there from now on.
     ///
@@ -64,7 +71,7 @@ impl CellJobs {
         Ok(Self { stream, queue, run, seen: Arc::default() })
     }
 
-    fn seal(&self, job: &Job) -> Result<bytes::Bytes, JobStoreError> {
+    fn seal(&self, job: &Job) -> Result<Bytes, JobStoreError> {
         let record = JobRecord { job: job.id, owner: job.owner.to_string(), run: self.run };
         let body = serde_json::to_vec(job).map_err(unavailable)?;
         let sealed = self.stream.seal(Role::JobRecord, record, &body).map_err(unavailable)?;
@@ -120,21 +127,58 @@ impl CellJobs {
         // The sizes and the number of all are bounded by the entries as a whole.
         limits.check((own, 0), 0)?;
         let key = JobStream::record_key(&job.owner, job.id);
-        match self.stream.create(&key, self.seal(job)?).await.map_err(unavailable)? {
-            true => Ok(()),
-            false => Err(JobStoreError::Unavailable("there is a job of this id".to_owned())),
+        if !self.stream.create(&key, self.seal(job)?).await.map_err(unavailable)? {
+            return Err(JobStoreError::Unavailable("there is a job of this id".to_owned()));
         }
+        // Only now: what the entry of a key names is there.
+        let taken = match self.take_key(job).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => JobStoreError::KeyTaken,
+            Err(error) => unavailable(error),
+        };
+        self.stream.remove(&key).await.map_err(unavailable)?;
+        Err(taken)
+    }
+
+    /// Names a job, whose record is there, as the one of its key. Returns false if that is another one.
+    async fn take_key(&self, job: &Job) -> Result<bool, StreamError> {
+        let Some(key) = &job.key else { return Ok(true) };
+        let (entry, value) = (JobStream::index_key(&job.owner, &key.key), Bytes::from(job.id.to_string()));
+        if self.stream.create(&entry, value.clone()).await? {
+            return Ok(true);
+        }
+        let Some(found) = self.stream.get(&entry).await? else { return self.stream.create(&entry, value).await };
+        if let Some(other) = read_id(&found)
+            && let Some((other, _)) = self.read(&job.owner, other).await?
+            && other.has_key(&key.key)
+        {
+            return Ok(false);
+        }
+        // That of a job that was removed. Another gateway may be taking it, too.
+        Ok(self.stream.replace(&entry, value, found.revision).await?.is_some())
+    }
+
+    /// Writes the next state of a record, and the entry of its key again, which is to stay for as long.
+    async fn replace(&self, job: &Job, (sealed, revision): (Bytes, u64)) -> Result<Option<u64>, StreamError> {
+        if let Some(key) = &job.key {
+            let entry = JobStream::index_key(&job.owner, &key.key);
+            let found = self.stream.get(&entry).await?.filter(|found| read_id(found) == Some(job.id));
+            if let Some(JobEntry { value, revision }) = found {
+                self.stream.replace(&entry, value, revision).await?;
+            }
+        }
+        self.stream.replace(&JobStream::record_key(&job.owner, job.id), sealed, revision).await
     }
 
     /// Saves a state. NATS may be gone for a moment, and the end of a job must not be.
     async fn save(&self, job: &Job) -> Result<(), JobStoreError> {
-        let (key, sealed) = (JobStream::record_key(&job.owner, job.id), self.seal(job)?);
+        let sealed = self.seal(job)?;
         let mut attempt = 0;
         loop {
             let saved = match self.read(&job.owner, job.id).await {
                 Ok(None) => return Ok(()),
                 Ok(Some((kept, _))) if kept.state.is_final() => return Ok(()),
-                Ok(Some((_, revision))) => self.stream.replace(&key, sealed.clone(), revision).await,
+                Ok(Some((_, revision))) => self.replace(job, (sealed.clone(), revision)).await,
                 Err(error) => Err(error),
             };
             attempt += 1;
@@ -171,9 +215,8 @@ impl CellJobs {
             return Ok(false);
         }
         // Only one gateway can change this revision.
-        let key = JobStream::record_key(&job.owner, job.id);
         let Ok(sealed) = self.seal(&kept) else { return Ok(false) };
-        Ok(self.stream.replace(&key, sealed, revision).await?.is_some())
+        Ok(self.replace(&kept, (sealed, revision)).await?.is_some())
     }
 }
 
@@ -194,6 +237,20 @@ impl JobStore for CellJobs {
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
         Box::pin(self.find_record(owner, id, now))
+    }
+
+    fn find_by_key<'a>(
+        &'a self,
+        owner: &'a str,
+        key: &'a Digest,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        Box::pin(async move {
+            let entry = self.stream.get(&JobStream::index_key(owner, key)).await.map_err(unavailable)?;
+            let Some(id) = entry.as_ref().and_then(read_id) else { return Ok(None) };
+            // The entry is not signed; the record is.
+            Ok(self.find_record(owner, id, now).await?.filter(|job| job.has_key(key)))
+        })
     }
 
     fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {

@@ -14,9 +14,11 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Call, CancellationToken};
-use fumehood_core::job::{Job, JobId, JobLimits, JobState, JobStore as _};
+use fumehood_core::digest::Digest;
+use fumehood_core::job::{Job, JobId, JobKey, JobLimits, JobState, JobStore as _, JobStoreError};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::{Tool, ToolProvider};
+use futures_util::TryStreamExt as _;
 use serde_json::json;
 
 use super::nats::{self, PATIENCE};
@@ -264,6 +266,48 @@ async fn records_are_those_of_gateways_and_of_their_owner() {
     let (_, stranger) = cell.gateway("stranger").await;
     stranger.create(&job(5, "a"), &limits).await.unwrap();
     assert!(first.find("a", JobId::from_bits(5), now).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_all_gateways_one_creates_the_job_of_a_key() {
+    let Some(cell) = Cell::start() else { return };
+    let ((_, first), (_, second)) = (cell.gateway("g1").await, cell.gateway("g2").await);
+    let (now, limits) = (Timestamp(1000), JobLimits::default());
+    let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
+    let job = |id: u128, owner: &str| {
+        let (owner, ttl) = ((owner.into(), "test__wait".to_owned()), Duration::from_secs(60));
+        Job { key: Some(key), ..Job::begin(JobId::from_bits(id), owner, now, ttl) }
+    };
+    let (one, other) = (job(1, "a"), job(2, "a"));
+    let (one, other) = tokio::join!(first.create(&one, &limits), second.create(&other, &limits));
+    assert_ne!(one.is_ok(), other.is_ok(), "{one:?}, {other:?}");
+    assert_eq!(one.and(other), Err(JobStoreError::KeyTaken));
+    // What was refused is not there, and the keys of others are their own.
+    assert_eq!(first.list("a", now).await.unwrap().len(), 1);
+    let entries = cell.entries().await;
+    let names: Vec<String> = entries.keys().await.unwrap().try_collect().await.unwrap();
+    let name = names.iter().find(|name| name.starts_with("key.")).unwrap().as_str();
+    second.create(&job(3, "b"), &limits).await.unwrap();
+    let winner = second.find_by_key("a", &key.key, now).await.unwrap().unwrap();
+    assert_eq!(first.find_by_key("a", &key.key, now).await.unwrap().map(|job| job.id), Some(winner.id));
+    assert!(first.find_by_key("a", &key.request, now).await.unwrap().is_none());
+    // The key stays as long as its job, whose state has changed, and is free when that is removed.
+    let revision = async || entries.entry(name).await.unwrap().unwrap().revision;
+    let (before, mut ended) = (revision().await, winner.clone());
+    ended.advance(JobState::Cancelled, now);
+    first.update(&ended).await.unwrap();
+    assert_ne!(revision().await, before);
+    assert_eq!(second.create(&job(4, "a"), &limits).await, Err(JobStoreError::KeyTaken));
+    first.remove("a", winner.id).await.unwrap();
+    assert!(second.find_by_key("a", &key.key, now).await.unwrap().is_none());
+    second.create(&job(5, "a"), &limits).await.unwrap();
+    // An entry that names another job is believed by nobody.
+    let plain = Job { key: None, ..job(6, "a") };
+    first.create(&plain, &limits).await.unwrap();
+    for value in [plain.id.to_string(), JobId::from_bits(3).to_string(), String::new()] {
+        entries.put(name, value.into()).await.unwrap();
+        assert!(first.find_by_key("a", &key.key, now).await.unwrap().is_none());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

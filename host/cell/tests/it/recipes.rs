@@ -250,7 +250,7 @@ async fn users_of_the_recipe_publish_where_they_may() {
         }
         // Nor does it queue a job, stop that of another, or remove what is known of one.
         let purge = "$JS.API.STREAM.PURGE.KV_fumehood-jobs";
-        let entries = ["$KV.fumehood-jobs.owner.1.2", "$KV.fumehood-jobs.job.1.request"];
+        let entries = ["$KV.fumehood-jobs.owner.1.2", "$KV.fumehood-jobs.key.1.2", "$KV.fumehood-jobs.job.1.request"];
         let orders = ["fumehood.jobs.queue.1", "fumehood.jobs.cancel", "$JS.API.STREAM.UPDATE.fumehood-jobs", purge];
         for subject in entries.into_iter().chain(orders) {
             check(worker, subject, false).await;

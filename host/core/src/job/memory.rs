@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{Job, JobId, JobLimits, JobState, JobStore, JobStoreError};
 use crate::boxed::BoxFuture;
 use crate::call::content::Content;
+use crate::digest::Digest;
 use crate::time::Timestamp;
 
 /// Jobs in memory. They are lost when it is dropped.
@@ -17,6 +18,14 @@ pub struct MemoryJobs {
 }
 
 impl MemoryJobs {
+    /// Returns the size of the results of an owner, in bytes.
+    #[must_use]
+    pub fn result_bytes(&self, owner: &str, now: Timestamp) -> usize {
+        let jobs = self.lock();
+        let own = jobs.values().filter(|job| *job.owner == *owner && !job.is_expired(now));
+        own.map(result_bytes).fold(0, usize::saturating_add)
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, Job>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,10 +50,13 @@ impl JobStore for MemoryJobs {
     fn create<'a>(&'a self, job: &'a Job, limits: &'a JobLimits) -> BoxFuture<'a, Result<(), JobStoreError>> {
         let mut jobs = self.lock();
         jobs.retain(|_, kept| !kept.is_expired(job.created_at));
-        let own = jobs.values().filter(|kept| kept.owner == job.owner);
-        let (count, bytes) =
-            own.fold((0, 0_usize), |(count, bytes), kept| (count + 1, bytes.saturating_add(result_bytes(kept))));
-        let checked = limits.check((count, bytes), jobs.len());
+        let own = || jobs.values().filter(|kept| kept.owner == job.owner);
+        let bytes = own().map(result_bytes).fold(0, usize::saturating_add);
+        let is_taken = job.key.is_some_and(|key| own().any(|kept| kept.has_key(&key.key)));
+        let checked = match is_taken {
+            true => Err(JobStoreError::KeyTaken),
+            false => limits.check((own().count(), bytes), jobs.len()),
+        };
         if checked.is_ok() {
             jobs.insert(job.id, job.clone());
         }
@@ -66,6 +78,17 @@ impl JobStore for MemoryJobs {
     ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
         let found = self.lock().get(&id).filter(|job| *job.owner == *owner && !job.is_expired(now)).cloned();
         Box::pin(ready(Ok(found)))
+    }
+
+    fn find_by_key<'a>(
+        &'a self,
+        owner: &'a str,
+        key: &'a Digest,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        let jobs = self.lock();
+        let mut own = jobs.values().filter(|job| *job.owner == *owner && !job.is_expired(now));
+        Box::pin(ready(Ok(own.find(|job| job.has_key(key)).cloned())))
     }
 
     fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {

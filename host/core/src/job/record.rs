@@ -108,6 +108,12 @@ impl Job {
         Self { id, owner, tool, created_at: now, updated_at: now, ttl, key: None, state }
     }
 
+    /// Returns whether the caller gave this key to its call.
+    #[must_use]
+    pub fn has_key(&self, key: &Digest) -> bool {
+        self.key.is_some_and(|own| own.key == *key)
+    }
+
     /// Changes the state. Returns whether that was possible: a final state never changes.
     pub fn advance(&mut self, state: JobState, now: Timestamp) -> bool {
         let is_possible = !self.state.is_final();

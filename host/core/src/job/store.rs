@@ -6,6 +6,7 @@ use std::future::ready;
 use super::{Job, JobId};
 use crate::boxed::BoxFuture;
 use crate::call::Call;
+use crate::digest::Digest;
 use crate::time::Timestamp;
 
 /// Bounds of the jobs that are kept: those that run, and those whose results are not removed yet.
@@ -35,7 +36,7 @@ impl JobLimits {
         let reason = if owner_jobs >= self.owner_jobs {
             format!("this client has {owner_jobs} jobs, and may have {}", self.owner_jobs)
         } else if owner_bytes >= self.owner_bytes {
-            format!("the results of this client's jobs take {owner_bytes} bytes of {}", self.owner_bytes)
+            format!("the results of this client's jobs take {owner_bytes} bytes, and may take {}", self.owner_bytes)
         } else if jobs >= self.jobs {
             format!("the server has {jobs} jobs, and keeps no more")
         } else {
@@ -52,6 +53,9 @@ pub enum JobStoreError {
     /// There is no room for another job.
     #[error("{0}; a job is removed when its time is over")]
     Full(String),
+    /// The owner has a job of this key, which was created at the same moment.
+    #[error("a job of this key was created at the same moment")]
+    KeyTaken,
     /// The store cannot be reached, or is damaged.
     #[error("jobs cannot be kept at present: {0}")]
     Unavailable(String),
@@ -59,7 +63,8 @@ pub enum JobStoreError {
 
 /// The port for stores of jobs. Jobs whose time is over do not exist.
 pub trait JobStore: fmt::Debug + Send + Sync {
-    /// Adds a job, after removing those whose time is over. Once it returns, [`Self::find`] finds the job.
+    /// Adds a job, after removing those whose time is over. Once it returns, [`Self::find`] finds the job. An owner has one job of
+    /// each key at most, also if several processes share the store.
     ///
     /// # Errors
     /// See [`JobStoreError`].
@@ -80,6 +85,17 @@ pub trait JobStore: fmt::Debug + Send + Sync {
         &'a self,
         owner: &'a str,
         id: JobId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>>;
+
+    /// Finds the job of an owner by the digest of the key of its call.
+    ///
+    /// # Errors
+    /// [`JobStoreError::Unavailable`].
+    fn find_by_key<'a>(
+        &'a self,
+        owner: &'a str,
+        key: &'a Digest,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>>;
 
@@ -129,7 +145,7 @@ mod tests {
         };
         check((1, 99), 4, None);
         check((2, 0), 4, Some("this client has 2 jobs"));
-        check((1, 100), 4, Some("take 100 bytes of 100"));
+        check((1, 100), 4, Some("take 100 bytes, and may take 100"));
         check((0, 0), 5, Some("the server has 5 jobs"));
     }
 }

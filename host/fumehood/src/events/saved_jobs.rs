@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::digest::Digest;
 use fumehood_core::job::{Job, JobId, JobLimits, JobStore, JobStoreError};
 use fumehood_core::time::Timestamp;
 use fumehood_storage::jobs::JobFile;
@@ -50,6 +51,16 @@ impl JobStore for SavedJobs {
     ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
         let owner = owner.to_owned();
         Box::pin(self.with(move |file| Ok(file.find(id, now)?.filter(|job| *job.owner == owner))))
+    }
+
+    fn find_by_key<'a>(
+        &'a self,
+        owner: &'a str,
+        key: &'a Digest,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        let (owner, key) = (owner.to_owned(), *key);
+        Box::pin(self.with(move |file| file.find_by_key(&owner, &key, now)))
     }
 
     fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {

@@ -22,6 +22,8 @@ use crate::usage::now;
 const CREATE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay after which a call that must be a job may be made again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
+/// That delay if another process has created the job of the same key.
+const RETRY_WHEN_TAKEN: Duration = Duration::from_secs(1);
 
 /// A call that may become a job.
 pub struct JobCall {
@@ -285,8 +287,14 @@ fn failure(tool: &str, error: CallError) -> CallResult {
 /// Returns the error of a call that has to be a job, and cannot become one. Nothing has run.
 fn refusal(error: &JobStoreError) -> CallError {
     let message = format!("{error}, so the tool did not run");
-    let hint = "call again when the time of a job is over, or after `DELETE /v1/jobs/{id}` of one that has ended";
-    CallError::new(ErrorKind::Unavailable, message).with_hint(hint).with_retry_after(RETRY_AFTER)
+    let (hint, retry_after) = match error {
+        JobStoreError::KeyTaken => ("send the request again: the answer is that job", RETRY_WHEN_TAKEN),
+        _ => (
+            "call again when the time of a job is over, or after `DELETE /v1/jobs/{id}` of one that has ended",
+            RETRY_AFTER,
+        ),
+    };
+    CallError::new(ErrorKind::Unavailable, message).with_hint(hint).with_retry_after(retry_after)
 }
 
 fn random_bits() -> Result<u128, getrandom::Error> {

@@ -276,8 +276,10 @@ impl Jobs {
     /// # Errors
     /// [`JobError::Store`].
     pub async fn find_by_key(&self, owner: &str, key: &Digest) -> Result<Option<Job>, JobError> {
-        let jobs = self.list(owner).await?;
-        Ok(jobs.into_iter().find(|job| job.key.is_some_and(|found| found.key == *key)))
+        match self.inner.store.find_by_key(owner, key, now()).await? {
+            Some(job) => Ok(Some(self.current(job).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the jobs of an owner, the newest first, and those of one moment by their ids.
@@ -285,20 +287,22 @@ impl Jobs {
     /// # Errors
     /// [`JobError::Store`].
     pub async fn list(&self, owner: &str) -> Result<Vec<Job>, JobError> {
-        let mut jobs = self.inner.store.list(owner, now()).await?;
-        for job in &mut jobs {
-            let running = self.inner.running().get(&job.id).map(RunningJob::snapshot);
-            match running {
-                Some(running) => *job = running,
-                None => {
-                    if let Some(private) = self.inner.private.find(owner, job.id, now()).await? {
-                        *job = private;
-                    }
-                }
-            }
+        let mut jobs = Vec::new();
+        for job in self.inner.store.list(owner, now()).await? {
+            jobs.push(self.current(job).await?);
         }
         jobs.sort_by_key(|job| (Reverse(job.created_at), job.id));
         Ok(jobs)
+    }
+
+    /// Returns a job of the store as this process knows it.
+    async fn current(&self, stored: Job) -> Result<Job, JobStoreError> {
+        let running = self.inner.running().get(&stored.id).map(RunningJob::snapshot);
+        if let Some(running) = running {
+            return Ok(running);
+        }
+        let private = self.inner.private.find(&stored.owner, stored.id, now()).await?;
+        Ok(private.unwrap_or(stored))
     }
 
     /// Waits until the ends of all jobs are saved, for `time` at most. The calls that are stopped from now on count as
@@ -324,7 +328,12 @@ impl Inner {
 
     /// Creates the job of a call, and keeps it among the running ones.
     async fn create(&self, running: RunningJob) -> Result<Job, JobStoreError> {
-        self.store.create(&running.job, &self.options.limits).await?;
+        let (job, limits) = (&running.job, &self.options.limits);
+        // What is in memory counts as well; the store knows nothing of it.
+        let private_bytes = self.private.result_bytes(&job.owner, job.created_at);
+        limits.check((0, private_bytes), 0)?;
+        let owner_bytes = limits.owner_bytes.saturating_sub(private_bytes);
+        self.store.create(job, &JobLimits { owner_bytes, ..*limits }).await?;
         let job = running.snapshot();
         self.running().insert(job.id, running);
         Ok(job)
@@ -355,7 +364,7 @@ impl Inner {
     }
 
     async fn keep_private(&self, job: &Job) {
-        // Bounded by the store, which has every job.
+        // Its number is bounded by the store, which has every job, and its size by the next one's creation.
         let unbounded = JobLimits { owner_jobs: usize::MAX, owner_bytes: usize::MAX, jobs: usize::MAX };
         let _in_memory = self.private.create(job, &unbounded).await;
     }

@@ -146,6 +146,46 @@ async fn a_result_that_must_not_be_stored_stays_in_memory() {
 }
 
 #[tokio::test]
+async fn results_that_stay_in_memory_count_as_those_of_their_client() {
+    let limits = JobLimits { owner_bytes: 10, ..JobLimits::default() };
+    let (ttl, is_stored) = (Duration::from_secs(1), Arc::new(|_: &str| false));
+    let jobs = jobs(JobOptions { limits, ttl, is_stored, at_once: Arc::new(|_| true), ..JobOptions::default() });
+    let (job, end) = begin(&jobs, "a").await;
+    end.send(result(Ok(vec![Content::text("0123456789")]))).unwrap();
+    jobs.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
+    let (refused, _end) = call("a", &CancellationToken::new());
+    let Called::Ended(refused) = jobs.call(refused).await else { panic!("it became a job") };
+    let message = &refused.error().unwrap().message;
+    assert!(message.contains("take 10 bytes, and may take 10"), "{message}");
+    let (_other, _end) = begin(&jobs, "b").await;
+    // Its time is over.
+    tokio::time::sleep(ttl).await;
+    let (_next, _end) = begin(&jobs, "a").await;
+}
+
+#[tokio::test]
+async fn of_two_processes_one_creates_the_job_of_a_key() {
+    let store = Arc::new(MemoryJobs::default());
+    let [one, other] = [(); 2].map(|()| Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, JobOptions::default()));
+    let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
+    let keyed = |owner: &str| {
+        let (call, end) = call(owner, &CancellationToken::new());
+        (JobCall { after: Some(Duration::ZERO), key: Some(key), ..call }, end)
+    };
+    let (first, _end) = keyed("a");
+    let Called::Job(first) = one.call(first).await else { panic!("no job") };
+    let (second, end) = keyed("a");
+    let Called::Ended(refused) = other.call(second).await else { panic!("a second job") };
+    let error = refused.error().unwrap();
+    assert!(error.kind == ErrorKind::Unavailable && error.hint.as_ref().unwrap().contains("again"), "{error}");
+    assert!(end.is_closed(), "it ran");
+    assert_eq!(other.find_by_key("a", &key.key).await.unwrap().map(|job| job.id), Some(first.id));
+    // The keys of others are their own.
+    let (third, _end) = keyed("b");
+    assert!(matches!(other.call(third).await, Called::Job(_)));
+}
+
+#[tokio::test]
 async fn jobs_that_are_stopped_by_the_end_of_the_server_were_interrupted() {
     let jobs = jobs(soon());
     let (job, end) = begin(&jobs, "a").await;
@@ -251,6 +291,15 @@ impl JobStore for SlowJobs {
         now: Timestamp,
     ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
         self.0.find(owner, id, now)
+    }
+
+    fn find_by_key<'a>(
+        &'a self,
+        owner: &'a str,
+        key: &'a Digest,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        self.0.find_by_key(owner, key, now)
     }
 
     fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {
