@@ -155,8 +155,8 @@ for (const name of pages) {
 }
 assert.deepEqual(complaints, []);
 
-// Every page in light and dark, wide and narrow: nothing scrolls sideways, and the rules of WCAG 2 at the levels A and AA hold, those
-// on contrast among them. Without a page between, such as the login, the checker would have nothing to look at.
+// Every page in light and dark, wide and narrow: nothing scrolls sideways, no button of a table is broken into lines, and the rules
+// of WCAG 2 at the levels A and AA hold, those on contrast among them. Without a page between, such as the login, the checker would have nothing to look at.
 const faults = [];
 for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 380]) {
@@ -165,11 +165,14 @@ for (const colorScheme of ["light", "dark"]) {
         const look = async (name) => {
             const what = `${name} in ${colorScheme}, ${width} wide`;
             await viewer.goto(`${url}${name}`);
-            const { scroll, client } = await viewer.evaluate(() => {
+            const { scroll, client, broken } = await viewer.evaluate(() => {
                 const { scrollWidth: scroll, clientWidth: client } = document.documentElement;
-                return { scroll, client };
+                const isBroken = (button) => button.clientHeight > 1.5 * parseFloat(getComputedStyle(button).lineHeight);
+                const broken = [...document.querySelectorAll("td button")].filter(isBroken).map((button) => button.innerText);
+                return { scroll, client, broken };
             });
             if (scroll > client) faults.push(`${what}: it scrolls sideways, ${scroll} in ${client}`);
+            if (broken.length) faults.push(`${what}: buttons of two lines: ${JSON.stringify(broken)}`);
             await viewer.evaluate(CHECKER);
             const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"];
             const { violations, passes } = await viewer.evaluate((tags) => window.axe.run(document, { runOnly: tags }), tags);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use fumehood::Grant;
+use fumehood::limits::{display_bytes, display_count};
 use fumehood::sanitize::printable;
 use fumehood_author::Project;
 use fumehood_author::cases::{
@@ -15,7 +16,7 @@ use crate::args::{self, Arguments};
 use crate::config::grant_of_table;
 use crate::exit::{Exit, UsageError};
 use crate::host;
-use crate::render::{self, BAD, FAINT, GOOD, format_count, styled};
+use crate::render::{self, BAD, FAINT, GOOD, styled};
 
 /// One case that ran.
 struct Ran<'a> {
@@ -165,8 +166,7 @@ async fn record(
 fn print(ran: &Ran<'_>) -> Result<()> {
     let Ran { file, case, observation, comparison } = ran;
     let name = printable(&case.name);
-    let cost =
-        format!("fuel {}, {}", format_count(observation.fuel), fumehood::limits::display_bytes(observation.memory));
+    let cost = format!("fuel {}, {}", display_count(observation.fuel), display_bytes(observation.memory));
     match comparison.verdict {
         Verdict::Passed => render::line(&format!("{} {name}  {}", styled(GOOD, "ok  "), styled(FAINT, &cost)))?,
         Verdict::Failed | Verdict::Unexpected => {

@@ -24,7 +24,7 @@ pub(crate) use approval::{Origin, approval, server_entry};
 pub(crate) use component::format_grant;
 pub(crate) use failure::{CALL_ID, FailureForm, failure};
 pub(crate) use inspection::{Report, inspection};
-pub(crate) use result::{event, format_count, format_duration, result};
+pub(crate) use result::{event, format_duration, result};
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use fumehood::limits::display_bytes;
+use fumehood::limits::{display_bytes, display_count};
 use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata};
 
 use super::quotation::{Quotation, indent_continuations, one_line, wrap_for_stderr};
@@ -38,7 +38,7 @@ fn format_cost(metadata: &Metadata) -> String {
         "{} of {}, {} fuel, {} peak memory",
         format_duration(metadata.duration),
         format_duration(metadata.deadline),
-        format_count(metadata.fuel_used),
+        display_count(metadata.fuel_used),
         display_bytes(metadata.peak_memory as u64)
     )
 }
@@ -148,29 +148,15 @@ pub(crate) fn format_duration(duration: Duration) -> String {
     }
 }
 
-/// Formats a count: `950`, `12.3 k`, `4.6 M`, `7.9 G`.
-pub(crate) fn format_count(count: u64) -> String {
-    let number = count as f64;
-    match count {
-        0..10_000 => count.to_string(),
-        10_000..1_000_000 => format!("{:.1} k", number / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} M", number / 1e6),
-        _ => format!("{:.1} G", number / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn formats_durations_and_counts() {
+    fn formats_durations() {
         let check = |micros: u64, expected: &str| assert_eq!(format_duration(Duration::from_micros(micros)), expected);
         check(7, "7 µs");
         check(12_345, "12.3 ms");
         check(2_500_000, "2.50 s");
-        assert_eq!(format_count(9_999), "9999");
-        assert_eq!(format_count(123_456), "123.5 k");
-        assert_eq!(format_count(10_000_000_000), "10.0 G");
     }
 }

@@ -165,6 +165,18 @@ pub fn display_bytes(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
+/// Formats a count, such as units of fuel: `950`, `12.3 k`, `4.6 M`, `7.9 G`.
+#[must_use]
+pub fn display_count(count: u64) -> String {
+    let number = count as f64;
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{:.1} k", number / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} M", number / 1e6),
+        _ => format!("{:.1} G", number / 1e9),
+    }
+}
+
 fn serialize_duration<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&humantime::format_duration(*duration))
 }
@@ -172,6 +184,12 @@ fn serialize_duration<S: serde::Serializer>(duration: &Duration, serializer: S) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_counts_have_a_unit() {
+        let texts = [9_999, 123_456, 4_600_000, 10_000_000_000].map(display_count);
+        assert_eq!(texts, ["9999", "123.5 k", "4.6 M", "10.0 G"]);
+    }
 
     #[test]
     fn parses_amounts_with_units() {

@@ -114,9 +114,10 @@ impl Statistics {
         self.finished.iter().rev()
     }
 
-    /// Returns the median and the 99th percentile of the kept calls, in milliseconds.
-    pub(crate) fn percentiles(&self) -> (f64, f64) {
-        percentiles(self.finished.iter().map(|call| call.elapsed).collect())
+    /// Returns the median and the 99th percentile of the kept calls, in milliseconds, if there are any.
+    pub(crate) fn percentiles(&self) -> Option<(f64, f64)> {
+        let durations: Vec<Duration> = self.finished.iter().map(|call| call.elapsed).collect();
+        (!durations.is_empty()).then(|| percentiles(durations))
     }
 
     /// Returns the kept calls as a series of equal intervals until `now`; intervals without calls are left out.
@@ -160,11 +161,11 @@ mod tests {
     #[test]
     fn percentiles_are_ranks_of_the_kept_calls() {
         let mut statistics = Statistics::default();
-        assert_eq!(statistics.percentiles(), (0.0, 0.0));
+        assert_eq!(statistics.percentiles(), None);
         (1..=100).for_each(|millis| statistics.add(call(0, millis, "ok")));
-        assert_eq!(statistics.percentiles(), (50.0, 99.0));
+        assert_eq!(statistics.percentiles(), Some((50.0, 99.0)));
         (0..MAX_FINISHED).for_each(|_| statistics.add(call(0, 7, "deadline")));
-        assert_eq!(statistics.percentiles(), (7.0, 7.0));
+        assert_eq!(statistics.percentiles(), Some((7.0, 7.0)));
         assert_eq!(statistics.outcomes(), [("deadline", MAX_FINISHED as u64), ("ok", 100)]);
     }
 

@@ -182,7 +182,7 @@ fn row_cells(row: &Row<'_>) -> Vec<Cell> {
         table::verdict(&describe_outcome(result), row.as_expected),
         figure(ran, render::format_duration(metadata.duration)),
         figure(ran, render::format_duration(metadata.deadline)),
-        figure(metadata.fuel_used > 0, render::format_count(metadata.fuel_used)),
+        figure(metadata.fuel_used > 0, fumehood::limits::display_count(metadata.fuel_used)),
         figure(metadata.peak_memory > 0, display_bytes(metadata.peak_memory as u64)),
     ]
 }

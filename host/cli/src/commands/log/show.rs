@@ -109,7 +109,7 @@ fn describe_usage(ended: Option<&Record>) -> Option<String> {
     if let Some(took) = render::record::duration_of(body) {
         parts.push(render::format_duration(took));
     }
-    parts.extend(number("fuel_used").map(|fuel| format!("{} fuel", render::format_count(fuel))));
+    parts.extend(number("fuel_used").map(|fuel| format!("{} fuel", fumehood::limits::display_count(fuel))));
     parts.extend(number("peak_memory").map(|bytes| format!("{} peak memory", fumehood::limits::display_bytes(bytes))));
     parts.extend(number("bytes").map(|bytes| format!("{} result", fumehood::limits::display_bytes(bytes))));
     parts.extend(number("attempts").filter(|tries| *tries > 1).map(|tries| format!("{tries} attempts")));

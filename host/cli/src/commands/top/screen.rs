@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fumehood::limits::display_bytes;
+use fumehood::limits::{display_bytes, display_count};
 use fumehood::sanitize::printable;
 use fumehood::telemetry::{CallPhase, LiveCall, LiveSnapshot};
 use ratatui::Frame;
@@ -170,7 +170,7 @@ fn cells(call: &LiveCall) -> [String; 8] {
         phase.to_owned(),
         call.deadline_ms.map_or_else(String::new, |deadline| bar(call.elapsed_ms, deadline)),
         time,
-        call.fuel.map_or_else(unknown, |fuel| fuel.to_string()),
+        call.fuel.map_or_else(unknown, display_count),
         call.peak_memory.map_or_else(unknown, display_bytes),
     ]
 }

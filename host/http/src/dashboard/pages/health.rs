@@ -25,7 +25,7 @@ pub(crate) fn show(visit: &Visit) -> Response {
     let tools = visit.shared.tools.tools();
     let withheld = tools.iter().filter(|tool| !tool.is_approved()).count();
     let (running, waiting) = visit.shared.served.running().counts();
-    let (outcomes, (p50, p99), series) = {
+    let (outcomes, percentiles, series) = {
         let statistics = visit.shared.statistics.lock();
         (statistics.outcomes(), statistics.percentiles(), statistics.series(now()))
     };
@@ -37,8 +37,8 @@ pub(crate) fn show(visit: &Visit) -> Response {
         ("Running calls", running.to_string().into()),
         ("Waiting calls", waiting.to_string().into()),
         ("Ended calls", ended.to_string().into()),
-        ("Median", format_ms(p50).into()),
-        ("99th percentile", format_ms(p99).into()),
+        ("Median", time_or_dash(percentiles.map(|(p50, _)| p50)).into()),
+        ("99th percentile", time_or_dash(percentiles.map(|(_, p99)| p99)).into()),
     ];
     let page = HealthPage {
         layout: visit.layout("health", "Health"),
@@ -47,6 +47,11 @@ pub(crate) fn show(visit: &Visit) -> Response {
         latency: latency(&series),
     };
     html(StatusCode::OK, &page)
+}
+
+/// Formats a time in milliseconds; one of no call is a dash.
+fn time_or_dash(millis: Option<f64>) -> String {
+    millis.map_or_else(|| "–".to_owned(), format_ms)
 }
 
 /// Creates the chart of the latency over time.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askama::Template;
+use fumehood_core::call::limits::{display_bytes, display_count};
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_listener::{CallPhase, RunningCall, Tenant, TenantTools, Tenants};
 use futures_util::stream;
@@ -41,7 +42,7 @@ struct CallView {
     deadline: Option<String>,
     deadline_ms: Option<u64>,
     high_ms: u64,
-    fuel: Option<u64>,
+    fuel: Option<String>,
     memory: Option<String>,
     was_stopped: bool,
     percent: Option<u32>,
@@ -89,8 +90,9 @@ impl CallView {
         Self {
             number: call.number,
             tool: call.tool,
+            // Most tenants act under their own names, which need not be said twice.
+            actor: call.actor.filter(|actor| call.tenant.as_deref() != Some(&**actor)),
             tenant: call.tenant.as_deref().map(PrintableText::from),
-            actor: call.actor,
             client: call.client,
             is_waiting: call.phase == CallPhase::Waiting,
             elapsed: text(call.elapsed),
@@ -98,8 +100,8 @@ impl CallView {
             deadline: call.deadline.map(text),
             deadline_ms: call.deadline.map(millis),
             high_ms: call.deadline.map_or(0, |deadline| millis(deadline.mul_f64(HIGH))),
-            fuel: call.fuel,
-            memory: call.peak_memory.map(|bytes| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))),
+            fuel: call.fuel.map(display_count),
+            memory: call.peak_memory.map(|bytes| display_bytes(bytes as u64)),
             was_stopped: call.was_stopped,
             percent: call.fraction.map(|fraction| (fraction.clamp(0.0, 1.0) * 100.0) as u32),
             said: call.last_line,
@@ -111,11 +113,14 @@ impl TenantView {
     fn new(tenant: &Tenant, served: &TenantTools) -> Self {
         let (running, waiting) = served.running().counts_of(&tenant.name);
         let (used, limits) = (served.used_today(&tenant.name), &tenant.limits);
-        let of = |used: u64, max: Option<u64>| max.map_or_else(|| used.to_string(), |max| format!("{used} of {max}"));
+        let of = |used: u64, max: Option<u64>| match max {
+            Some(max) => format!("{} of {}", display_count(used), display_count(max)),
+            None => display_count(used),
+        };
         let others = [
             limits.requests_per_minute.map(|max| format!("{max} requests a minute")),
             limits.concurrent_requests.map(|max| format!("{max} requests at once")),
-            limits.fuel_per_minute.map(|max| format!("{max} fuel a minute")),
+            limits.fuel_per_minute.map(|max| format!("{} fuel a minute", display_count(max))),
         ];
         Self {
             name: (&*tenant.name).into(),
@@ -228,6 +233,8 @@ pub(crate) fn events(visit: &Visit, headers: &HeaderMap) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use fumehood_core::time::Timestamp;
+
     use super::*;
 
     #[test]
@@ -237,5 +244,35 @@ mod tests {
         check((90, 10), 100, "90 calls are running, and 10 wait for a place. At most 200 may run, and 9 may wait.");
         let text = "149 calls are running, and 1 waits for a place. At most 200 may run, and 9 may wait. The 100 oldest are shown.";
         check((149, 1), 100, text);
+    }
+
+    #[test]
+    fn a_tenant_that_acts_under_its_own_name_is_named_once() {
+        let shown = |tenant: Option<&str>, actor: Option<&str>| {
+            let view = CallView::new(RunningCall {
+                number: 1,
+                id: "1".to_owned(),
+                handle: "1".to_owned(),
+                tool: "t".into(),
+                tenant: tenant.map(Arc::from),
+                actor: actor.map(PrintableText::from),
+                client: None,
+                phase: CallPhase::Running,
+                started_at: Timestamp(0),
+                elapsed: Duration::ZERO,
+                deadline: None,
+                fuel: Some(77_286),
+                peak_memory: None,
+                fraction: None,
+                last_line: None,
+                was_stopped: false,
+            });
+            assert_eq!(view.fuel.as_deref(), Some("77.3 k"));
+            (view.tenant.map(|name| name.to_string()), view.actor.map(|name| name.to_string()))
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(shown(Some("a"), Some("a")), (text("a"), None));
+        assert_eq!(shown(Some("a"), Some("b")), (text("a"), text("b")));
+        assert_eq!(shown(None, Some("b")), (None, text("b")));
     }
 }

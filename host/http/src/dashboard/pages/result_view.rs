@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use fumehood_core::call::Observer;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::event::{Level, Progress};
-use fumehood_core::call::limits::display_bytes;
+use fumehood_core::call::limits::{display_bytes, display_count};
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::PrintableText;
@@ -73,7 +73,7 @@ impl ResultView {
             status: result.error().map_or("ok", |error| error.kind.as_str()),
             facts: vec![
                 ("took", format_ms(metadata.duration.as_secs_f64() * 1e3)),
-                ("fuel", metadata.fuel_used.to_string()),
+                ("fuel", display_count(metadata.fuel_used)),
                 ("memory", display_bytes(metadata.peak_memory as u64)),
             ],
             error: result.error().cloned(),

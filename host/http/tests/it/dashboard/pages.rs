@@ -209,7 +209,8 @@ async fn a_tool_says_who_approved_it_and_what_it_lacks() {
 async fn health_counts_calls_by_outcome() {
     let opened = Opened::new().await;
     let visitor = opened.visitor().await;
-    assert!(visitor.get("health").await.body.contains("No call has ended"));
+    let idle = visitor.get("health").await.body;
+    assert!(idle.contains("No call has ended") && idle.contains('–') && !idle.contains(">0 ms<"), "{idle}");
     for tool in ["say", "say", "fail"] {
         visitor.submit(&format!("tools/test__{tool}/try"), &[("json", "{}")]).await;
     }
