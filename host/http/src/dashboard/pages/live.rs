@@ -101,7 +101,7 @@ impl CallView {
             deadline_ms: call.deadline.map(millis),
             high_ms: call.deadline.map_or(0, |deadline| millis(deadline.mul_f64(HIGH))),
             fuel: call.fuel.map(display_count),
-            memory: call.peak_memory.map(|bytes| display_bytes(bytes as u64)),
+            memory: call.peak_memory.map(display_bytes),
             was_stopped: call.was_stopped,
             percent: call.fraction.map(|fraction| (fraction.clamp(0.0, 1.0) * 100.0) as u32),
             said: call.last_line,
