@@ -40,7 +40,8 @@ const DATABASE: Database = Database {
     ",
         "
         ALTER TABLE jobs ADD COLUMN key TEXT;
-        UPDATE jobs SET key = json_extract(job, '$.key.key');
+        UPDATE jobs SET key = json_extract(job, '$.key.key')
+            WHERE CASE WHEN json_valid(job) THEN json_extract(job, '$.key.key') END IS NOT NULL;
         CREATE INDEX jobs_by_key ON jobs (owner, key) WHERE key IS NOT NULL;
     ",
     ],
@@ -443,6 +444,8 @@ mod tests {
             let insert = "INSERT INTO jobs VALUES (?1, 'a', 'p', 1000, 2000, false, 0, ?2)";
             connection.execute(insert, params![job.id.to_string(), to_text(&job).unwrap()]).unwrap();
         }
+        // One that cannot be read is not in the way of the others.
+        connection.execute("INSERT INTO jobs VALUES ('3', 'b', 'p', 1000, 2000, true, 0, '{')", []).unwrap();
         drop(connection);
         let file = open(&path).unwrap();
         let found = file.find_by_key("a", &Digest::of(b"k"), NOW).unwrap();

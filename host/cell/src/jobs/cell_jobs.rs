@@ -123,24 +123,63 @@ impl CellJobs {
     }
 
     async fn create_record(&self, job: &Job, limits: &JobLimits) -> Result<(), JobStoreError> {
+        if self.is_key_taken(job).await.map_err(unavailable)? {
+            return Err(JobStoreError::KeyTaken);
+        }
         let own = self.stream.keys_of(&job.owner).await.map_err(unavailable)?.len();
         // The sizes and the number of all are bounded by the entries as a whole.
         limits.check((own, 0), 0)?;
         let key = JobStream::record_key(&job.owner, job.id);
-        if !self.stream.create(&key, self.seal(job)?).await.map_err(unavailable)? {
-            return Err(JobStoreError::Unavailable("there is a job of this id".to_owned()));
-        }
-        // Only now: what the entry of a key names is there.
-        let taken = match self.take_key(job).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => JobStoreError::KeyTaken,
+        // The index is written after the record, so that it never names a job that does not exist yet.
+        let error = match self.stream.create(&key, self.seal(job)?).await {
+            Ok(true) => match self.take_key(job).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => JobStoreError::KeyTaken,
+                Err(error) => unavailable(error),
+            },
+            Ok(false) => return Err(JobStoreError::Unavailable("there is a job of this id".to_owned())),
             Err(error) => unavailable(error),
         };
-        self.stream.remove(&key).await.map_err(unavailable)?;
-        Err(taken)
+        self.discard(key).await;
+        Err(error)
     }
 
-    /// Names a job, whose record is there, as the one of its key. Returns false if that is another one.
+    /// Removes a record whose job does not run. NATS may be gone for a moment, and a job that never ends must not stay.
+    async fn discard(&self, key: String) {
+        if self.stream.remove(&key).await.is_ok() {
+            return;
+        }
+        let stream = self.stream.clone();
+        tokio::spawn(async move {
+            for _ in 0..SAVE_ATTEMPTS {
+                tokio::time::sleep(SAVE_AGAIN).await;
+                if stream.remove(&key).await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Returns whether the index names another job for the key of this one.
+    async fn is_key_taken(&self, job: &Job) -> Result<bool, StreamError> {
+        let Some(key) = &job.key else { return Ok(false) };
+        match self.stream.get(&JobStream::index_key(&job.owner, &key.key)).await? {
+            Some(entry) => self.names_a_job(&entry, &job.owner, &key.key).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Returns whether an entry of the index names a job that exists. A record that cannot be read counts as one: it may be
+    /// that of a gateway which this one does not know yet.
+    async fn names_a_job(&self, entry: &JobEntry, owner: &str, key: &Digest) -> Result<bool, StreamError> {
+        let Some(id) = read_id(entry) else { return Ok(false) };
+        let record = self.stream.get(&JobStream::record_key(owner, id)).await?;
+        let has_key =
+            |record: JobEntry| self.read_record(&record.value, owner, id).is_none_or(|(job, _)| job.has_key(key));
+        Ok(record.is_some_and(has_key))
+    }
+
+    /// Writes a job into the index of keys. Returns false if another one is there.
     async fn take_key(&self, job: &Job) -> Result<bool, StreamError> {
         let Some(key) = &job.key else { return Ok(true) };
         let (entry, value) = (JobStream::index_key(&job.owner, &key.key), Bytes::from(job.id.to_string()));
@@ -148,17 +187,14 @@ impl CellJobs {
             return Ok(true);
         }
         let Some(found) = self.stream.get(&entry).await? else { return self.stream.create(&entry, value).await };
-        if let Some(other) = read_id(&found)
-            && let Some((other, _)) = self.read(&job.owner, other).await?
-            && other.has_key(&key.key)
-        {
+        if self.names_a_job(&found, &job.owner, &key.key).await? {
             return Ok(false);
         }
-        // That of a job that was removed. Another gateway may be taking it, too.
+        // The job that it names was removed. Another gateway may replace it at the same moment, and only one can.
         Ok(self.stream.replace(&entry, value, found.revision).await?.is_some())
     }
 
-    /// Writes the next state of a record, and the entry of its key again, which is to stay for as long.
+    /// Writes the next state of a record. Its entry in the index is written again, so that both are kept for the same time.
     async fn replace(&self, job: &Job, (sealed, revision): (Bytes, u64)) -> Result<Option<u64>, StreamError> {
         if let Some(key) = &job.key {
             let entry = JobStream::index_key(&job.owner, &key.key);

@@ -170,7 +170,7 @@ impl JobStream {
         format!("owner.{}.{id}", token_of(owner.as_bytes()))
     }
 
-    /// Returns the key of the entry that names the job of a key of calls.
+    /// Returns the key of an entry of the index, which names the job of a key of calls.
     pub(super) fn index_key(owner: &str, key: &Digest) -> String {
         format!("key.{}.{}", token_of(owner.as_bytes()), key.hex())
     }

@@ -301,7 +301,7 @@ async fn of_all_gateways_one_creates_the_job_of_a_key() {
     first.remove("a", winner.id).await.unwrap();
     assert!(second.find_by_key("a", &key.key, now).await.unwrap().is_none());
     second.create(&job(5, "a"), &limits).await.unwrap();
-    // An entry that names another job is believed by nobody.
+    // An entry that names a job without this key, or none, finds nothing.
     let plain = Job { key: None, ..job(6, "a") };
     first.create(&plain, &limits).await.unwrap();
     for value in [plain.id.to_string(), JobId::from_bits(3).to_string(), String::new()] {

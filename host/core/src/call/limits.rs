@@ -171,8 +171,9 @@ pub fn display_count(count: u64) -> String {
     let number = count as f64;
     match count {
         0..10_000 => count.to_string(),
-        10_000..1_000_000 => format!("{:.1} k", number / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} M", number / 1e6),
+        // What is rounded to a thousand has the next unit.
+        10_000..999_950 => format!("{:.1} k", number / 1e3),
+        999_950..999_950_000 => format!("{:.1} M", number / 1e6),
         _ => format!("{:.1} G", number / 1e9),
     }
 }
@@ -187,8 +188,8 @@ mod tests {
 
     #[test]
     fn large_counts_have_a_unit() {
-        let texts = [9_999, 123_456, 4_600_000, 10_000_000_000].map(display_count);
-        assert_eq!(texts, ["9999", "123.5 k", "4.6 M", "10.0 G"]);
+        let texts = [9_999, 123_456, 999_960, 4_600_000, 10_000_000_000].map(display_count);
+        assert_eq!(texts, ["9999", "123.5 k", "1.0 M", "4.6 M", "10.0 G"]);
     }
 
     #[test]

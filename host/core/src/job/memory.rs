@@ -26,6 +26,20 @@ impl MemoryJobs {
         own.map(result_bytes).fold(0, usize::saturating_add)
     }
 
+    /// Returns the ids of the jobs of an owner.
+    #[must_use]
+    pub fn ids(&self, owner: &str) -> Vec<JobId> {
+        let jobs = self.lock();
+        jobs.values().filter(|job| *job.owner == *owner).map(|job| job.id).collect()
+    }
+
+    /// Adds or replaces a job, without limits, after removing those whose time is over.
+    pub fn insert(&self, job: Job) {
+        let mut jobs = self.lock();
+        jobs.retain(|_, kept| !kept.is_expired(job.updated_at));
+        jobs.insert(job.id, job);
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<JobId, Job>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }

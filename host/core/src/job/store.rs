@@ -36,7 +36,7 @@ impl JobLimits {
         let reason = if owner_jobs >= self.owner_jobs {
             format!("this client has {owner_jobs} jobs, and may have {}", self.owner_jobs)
         } else if owner_bytes >= self.owner_bytes {
-            format!("the results of this client's jobs take {owner_bytes} bytes, and may take {}", self.owner_bytes)
+            "the results of this client's jobs take as many bytes as they may".to_owned()
         } else if jobs >= self.jobs {
             format!("the server has {jobs} jobs, and keeps no more")
         } else {
@@ -54,7 +54,7 @@ pub enum JobStoreError {
     #[error("{0}; a job is removed when its time is over")]
     Full(String),
     /// The owner has a job of this key, which was created at the same moment.
-    #[error("a job of this key was created at the same moment")]
+    #[error("there is a job of this key, created at the same moment")]
     KeyTaken,
     /// The store cannot be reached, or is damaged.
     #[error("jobs cannot be kept at present: {0}")]
@@ -145,7 +145,7 @@ mod tests {
         };
         check((1, 99), 4, None);
         check((2, 0), 4, Some("this client has 2 jobs"));
-        check((1, 100), 4, Some("take 100 bytes, and may take 100"));
+        check((1, 100), 4, Some("as many bytes as they may"));
         check((0, 0), 5, Some("the server has 5 jobs"));
     }
 }

@@ -1,9 +1,13 @@
 //! Keys of jobs: a request that is sent again gets the job that there is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fumehood_core::job::MemoryJobs;
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::digest::Digest;
+use fumehood_core::job::{Job, JobId, JobLimits, JobStore, JobStoreError, MemoryJobs};
+use fumehood_core::time::Timestamp;
 use fumehood_listener::{JobOptions, Jobs};
 
 use super::jobs::{ASYNC, end_of, list, serve, served};
@@ -77,7 +81,7 @@ async fn a_key_of_a_job_holds_for_every_form_of_the_request() {
     let (waited, stopped) = tokio::join!(second.call("wait", &plain, "{}"), stop);
     assert_eq!((stopped.status, waited.header("location")), (202, path.as_str()));
     assert_eq!(waited.check_problem(503)["kind"], "cancelled");
-    let started = second.tools.started.load(std::sync::atomic::Ordering::SeqCst);
+    let started = second.tools.started.load(Ordering::SeqCst);
     assert_eq!((started, list(&first, "").await.len()), (0, 1), "it ran twice");
     first.end().await;
     second.end().await;
@@ -103,6 +107,69 @@ async fn a_key_holds_for_as_long_as_its_job() {
     let stranger = [keyed[0], keyed[1], ("Authorization", bearer.as_str())];
     assert_eq!(second.call("echo", &stranger, r#"{"a": 2}"#).await.status, 200, "keys of others are not known");
     assert_eq!(second.send("DELETE", again.header("location"), &[], "").await.status, 204);
+    first.end().await;
+    second.end().await;
+}
+
+/// A store that another process shares, which creates the job of the first key just after this one has looked for it.
+#[derive(Debug, Default)]
+struct RacedJobs(Arc<MemoryJobs>, AtomicBool);
+
+impl JobStore for RacedJobs {
+    fn create<'a>(&'a self, job: &'a Job, limits: &'a JobLimits) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        self.0.create(job, limits)
+    }
+
+    fn update<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        self.0.update(job)
+    }
+
+    fn find<'a>(
+        &'a self,
+        owner: &'a str,
+        id: JobId,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        self.0.find(owner, id, now)
+    }
+
+    fn find_by_key<'a>(
+        &'a self,
+        owner: &'a str,
+        key: &'a Digest,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<Job>, JobStoreError>> {
+        match self.1.swap(true, Ordering::SeqCst) {
+            true => self.0.find_by_key(owner, key, now),
+            false => Box::pin(async { Ok(None) }),
+        }
+    }
+
+    fn list<'a>(&'a self, owner: &'a str, now: Timestamp) -> BoxFuture<'a, Result<Vec<Job>, JobStoreError>> {
+        self.0.list(owner, now)
+    }
+
+    fn remove<'a>(&'a self, owner: &'a str, id: JobId) -> BoxFuture<'a, Result<(), JobStoreError>> {
+        self.0.remove(owner, id)
+    }
+}
+
+#[tokio::test]
+async fn of_two_first_requests_of_a_key_one_runs_and_the_other_finds_its_job() {
+    let store = Arc::new(MemoryJobs::default());
+    let options = JobOptions { after: PATIENCE, ..JobOptions::default() };
+    let first = serve(Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, options.clone())).await;
+    let second = serve(Jobs::new(Arc::new(RacedJobs(store, AtomicBool::new(false))), options)).await;
+    let keyed = [ASYNC, ("Idempotency-Key", "one")];
+    let begun = first.call("wait", &keyed, "{}").await;
+    first.tools.started(1).await;
+    let late = second.call("wait", &keyed, "{}").await;
+    let problem = late.check_problem(503);
+    assert!(problem["detail"].as_str().unwrap().contains("it was not begun again"), "{problem}");
+    assert_eq!((late.header("retry-after"), late.header("idempotent-replayed")), ("1", ""));
+    let again = second.call("wait", &keyed, "{}").await;
+    assert_eq!((again.status, again.header("location")), (202, begun.header("location")));
+    assert_eq!(second.tools.started.load(Ordering::SeqCst), 0, "it ran twice");
     first.end().await;
     second.end().await;
 }

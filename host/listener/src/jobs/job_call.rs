@@ -36,6 +36,7 @@ pub struct JobCall {
     /// The time after which it becomes a job, in place of [`JobOptions::after`](super::JobOptions::after); zero is before it runs.
     pub after: Option<Duration>,
     /// The key by which [`Jobs::find_by_key`](super::Jobs::find_by_key) finds the job. That of a tool whose results may not be stored is not kept.
+    /// Of several processes that call at the same moment, one runs the call, if it is a job before it runs; otherwise all may.
     pub key: Option<JobKey>,
     /// The observer of the call.
     pub observer: Option<Arc<dyn Observer>>,
@@ -163,6 +164,11 @@ impl JobTask {
         let started = StartedCall { job, observer, cancelled: cancelled.clone() };
         if at_once {
             match self.create().await {
+                Ok(job) if self.tell.is_closed() => {
+                    // Its caller has left, and nothing has run.
+                    self.inner.forget(&job.owner, job.id).await;
+                    self.inner.leave(job.id);
+                }
                 Ok(job) => {
                     // Spawned only now: nothing runs that its owner cannot find.
                     let call = tokio::spawn(start(started));
@@ -231,7 +237,8 @@ impl JobTask {
 
     /// Tells the caller of the job, waits for the end of the call, and saves it.
     async fn hand_over(self, job: Job, call: JoinHandle<CallResult>, is_queued: bool) {
-        let Self { inner, running: RunningJob { job: Job { id, owner, tool, .. }, cancelled, .. }, tell, .. } = self;
+        let Self { inner, running: RunningJob { job: Job { id, owner, tool, key, .. }, cancelled, .. }, tell, .. } =
+            self;
         let is_known = tell.send(Called::Job(Box::new(job))).is_ok();
         if !is_known {
             cancelled.cancel();
@@ -250,7 +257,8 @@ impl JobTask {
             false => JobState::of_result(result, was_cancelled),
         };
         inner.end(id, state).await;
-        if !is_known {
+        // The job of a key stays, so that a call which may have had effects is not made again.
+        if !is_known && key.is_none() {
             inner.forget(&owner, id).await;
         }
     }
@@ -286,9 +294,12 @@ fn failure(tool: &str, error: CallError) -> CallResult {
 
 /// Returns the error of a call that has to be a job, and cannot become one. Nothing has run.
 fn refusal(error: &JobStoreError) -> CallError {
-    let message = format!("{error}, so the tool did not run");
+    let message = match error {
+        JobStoreError::KeyTaken => "another process has begun the call of this key; it was not begun again".to_owned(),
+        _ => format!("{error}, so the tool did not run"),
+    };
     let (hint, retry_after) = match error {
-        JobStoreError::KeyTaken => ("send the request again: the answer is that job", RETRY_WHEN_TAKEN),
+        JobStoreError::KeyTaken => ("send the same request again to get its job", RETRY_WHEN_TAKEN),
         _ => (
             "call again when the time of a job is over, or after `DELETE /v1/jobs/{id}` of one that has ended",
             RETRY_AFTER,

@@ -1,6 +1,7 @@
 //! Calls that become jobs: they run on after their caller has left, and their results are kept.
 
 mod job_call;
+mod job_options;
 mod job_progress;
 
 use std::cmp::Reverse;
@@ -16,13 +17,10 @@ use fumehood_core::tool::ToolProvider;
 use tokio::time::Instant;
 
 pub use self::job_call::{Called, JobCall, StartedCall};
+pub use self::job_options::JobOptions;
 use self::job_progress::JobProgress;
 use crate::usage::now;
 
-/// Default time after which a call becomes a job.
-const DEFAULT_AFTER: Duration = Duration::from_secs(1);
-/// Default time from the creation of a job until it is removed.
-const DEFAULT_TTL: Duration = Duration::from_secs(60 * 60);
 /// Time until the second look at the end of a job that another process runs.
 const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum time between two looks at the end of a job that another process runs.
@@ -33,50 +31,6 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Part of its age after which a job is asked about again.
 const POLL_DIVISOR: u32 = 10;
-
-/// A decision by the full name of a tool.
-type ToolRule = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
-/// The rules of jobs.
-#[derive(Clone)]
-pub struct JobOptions {
-    /// The time after which a call becomes a job, if its client can come back for the result.
-    pub after: Duration,
-    /// The time from the creation of a job until it is removed, with its result.
-    pub ttl: Duration,
-    /// Bounds of the jobs that are kept.
-    pub limits: JobLimits,
-    /// Returns whether calls of a tool become jobs before they run.
-    pub at_once: ToolRule,
-    /// Returns whether calls of a tool, if they become jobs before they run, wait in a queue of the provider, and not for a
-    /// place of this process.
-    pub is_queued: ToolRule,
-    /// Returns whether the results of a tool may be kept in the store. Others are kept in memory, and lost with the process.
-    pub is_stored: ToolRule,
-}
-
-impl Default for JobOptions {
-    /// Returns the defaults: a call becomes a job after a second, is kept for an hour, and its result may be stored.
-    fn default() -> Self {
-        let (after, ttl, limits) = (DEFAULT_AFTER, DEFAULT_TTL, JobLimits::default());
-        Self {
-            after,
-            ttl,
-            limits,
-            at_once: Arc::new(|_| false),
-            is_queued: Arc::new(|_| false),
-            is_stored: Arc::new(|_| true),
-        }
-    }
-}
-
-impl fmt::Debug for JobOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { after, ttl, limits, at_once: _, is_queued: _, is_stored: _ } = self;
-        let mut shown = f.debug_struct("JobOptions");
-        shown.field("after", after).field("ttl", ttl).field("limits", limits).finish_non_exhaustive()
-    }
-}
 
 /// Errors of requests about a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,7 +55,8 @@ pub struct Jobs {
 
 struct Inner {
     store: Arc<dyn JobStore>,
-    /// The results that the store must not have.
+    /// The results that the store must not have, or could not take. Their number is bounded by the store, which has every job,
+    /// and their size when the next job is created.
     private: MemoryJobs,
     options: JobOptions,
     running: Mutex<HashMap<JobId, RunningJob>>,
@@ -330,7 +285,11 @@ impl Inner {
     async fn create(&self, running: RunningJob) -> Result<Job, JobStoreError> {
         let (job, limits) = (&running.job, &self.options.limits);
         // What is in memory counts as well; the store knows nothing of it.
-        let private_bytes = self.private.result_bytes(&job.owner, job.created_at);
+        let private_bytes = || self.private.result_bytes(&job.owner, job.created_at);
+        if limits.check((0, private_bytes()), 0).is_err() {
+            self.drop_removed(&job.owner).await;
+        }
+        let private_bytes = private_bytes();
         limits.check((0, private_bytes), 0)?;
         let owner_bytes = limits.owner_bytes.saturating_sub(private_bytes);
         self.store.create(job, &JobLimits { owner_bytes, ..*limits }).await?;
@@ -350,7 +309,7 @@ impl Inner {
         };
         if stored.is_err() {
             // Kept here instead, so that its owner gets it for as long as this process lives.
-            self.keep_private(&job).await;
+            self.private.insert(job);
         }
         self.running().remove(&id);
         ended.cancel();
@@ -358,15 +317,18 @@ impl Inner {
 
     /// Saves the end of a job without its result, which stays in memory.
     async fn end_private(&self, job: &Job) -> Result<(), JobStoreError> {
-        self.keep_private(job).await;
+        self.private.insert(job.clone());
         let stored = Job { state: job_call::unstored(), ..job.clone() };
         self.store.update(&stored).await
     }
 
-    async fn keep_private(&self, job: &Job) {
-        // Its number is bounded by the store, which has every job, and its size by the next one's creation.
-        let unbounded = JobLimits { owner_jobs: usize::MAX, owner_bytes: usize::MAX, jobs: usize::MAX };
-        let _in_memory = self.private.create(job, &unbounded).await;
+    /// Removes the results in memory whose jobs were removed by another process.
+    async fn drop_removed(&self, owner: &str) {
+        for id in self.private.ids(owner) {
+            if matches!(self.store.find(owner, id, now()).await, Ok(None)) {
+                let _in_memory = self.private.remove(owner, id).await;
+            }
+        }
     }
 
     /// Removes a job from the running ones, because its call goes on elsewhere, or never began.

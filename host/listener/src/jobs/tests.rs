@@ -156,7 +156,7 @@ async fn results_that_stay_in_memory_count_as_those_of_their_client() {
     let (refused, _end) = call("a", &CancellationToken::new());
     let Called::Ended(refused) = jobs.call(refused).await else { panic!("it became a job") };
     let message = &refused.error().unwrap().message;
-    assert!(message.contains("take 10 bytes, and may take 10"), "{message}");
+    assert!(message.contains("as many bytes as they may"), "{message}");
     let (_other, _end) = begin(&jobs, "b").await;
     // Its time is over.
     tokio::time::sleep(ttl).await;
@@ -177,7 +177,8 @@ async fn of_two_processes_one_creates_the_job_of_a_key() {
     let (second, end) = keyed("a");
     let Called::Ended(refused) = other.call(second).await else { panic!("a second job") };
     let error = refused.error().unwrap();
-    assert!(error.kind == ErrorKind::Unavailable && error.hint.as_ref().unwrap().contains("again"), "{error}");
+    assert!(error.kind == ErrorKind::Unavailable && error.message.contains("it was not begun again"), "{error}");
+    assert_eq!(error.retry_after, Some(Duration::from_secs(1)));
     assert!(end.is_closed(), "it ran");
     assert_eq!(other.find_by_key("a", &key.key).await.unwrap().map(|job| job.id), Some(first.id));
     // The keys of others are their own.
@@ -266,15 +267,43 @@ async fn a_job_is_found_by_its_key_unless_its_results_are_not_stored() {
     }
 }
 
-/// A store that takes a minute to create a job, also if nobody waits for it any longer.
-#[derive(Debug, Default)]
-struct SlowJobs(Arc<MemoryJobs>);
+#[tokio::test]
+async fn results_in_memory_and_in_the_store_count_together() {
+    let limits = JobLimits { owner_bytes: 10, ..JobLimits::default() };
+    let is_stored = Arc::new(|tool: &str| tool == "stored");
+    let store = Arc::new(MemoryJobs::default());
+    let options = JobOptions { limits, is_stored, at_once: Arc::new(|_| true), ..JobOptions::default() };
+    let [one, other] = [(); 2].map(|()| Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, options.clone()));
+    let mut ids = Vec::new();
+    for tool in ["stored", "private"] {
+        let (call, end) = call("a", &CancellationToken::new());
+        let Called::Job(job) = one.call(JobCall { tool: tool.to_owned(), ..call }).await else { panic!("no job") };
+        end.send(result(Ok(vec![Content::text("01234")]))).unwrap();
+        ids.push(job.id.to_string());
+        one.wait("a", &job.id.to_string(), PATIENCE).await.unwrap();
+    }
+    let (third, _end) = call("a", &CancellationToken::new());
+    assert!(matches!(one.call(third).await, Called::Ended(_)), "5 bytes and 5 are 10");
+    // Its client removes it at the other process, which knows nothing of the result.
+    one.inner.private.insert(Job {
+        state: JobState::of_result(result(Ok(vec![Content::text("0123456789")])), false),
+        ..one.find("a", &ids[1]).await.unwrap()
+    });
+    for id in &ids {
+        assert!(other.remove("a", id).await.unwrap());
+    }
+    let (_fourth, _end) = begin(&one, "a").await;
+}
+
+/// A store that takes this long to create a job, also if nobody waits for it any longer.
+#[derive(Debug)]
+struct SlowJobs(Arc<MemoryJobs>, Duration);
 
 impl JobStore for SlowJobs {
     fn create<'a>(&'a self, job: &'a Job, limits: &'a JobLimits) -> BoxFuture<'a, Result<(), JobStoreError>> {
-        let (store, job, limits) = (Arc::clone(&self.0), job.clone(), *limits);
+        let (store, delay, job, limits) = (Arc::clone(&self.0), self.1, job.clone(), *limits);
         let creating = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(delay).await;
             store.create(&job, &limits).await
         });
         Box::pin(async move { creating.await.unwrap() })
@@ -314,7 +343,7 @@ impl JobStore for SlowJobs {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_created_too_late_does_not_exist() {
     let key = JobKey { key: Digest::of(b"k"), request: Digest::of(b"r") };
-    let store = Arc::new(SlowJobs::default());
+    let store = Arc::new(SlowJobs(Arc::default(), Duration::from_secs(60)));
     let jobs = Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, JobOptions::default());
     let (call, end) = call("a", &CancellationToken::new());
     let called = jobs.call(JobCall { after: Some(Duration::ZERO), key: Some(key), ..call }).await;
@@ -323,5 +352,19 @@ async fn a_job_that_is_created_too_late_does_not_exist() {
     assert!(end.is_closed(), "the call was started");
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(jobs.find_by_key("a", &key.key).await.unwrap().is_none());
+    assert!(store.0.list("a", now()).await.unwrap().is_empty() && jobs.inner.running().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_caller_leaves_while_its_job_is_created_never_begins() {
+    let store = Arc::new(SlowJobs(Arc::default(), Duration::from_secs(1)));
+    let jobs = Jobs::new(Arc::clone(&store) as Arc<dyn JobStore>, JobOptions::default());
+    let cancelled = CancellationToken::new();
+    let (call, end) = call("a", &cancelled);
+    let calling = jobs.call(JobCall { after: Some(Duration::ZERO), ..call });
+    assert!(tokio::time::timeout(Duration::from_millis(500), calling).await.is_err());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    // A call that had begun would have been cancelled.
+    assert!(end.is_closed() && !cancelled.is_cancelled());
     assert!(store.0.list("a", now()).await.unwrap().is_empty() && jobs.inner.running().is_empty());
 }

@@ -113,10 +113,7 @@ impl TenantView {
     fn new(tenant: &Tenant, served: &TenantTools) -> Self {
         let (running, waiting) = served.running().counts_of(&tenant.name);
         let (used, limits) = (served.used_today(&tenant.name), &tenant.limits);
-        let of = |used: u64, max: Option<u64>| match max {
-            Some(max) => format!("{} of {}", display_count(used), display_count(max)),
-            None => display_count(used),
-        };
+        let of = |used: String, max: Option<String>| max.map_or_else(|| used.clone(), |max| format!("{used} of {max}"));
         let others = [
             limits.requests_per_minute.map(|max| format!("{max} requests a minute")),
             limits.concurrent_requests.map(|max| format!("{max} requests at once")),
@@ -127,8 +124,8 @@ impl TenantView {
             actor: tenant.actor.as_deref().map(PrintableText::from),
             running,
             waiting,
-            calls_today: of(used.calls, limits.calls_per_day),
-            fuel_today: of(used.fuel, limits.fuel_per_day),
+            calls_today: of(used.calls.to_string(), limits.calls_per_day.map(|max| max.to_string())),
+            fuel_today: of(display_count(used.fuel), limits.fuel_per_day.map(display_count)),
             limits: others.into_iter().flatten().collect(),
         }
     }
