@@ -1,5 +1,9 @@
 ;; Makes HTTP requests in every detail that its caller wants, and tells how they went.
 (component
+  (import "fumehood:tool/log@0.1.0" (instance $log
+    (type $levels (enum "trace" "debug" "info" "warn" "error"))
+    (export "level" (type $level (eq $levels)))
+    (export "log" (func (param "level" $level) (param "message" string)))))
   (import "wasi:io/error@0.2.0" (instance $error (export "error" (type (sub resource)))))
   (alias export $error "error" (type $io-error))
   (import "wasi:io/poll@0.2.0" (instance $poll
@@ -102,6 +106,7 @@
       (global.get $next)
       (global.set $next (i32.add (global.get $next) (local.get 3)))))
   (core instance $mem (instantiate $memory))
+  (core func $log (canon lower (func $log "log") (memory (core memory $mem "memory"))))
   (core func $fields (canon lower (func $types "[constructor]fields")))
   (core func $append (canon lower (func $types "[method]fields.append") (memory (core memory $mem "memory"))))
   (core func $request (canon lower (func $types "[constructor]outgoing-request")))
@@ -134,6 +139,7 @@
     (import "host" "memory" (memory 32))
     (import "host" "mark" (func $mark (result i32)))
     (import "host" "release" (func $release (param i32)))
+    (import "host" "log" (func $log (param i32 i32 i32)))
     (import "host" "fields" (func $fields (result i32)))
     (import "host" "append" (func $append (param i32 i32 i32 i32 i32 i32)))
     (import "host" "request" (func $request (param i32) (result i32)))
@@ -276,6 +282,31 @@
         (select (local.get $length) (local.get $keep) (i32.lt_u (local.get $length) (local.get $keep))))
       (i32.store (i32.const 0x8114) (local.get $length))
       (i32.const 0x8100))
+    ;; Makes so many requests one after the other, each right after so many log lines, and counts those that were answered.
+    (func (export "log-and-ask") (param $host i32) (param $host-len i32) (param $path i32) (param $path-len i32)
+      (param $lines i32) (param $count i32) (result i32)
+      (local $request i32) (local $line i32) (local $answered i32)
+      (block $done (loop $more
+        (br_if $done (i32.eqz (local.get $count)))
+        (local.set $request (call $request (call $fields)))
+        (call $must (call $scheme (local.get $request) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0)))
+        (call $must (call $authority (local.get $request) (i32.const 1) (local.get $host) (local.get $host-len)))
+        (call $must (call $path (local.get $request) (i32.const 1) (local.get $path) (local.get $path-len)))
+        (local.set $line (local.get $lines))
+        (block $said (loop $say
+          (br_if $said (i32.eqz (local.get $line)))
+          (call $log (i32.const 2) (local.get $path) (local.get $path-len))
+          (local.set $line (i32.sub (local.get $line) (i32.const 1)))
+          (br $say)))
+        (call $handle (local.get $request) (i32.const 0) (i32.const 0) (i32.const 0x8000))
+        (call $must (i32.load8_u (i32.const 0x8000)))
+        (call $wait (i32.load (i32.const 0x8008)))
+        (if (i32.eqz (i32.load8_u (i32.const 0x8010))) (then
+          (call $drop-response (i32.load (i32.const 0x8018)))
+          (local.set $answered (i32.add (local.get $answered) (i32.const 1)))))
+        (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+        (br $more)))
+      (local.get $answered))
     ;; Begins so many requests at once, waits for one after the other, and counts those that were answered.
     (func (export "many") (param $host i32) (param $host-len i32) (param $path i32) (param $path-len i32)
       (param $count i32) (result i32)
@@ -305,6 +336,7 @@
     (export "memory" (memory $mem "memory"))
     (export "mark" (func $mem "mark"))
     (export "release" (func $mem "release"))
+    (export "log" (func $log))
     (export "fields" (func $fields))
     (export "append" (func $append))
     (export "request" (func $request))
@@ -343,5 +375,8 @@
     (param "path" string) (param "headers" (list (tuple string string))) (param "send" u32) (param "keep" u32)
     (param "patience-ms" u32) (result (result $answer (error $fault)))
     (canon lift (core func $i "fetch") (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (func (export "log-and-ask") (param "authority" string) (param "path" string) (param "lines" u32) (param "count" u32)
+    (result u32)
+    (canon lift (core func $i "log-and-ask") (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
   (func (export "many") (param "authority" string) (param "path" string) (param "count" u32) (result u32)
     (canon lift (core func $i "many") (memory (core memory $mem "memory")) (realloc (core func $mem "realloc")))))

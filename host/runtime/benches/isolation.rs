@@ -11,6 +11,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fumehood::{Call, CodeCache, Host, Isolation, Load, Workers};
@@ -21,6 +22,9 @@ const WARM_UP: usize = 2_000;
 /// Numbers of concurrent callers for throughput.
 const CALLERS: [usize; 3] = [1, 2, 8];
 const STARTS: usize = 40;
+/// Numbers of busy threads beside the calls.
+const BUSY_THREADS: [usize; 4] = [0, 1, 2, 4];
+const BUSY_ROUNDS: usize = 5_000;
 
 fn document() -> String {
     format!(r#"{{"text":"{}","mode":"summary","limit":10,"strict":true}}"#, "Behind glass. ".repeat(72))
@@ -54,6 +58,23 @@ async fn latencies(host: &Host, text: &str, pause: Duration, rounds: usize) -> [
         }
     }
     times
+}
+
+/// Runs `measure` beside threads that never sleep.
+fn beside_busy_threads<T>(threads: usize, measure: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let measured = measure();
+        is_over.store(true, Ordering::Relaxed);
+        measured
+    })
 }
 
 /// Measures calls a second with this many callers, on two threads.
@@ -114,6 +135,15 @@ fn main() -> ExitCode {
         let [here50, apart50] = [percentile_us(&mut here, 0.5), percentile_us(&mut apart, 0.5)];
         let added99 = percentile_us(&mut apart, 0.99) - percentile_us(&mut here, 0.99);
         println!("{name:<40} {here50:>10.1} {apart50:>10.1} {:>10.1} {added99:>10.1}", apart50 - here50);
+    }
+    println!("\n{:<40} {:>10} {:>10} {:>10} {:>10}", "µs, beside busy threads", "in-process", "process", "ratio", "p99 ratio");
+    for threads in BUSY_THREADS {
+        let measure = || runtime.block_on(latencies(&host, &text, Duration::ZERO, BUSY_ROUNDS));
+        let [mut here, mut apart] = beside_busy_threads(threads, measure);
+        let [here50, apart50] = [percentile_us(&mut here, 0.5), percentile_us(&mut apart, 0.5)];
+        let ratio99 = percentile_us(&mut apart, 0.99) / percentile_us(&mut here, 0.99);
+        let name = format!("{threads} busy threads");
+        println!("{name:<40} {here50:>10.1} {apart50:>10.1} {:>10.2} {ratio99:>10.2}", apart50 / here50);
     }
     println!("\n{:<40} {:>10} {:>10} {:>10}", "calls a second", "in-process", "process", "ratio");
     for callers in CALLERS {

@@ -38,6 +38,8 @@ pub(crate) enum PersistRule {
 pub(crate) enum IsolationRule {
     /// In a worker process of its own.
     Process,
+    /// In a worker process for each tenant, at most eight: the one that was not used for longest is ended for another.
+    ProcessPerTenant,
     /// In the process of the host.
     InProcess,
 }
@@ -46,6 +48,7 @@ impl From<IsolationRule> for fumehood::Isolation {
     fn from(rule: IsolationRule) -> Self {
         match rule {
             IsolationRule::Process => Self::Process,
+            IsolationRule::ProcessPerTenant => Self::ProcessPerActor,
             IsolationRule::InProcess => Self::InProcess,
         }
     }
@@ -85,8 +88,8 @@ pub(crate) struct ToolSection {
     /// export plain functions and have lost theirs. The path is relative to this configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wit: Option<PathBuf>,
-    /// Isolation of its calls: "process" for a worker process in a jail of the kernel, or "in_process". Usually a
-    /// process until it is approved, unless `--isolation` says otherwise.
+    /// Isolation of its calls: "process" for a worker process in a jail of the kernel, "process_per_tenant" for one for
+    /// each tenant, or "in_process". Usually a process until it is approved, unless `--isolation` says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) isolation: Option<IsolationRule>,
     /// The data that its tools return, for [flows]: "private" or "public". Usually private if it has folders, a store or

@@ -21,7 +21,9 @@ use crate::wasi::guest_output::{cut, message};
 /// The reason for a trap that the guest's own code asked for.
 const ABORTED: &str = "it aborted (`unreachable`, which is how a panic ends)";
 /// Maximum number of backtrace frames in an error.
-const MAX_BACKTRACE_FRAMES: usize = 12;
+pub(crate) const MAX_BACKTRACE_FRAMES: usize = 12;
+/// Maximum number of parts of a result. Empty parts have no bytes that another limit would count.
+pub(crate) const MAX_PARTS: usize = 131_072;
 
 /// The result of one call, with its metadata.
 #[derive(Debug, Clone)]
@@ -172,6 +174,19 @@ fn copy_limit_error(error: &wasmtime::Error, limits: &Limits) -> Option<CallErro
         return Some(CallError::new(ErrorKind::Quota, message));
     }
     Some(output_too_large(None, limits))
+}
+
+/// Checks the size and the number of the parts of a result.
+///
+/// # Errors
+/// If they exceed the limit of the call, or [`MAX_PARTS`].
+pub(crate) fn check_size(parts: &[Content], limits: &Limits) -> Result<(), CallError> {
+    if parts.len() > MAX_PARTS {
+        let message = format!("the result has {} parts; at most {MAX_PARTS} are accepted", parts.len());
+        return Err(CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it"));
+    }
+    let bytes = parts.iter().map(Content::bytes).sum::<usize>();
+    if bytes > limits.output { Err(output_too_large(Some(bytes), limits)) } else { Ok(()) }
 }
 
 /// Returns the error for a result above its limit.

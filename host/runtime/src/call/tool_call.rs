@@ -27,8 +27,10 @@ impl Runnable {
             Ok(input) => input,
             Err(error) => return Execution { outcome: Err(error), metadata: Metadata::default() },
         };
+        let limits = invocation.limits;
         let (output, mut metadata) = self.run(place, input, invocation, outbound).await;
         let outcome = output.and_then(|output| self.content(output));
+        let outcome = outcome.and_then(|parts| outcome::check_size(&parts, &limits).map(|()| parts));
         if let Err(error) = &outcome {
             metadata.sanitized += error.hidden_chars();
         }

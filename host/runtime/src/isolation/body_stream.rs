@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use wasmtime_wasi::runtime::AbortOnDropJoinHandle;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
-use super::message::{BodyMessage, RequestHead};
+use super::frame::{self, FrameError, HEAD_BYTES};
+use super::message::{BodyMessage, Headers, RequestHead};
 use super::socket::{ReadHalf, Socket, WriteHalf};
 use crate::wasi::http::{ResponseFuture, TransmissionFuture};
 
@@ -25,19 +26,31 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Number of frames of a body that are read ahead.
 const FRAMES_AHEAD: usize = 2;
 
-type Headers = Vec<(String, Vec<u8>)>;
-
 /// Returns the head of a request, for the host.
-pub(super) fn request_head(request: &Request<WasiBody>, options: Option<&RequestOptions>) -> RequestHead {
-    RequestHead {
-        method: request.method().as_str().to_owned(),
-        uri: request.uri().to_string(),
-        headers: to_pairs(request.headers()),
+///
+/// # Errors
+/// If it is larger than a message may be.
+pub(super) fn request_head(
+    request: &Request<WasiBody>,
+    options: Option<&RequestOptions>,
+) -> Result<RequestHead, Error> {
+    let too_large = || Error::HttpRequestHeaderSectionSize(None);
+    let method = request.method().as_str().to_owned();
+    let uri = request.uri().to_string();
+    let headers = to_pairs(request.headers()).ok_or_else(too_large)?;
+    let pairs = headers.iter().map(|(name, value)| name.len().saturating_add(value.len()));
+    if pairs.fold(method.len().saturating_add(uri.len()), usize::saturating_add) > MAX_MESSAGE_BYTES {
+        return Err(too_large());
+    }
+    Ok(RequestHead {
+        method,
+        uri,
+        headers,
         connect_timeout: options.and_then(|options| options.connect_timeout),
         first_byte_timeout: options.and_then(|options| options.first_byte_timeout),
         between_bytes_timeout: options.and_then(|options| options.between_bytes_timeout),
         body_bytes: request.body().size_hint().exact(),
-    }
+    })
 }
 
 /// Sends the body of a request to the host, and returns its response. Runs in a worker.
@@ -95,8 +108,11 @@ pub(super) async fn serve(
             let _transmitted = wasmtime_wasi::runtime::spawn(Box::into_pin(transmitted));
             let (parts, body) = response.into_parts();
             let (status, body_bytes) = (parts.status.as_u16(), body.size_hint().exact());
-            let head = BodyMessage::Head { status, headers: to_pairs(&parts.headers), body_bytes };
-            write(&mut writer, &head).await?;
+            let Some(headers) = to_pairs(&parts.headers) else {
+                let too_large = Error::HttpResponseHeaderSectionSize(None);
+                return write(&mut writer, &BodyMessage::Failed(to_code(&too_large))).await;
+            };
+            write(&mut writer, &BodyMessage::Head { status, headers, body_bytes }).await?;
             send_body(writer, body).await
         }
         Err(failed) => write(&mut writer, &BodyMessage::Failed(to_code(&failed))).await,
@@ -104,17 +120,16 @@ pub(super) async fn serve(
 }
 
 async fn write(writer: &mut WriteHalf, message: &BodyMessage) -> io::Result<()> {
-    writer.write_all(&super::frame::encode(message)?).await
+    writer.write_all(&frame::encode(message, 0)?).await
 }
 
 async fn read(reader: &mut ReadHalf) -> io::Result<BodyMessage> {
-    let length = reader.read_u32_le().await? as usize;
-    if length > MAX_MESSAGE_BYTES {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut bytes = vec![0; length];
+    let invalid = |error: FrameError| io::Error::new(io::ErrorKind::InvalidData, error);
+    let mut head = [0; HEAD_BYTES];
+    reader.read_exact(&mut head).await?;
+    let mut bytes = vec![0; frame::decode_head(head, MAX_MESSAGE_BYTES).map_err(invalid)?];
     reader.read_exact(&mut bytes).await?;
-    postcard::from_bytes(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    postcard::from_bytes(&bytes).map_err(|error| invalid(error.into()))
 }
 
 async fn send_body(mut writer: WriteHalf, mut body: WasiBody) -> io::Result<()> {
@@ -126,8 +141,8 @@ async fn send_body(mut writer: WriteHalf, mut body: WasiBody) -> io::Result<()> 
                 }
             }
             Ok(Err(frame)) => {
-                if let Ok(trailers) = frame.into_trailers() {
-                    write(&mut writer, &BodyMessage::Trailers(to_pairs(&trailers))).await?;
+                if let Some(trailers) = frame.into_trailers().ok().and_then(|trailers| to_pairs(&trailers)) {
+                    write(&mut writer, &BodyMessage::Trailers(trailers)).await?;
                 }
             }
             Err(failed) => return write(&mut writer, &BodyMessage::Failed(to_code(&failed))).await,
@@ -179,8 +194,10 @@ impl Body for IncomingBody {
     }
 }
 
-fn to_pairs(headers: &HeaderMap) -> Headers {
-    headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
+/// Converts headers for a message; `None` if there are more than a message may have.
+fn to_pairs(headers: &HeaderMap) -> Option<Headers> {
+    let pair = |(name, value): (&HeaderName, &HeaderValue)| (name.as_str().to_owned(), value.as_bytes().to_vec());
+    Headers::try_from(headers.iter().map(pair).collect::<Vec<_>>()).ok()
 }
 
 fn to_headers(pairs: Headers) -> Option<HeaderMap> {

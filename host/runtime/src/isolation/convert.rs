@@ -11,8 +11,9 @@ use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
 
 use super::message::{
-    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers,
+    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers, Refused,
 };
+use super::bounded_list::BoundedList;
 use crate::wasi::Invocation;
 
 /// Exposes text for a message. The receiver wraps it as untrusted again.
@@ -266,7 +267,7 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let CallError { kind, message, hint, retry_after, backtrace } = error;
         let text = |text: PrintableText| text.as_str().to_owned();
-        let backtrace = backtrace.into_iter().map(text).collect();
+        let backtrace = BoundedList::truncate_from(backtrace.into_iter().map(text));
         Self { kind, message: text(message), hint: hint.map(text), retry_after, backtrace }
     }
 }
@@ -288,8 +289,8 @@ impl From<Metadata> for Cost {
             peak_memory: metadata.peak_memory as u64,
             sanitized: metadata.sanitized,
             log_dropped: metadata.log_dropped,
-            refused: refused.collect(),
-            exhausted: metadata.exhausted,
+            refused: Refused::truncate_from(refused),
+            exhausted: Refused::truncate_from(metadata.exhausted),
             stdout: (expose(metadata.stdout.text), metadata.stdout.dropped),
             stderr: (expose(metadata.stderr.text), metadata.stderr.dropped),
         }
@@ -306,7 +307,7 @@ impl From<Cost> for Metadata {
             sanitized: cost.sanitized,
             log_dropped: cost.log_dropped,
             refused: cost.refused.iter().filter_map(|refusal| serde_json::from_str(refusal).ok()).collect(),
-            exhausted: cost.exhausted,
+            exhausted: cost.exhausted.into_iter().collect(),
             stdout: captured(cost.stdout),
             stderr: captured(cost.stderr),
             ..Self::default()

@@ -1,4 +1,8 @@
-//! Frames between a host and a worker: a length in four bytes (little-endian), a message, and open files.
+//! Frames between a host and a worker: the length of a message in four bytes (little-endian), the number of open files that
+//! belong to it in one byte, and the message.
+//!
+//! The kernel delivers files no later than the first byte of the frame that they were sent with, and any number of frames
+//! in one read. So a receiver queues files in order, and takes for each frame as many as its head says.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,42 +14,77 @@ use serde::de::DeserializeOwned;
 pub(super) use super::socket::MAX_FILES;
 use super::socket::{Socket, Wait};
 
-/// Maximum size of a message, in bytes: a result at the largest memory limit, with some margin.
-const MAX_MESSAGE_BYTES: usize = 320 << 20;
-/// Size of the length before a message, in bytes.
-const HEAD_BYTES: usize = size_of::<u32>();
+/// Maximum size of a message, in bytes: the arguments of a call at the largest memory limit, with some margin. A host accepts
+/// less from a worker.
+pub(super) const MAX_MESSAGE_BYTES: usize = 320 << 20;
+/// Size of the head of a frame, in bytes.
+pub(super) const HEAD_BYTES: usize = size_of::<u32>() + size_of::<u8>();
 /// Size of a receiver's buffer between large messages, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Errors of a received frame.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameError {
-    #[error("a message of {0} bytes is longer than any may be")]
-    TooLong(usize),
+    #[error("a message of {found} bytes is longer than the {limit} that it may have now")]
+    TooLong { found: usize, limit: usize },
     #[error("a message does not make sense: {0}")]
     Malformed(#[from] postcard::Error),
     #[error("a descriptor is missing")]
-    NoDescriptor,
+    MissingDescriptor,
+    #[error("a descriptor belongs to no message")]
+    UnexpectedDescriptor,
 }
 
-/// Encodes a message as a frame.
+/// The head of a frame.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    body_bytes: usize,
+    files: usize,
+}
+
+impl Head {
+    fn to_bytes(self) -> Option<[u8; HEAD_BYTES]> {
+        let [a, b, c, d] = u32::try_from(self.body_bytes).ok()?.to_le_bytes();
+        Some([a, b, c, d, u8::try_from(self.files).ok()?])
+    }
+
+    fn from_bytes([a, b, c, d, files]: [u8; HEAD_BYTES]) -> Self {
+        Self { body_bytes: u32::from_le_bytes([a, b, c, d]) as usize, files: usize::from(files) }
+    }
+}
+
+/// Encodes a message as a frame with this number of files.
 ///
 /// # Errors
-/// If the message is too large.
-pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+/// If the message is too large, or has more than [`MAX_FILES`] files.
+pub(super) fn encode(message: &impl Serialize, files: usize) -> io::Result<Vec<u8>> {
     let invalid = |error: postcard::Error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut frame = postcard::to_io(message, vec![0; HEAD_BYTES]).map_err(invalid)?;
-    let length = frame.len().saturating_sub(HEAD_BYTES);
-    let Some(length) = u32::try_from(length).ok().filter(|length| *length as usize <= MAX_MESSAGE_BYTES) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, FrameError::TooLong(length)));
+    let body_bytes = frame.len().saturating_sub(HEAD_BYTES);
+    let head = Head { body_bytes, files }.to_bytes();
+    let Some(head) = head.filter(|_| body_bytes <= MAX_MESSAGE_BYTES && files <= MAX_FILES) else {
+        let error = FrameError::TooLong { found: body_bytes, limit: MAX_MESSAGE_BYTES };
+        return Err(io::Error::new(io::ErrorKind::InvalidData, error));
     };
-    if let Some(head) = frame.first_chunk_mut() {
-        *head = length.to_le_bytes();
+    if let Some(place) = frame.first_chunk_mut() {
+        *place = head;
     }
     Ok(frame)
 }
 
-/// Sends a whole frame, waiting while the socket is full.
+/// Decodes the head of a frame without files, and returns the size of its message in bytes.
+///
+/// # Errors
+/// If the message is longer than `limit` bytes, or has files.
+pub(super) fn decode_head(head: [u8; HEAD_BYTES], limit: usize) -> Result<usize, FrameError> {
+    match Head::from_bytes(head) {
+        Head { files: 1.., .. } => Err(FrameError::UnexpectedDescriptor),
+        Head { body_bytes, .. } if body_bytes > limit => Err(FrameError::TooLong { found: body_bytes, limit }),
+        Head { body_bytes, .. } => Ok(body_bytes),
+    }
+}
+
+/// Sends a whole frame with its files, waiting while the socket is full.
 pub(super) fn send_all(socket: &Socket, frame: &[u8], files: &[&File]) -> io::Result<()> {
     let (mut rest, mut files) = (frame, files);
     while !rest.is_empty() {
@@ -71,6 +110,23 @@ pub(super) enum Received {
     Nothing,
     /// A closed connection.
     Closed,
+}
+
+/// A received message with the open files that were sent with it.
+#[derive(Debug)]
+pub(super) struct Message<M> {
+    pub(super) body: M,
+    pub(super) files: Vec<File>,
+}
+
+impl<M> Message<M> {
+    /// Returns a message that has no files.
+    ///
+    /// # Errors
+    /// If it has any.
+    pub(super) fn without_files(self) -> Result<M, FrameError> {
+        if self.files.is_empty() { Ok(self.body) } else { Err(FrameError::UnexpectedDescriptor) }
+    }
 }
 
 /// A buffer of received bytes and open files that are not a whole message yet.
@@ -100,34 +156,35 @@ impl Receiver {
         Ok(if bytes == 0 { Received::Closed } else { Received::Some })
     }
 
-    /// Decodes the next message, if all of it has arrived.
-    pub(super) fn next<M: DeserializeOwned>(&mut self) -> Result<Option<M>, FrameError> {
-        let Some(body) = self.length()? else { return Ok(None) };
-        let from = self.start.saturating_add(HEAD_BYTES);
-        let to = from.saturating_add(body);
-        let Some(bytes) = self.buffer.get(from..to.min(self.end)).filter(|bytes| bytes.len() == body) else {
-            return Ok(None);
-        };
-        let message = postcard::from_bytes(bytes)?;
-        self.start = to;
-        Ok(Some(message))
-    }
-
-    /// Takes the next open file that was sent with a message.
-    pub(super) fn file(&mut self) -> Result<File, FrameError> {
-        self.files.pop_front().ok_or(FrameError::NoDescriptor)
-    }
-
-    /// Returns the number of open files that were received and not taken.
-    pub(super) fn pending_files(&self) -> usize {
-        self.files.len()
-    }
-
-    fn length(&self) -> Result<Option<usize>, FrameError> {
+    /// Decodes the next message, if all of it has arrived, and takes its files.
+    ///
+    /// # Errors
+    /// If the message is longer than `limit` bytes or malformed, or if the files are not those that the heads name.
+    pub(super) fn next<M: DeserializeOwned>(&mut self, limit: usize) -> Result<Option<Message<M>>, FrameError> {
         let held = self.buffer.get(self.start..self.end).unwrap_or_default();
-        let Some(head) = held.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*head) as usize;
-        if length > MAX_MESSAGE_BYTES { Err(FrameError::TooLong(length)) } else { Ok(Some(length)) }
+        let Some((head, rest)) = held.split_first_chunk::<HEAD_BYTES>() else {
+            // The files of a frame arrive with its first byte, before the head is complete.
+            let may_have = if held.is_empty() { 0 } else { MAX_FILES };
+            return self.expect_at_most(may_have).map(|()| None);
+        };
+        let Head { body_bytes, files } = Head::from_bytes(*head);
+        if body_bytes > limit {
+            return Err(FrameError::TooLong { found: body_bytes, limit });
+        }
+        let Some(bytes) = rest.get(..body_bytes) else {
+            return self.expect_at_most(files).map(|()| None);
+        };
+        let body = postcard::from_bytes(bytes)?;
+        if files > self.files.len() {
+            return Err(FrameError::MissingDescriptor);
+        }
+        self.start = self.start.saturating_add(HEAD_BYTES).saturating_add(body_bytes);
+        Ok(Some(Message { body, files: self.files.drain(..files).collect() }))
+    }
+
+    /// Checks the number of files that were received for frames that are not complete.
+    fn expect_at_most(&self, files: usize) -> Result<(), FrameError> {
+        if self.files.len() > files { Err(FrameError::UnexpectedDescriptor) } else { Ok(()) }
     }
 
     /// Moves the received bytes to the front, and doubles the buffer if they fill it. The buffer grows only with bytes
@@ -149,52 +206,4 @@ impl Receiver {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_and_files_arrive_in_order() {
-        let (ours, theirs) = Socket::pair().unwrap();
-        let long = "x".repeat(1 << 20);
-        let sender = std::thread::spawn(move || {
-            let file = File::open("/dev/null").unwrap();
-            send_all(&ours, &encode(&"first").unwrap(), &[&file]).unwrap();
-            send_all(&ours, &encode(&long).unwrap(), &[]).unwrap();
-        });
-        let mut receiver = Receiver::new();
-        let mut messages: Vec<String> = Vec::new();
-        while receiver.receive(&theirs, Wait::Usual).unwrap() == Received::Some {
-            while let Some(message) = receiver.next().unwrap() {
-                messages.push(message);
-            }
-        }
-        sender.join().unwrap();
-        assert_eq!((messages[0].as_str(), messages[1].len(), messages.len()), ("first", 1 << 20, 2));
-        assert!(receiver.file().is_ok());
-        assert!(matches!(receiver.file(), Err(FrameError::NoDescriptor)));
-    }
-
-    #[test]
-    fn a_claimed_length_allocates_no_memory() {
-        let (ours, theirs) = Socket::pair().unwrap();
-        send_all(&ours, &[0xff, 0xff, 0xff, 0x0f], &[]).unwrap();
-        let mut receiver = Receiver::new();
-        receiver.receive(&theirs, Wait::Usual).unwrap();
-        assert!(receiver.next::<String>().unwrap().is_none());
-        assert_eq!(receiver.buffer.len(), BUFFER_BYTES);
-        send_all(&ours, &[0xff; 8], &[]).unwrap();
-        drop(ours);
-        let mut other = Receiver::new();
-        other.receive(&theirs, Wait::Usual).unwrap();
-        assert!(matches!(other.next::<String>(), Err(FrameError::TooLong(_))));
-    }
-
-    #[test]
-    fn distinguishes_no_data_from_a_closed_socket() {
-        let (ours, theirs) = Socket::pair().unwrap();
-        let mut receiver = Receiver::new();
-        assert_eq!(receiver.receive(&theirs, Wait::Never).unwrap(), Received::Nothing);
-        drop(ours);
-        assert_eq!(receiver.receive(&theirs, Wait::Never).unwrap(), Received::Closed);
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_platform::process;
 
-use super::frame::{self, Received, Receiver};
+use super::frame::{self, Message, Received, Receiver};
 use super::link::Link;
 use super::message::{Loaded, Setup};
 use super::services::Services;
@@ -20,6 +20,9 @@ use crate::wasi::WorkerScratch;
 
 /// Maximum time for a worker to load its component, in addition to the time for describing its tools.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum size of the first answer of a worker, in bytes: the definitions of all its tools.
+const MAX_LOADED_BYTES: usize = 64 << 20;
 
 /// The program, the setup and the files for starting workers of one component.
 pub(super) struct WorkerLaunch {
@@ -62,14 +65,14 @@ impl WorkerLaunch {
         let protected = services.shared().protected.files();
         let setup = Setup { protected: ProtectedFiles::clone(&protected), ..self.setup.clone() };
         link.set_protected(protected);
-        let frame = frame::encode(&setup).map_err(broken)?;
+        let frame = frame::encode(&setup, files.len()).map_err(broken)?;
         let socket = link.socket();
         // An error means that the worker is gone already. The loop below detects that.
         let _sent = frame::send_all(socket, &frame, &files);
         let until = Instant::now() + patience;
         let mut incoming = link.incoming();
         loop {
-            match incoming.next::<Loaded>() {
+            match incoming.next::<Loaded>(MAX_LOADED_BYTES).and_then(|loaded| loaded.map(Message::without_files).transpose()) {
                 Ok(Some(loaded)) => {
                     drop(incoming);
                     return Ok((link, loaded));

@@ -9,7 +9,8 @@ use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::{DefinitionError, RawDefinition, ToolDefinition};
 
 use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
-use super::message::{Definition, LoadFailure, Loaded, Setup};
+use super::bounded_list::BoundedList;
+use super::message::{Definition, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
 use super::services::Services;
 use super::supervisor::Worker;
 use super::{convert, frame};
@@ -70,12 +71,12 @@ pub(crate) async fn load(
     // A restarted worker need not describe its tools again.
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
     let launch = WorkerLaunch { setup: Setup { describe: None, ..launch.setup }, ..launch };
-    Ok((Worker::new(launch, services, jail, link), definitions, skipped))
+    Ok((Worker::new(launch, services, options.isolation, jail, link), definitions, skipped))
 }
 
 /// Parses the definitions that a worker sent. They are as untrusted as those of a guest.
 fn parse_definitions(
-    found: Vec<Definition>,
+    found: BoundedList<Definition, MAX_DEFINITIONS>,
     dialect: &Dialect,
     options: &LoadOptions,
 ) -> Result<Vec<ToolDefinition>, LoadError> {

@@ -1,19 +1,51 @@
 //! Messages between a host and a worker. Both are the same program, so the format has no versions.
+//!
+//! A worker may be taken over, so every list that it sends has a maximum length, which decoding enforces. An honest worker keeps
+//! within the same constants: it truncates a list, or fails the call.
 
 use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::event::Level;
+use fumehood_core::call::limits::Limits;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use serde::{Deserialize, Serialize};
 
+use super::bounded_list::BoundedList;
+use super::frame::MAX_MESSAGE_BYTES;
+use crate::call::outcome::MAX_BACKTRACE_FRAMES;
+pub(super) use crate::call::outcome::MAX_PARTS;
 use crate::engine::EngineProfile;
 use crate::jail::JailReport;
+use crate::wasi::MAX_REFUSALS;
+
+/// Maximum number of headers of a request or a response.
+pub(super) const MAX_HEADERS: usize = 4_096;
+/// Maximum number of tools of a component, and of its exports that are not tools.
+pub(super) const MAX_DEFINITIONS: usize = 4_096;
+
+/// Maximum size of a message besides the texts that the limits of a call count, in bytes: the head of a request, an entry of the
+/// store, an error with its backtrace and refusals, the lengths of all parts.
+pub(super) const MESSAGE_MARGIN_BYTES: usize = 4 << 20;
+
+/// Returns the maximum size of a message that a call within these limits causes, in bytes: its result with its standard streams,
+/// of which a byte that is not UTF-8 becomes three.
+pub(super) fn max_message_bytes(limits: &Limits) -> usize {
+    let texts = limits.output.saturating_add(limits.log.saturating_mul(3));
+    texts.saturating_add(MESSAGE_MARGIN_BYTES).min(MAX_MESSAGE_BYTES)
+}
+
+/// The parts of a result.
+pub(super) type Parts = BoundedList<Part, MAX_PARTS>;
+/// Refusals, or allowances that were used up.
+pub(super) type Refused = BoundedList<String, MAX_REFUSALS>;
+/// The names and values of headers.
+pub(super) type Headers = BoundedList<(String, Vec<u8>), MAX_HEADERS>;
 
 /// The first message to a worker: everything that it needs to load its component.
 ///
-/// Descriptors are sent with it: the component's bytes, its compiled code, the scratch folder if there is one, and the
-/// granted folders in their order.
+/// Files are sent with it: the component's bytes, its compiled code, the scratch folder if there is one, and the granted
+/// folders in their order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Setup {
     /// Everything about the host's engine that compiled code depends on.
@@ -86,9 +118,9 @@ pub(super) struct DefinitionCaps {
 pub(super) enum Loaded {
     Ready {
         jail: JailReport,
-        definitions: Vec<Definition>,
+        definitions: BoundedList<Definition, MAX_DEFINITIONS>,
         /// The exports that are not tools: name, reason.
-        skipped: Vec<(String, String)>,
+        skipped: BoundedList<(String, String), MAX_DEFINITIONS>,
     },
     Failed {
         failure: LoadFailure,
@@ -170,8 +202,12 @@ pub(super) struct CallLimits {
 pub(super) enum FromWorker {
     Ended {
         call: u64,
-        outcome: Result<Vec<Part>, Failure>,
+        outcome: Result<Parts, Failure>,
         cost: Cost,
+    },
+    /// The call goes on after its first slice. Without this message, only the oldest call of a worker may have begun.
+    Began {
+        call: u64,
     },
     Log {
         call: u64,
@@ -182,7 +218,7 @@ pub(super) enum FromWorker {
         call: u64,
         fraction: Option<f64>,
         message: Option<String>,
-        partial: Vec<Part>,
+        partial: Parts,
     },
     /// The cost so far. `peak_memory` is in bytes.
     Used {
@@ -196,7 +232,7 @@ pub(super) enum FromWorker {
         patience: Duration,
         what: StoreStep,
     },
-    /// An HTTP request. A descriptor is sent with it: the stream of its bodies and of its response.
+    /// An HTTP request. One file is sent with it: the stream of its bodies and of its response.
     Request {
         call: u64,
         head: RequestHead,
@@ -219,7 +255,7 @@ pub(super) struct Failure {
     pub(super) message: String,
     pub(super) hint: Option<String>,
     pub(super) retry_after: Option<Duration>,
-    pub(super) backtrace: Vec<String>,
+    pub(super) backtrace: BoundedList<String, MAX_BACKTRACE_FRAMES>,
 }
 
 /// The metadata of a call that its worker measures.
@@ -231,8 +267,8 @@ pub(super) struct Cost {
     pub(super) sanitized: u64,
     pub(super) log_dropped: u64,
     /// The refusals as JSON: see [`Refusal`](fumehood_core::policy::permission::Refusal).
-    pub(super) refused: Vec<String>,
-    pub(super) exhausted: Vec<String>,
+    pub(super) refused: Refused,
+    pub(super) exhausted: Refused,
     pub(super) stdout: (String, u64),
     pub(super) stderr: (String, u64),
 }
@@ -244,6 +280,21 @@ pub(super) enum StoreStep {
     Set { key: String, value: Vec<u8> },
     Delete { key: String },
     List { prefix: String, after: Option<String>, limit: u64 },
+}
+
+impl FromWorker {
+    /// Returns the call that a message is about; `None` for an operation on the store.
+    pub(super) fn call(&self) -> Option<u64> {
+        match self {
+            Self::Ended { call, .. }
+            | Self::Began { call }
+            | Self::Log { call, .. }
+            | Self::Progress { call, .. }
+            | Self::Used { call, .. }
+            | Self::Request { call, .. } => Some(*call),
+            Self::Store { .. } => None,
+        }
+    }
 }
 
 impl StoreStep {
@@ -274,7 +325,7 @@ pub(super) enum StoreAnswer {
 pub(super) struct RequestHead {
     pub(super) method: String,
     pub(super) uri: String,
-    pub(super) headers: Vec<(String, Vec<u8>)>,
+    pub(super) headers: Headers,
     pub(super) connect_timeout: Option<Duration>,
     pub(super) first_byte_timeout: Option<Duration>,
     pub(super) between_bytes_timeout: Option<Duration>,
@@ -288,11 +339,11 @@ pub(super) enum BodyMessage {
     /// The head of the response. Sent only by the host, as its first message.
     Head {
         status: u16,
-        headers: Vec<(String, Vec<u8>)>,
+        headers: Headers,
         body_bytes: Option<u64>,
     },
     Data(Vec<u8>),
-    Trailers(Vec<(String, Vec<u8>)>),
+    Trailers(Headers),
     End,
     /// A failure of the request or of a body: the index of its error in the list of `body_stream`.
     Failed(u8),

@@ -8,17 +8,20 @@
 //! worker, `worker` is the process itself.
 
 mod body_stream;
+mod bounded_list;
 mod convert;
 mod frame;
+mod lanes;
 mod launch;
 mod link;
 mod load;
 mod message;
 mod services;
 mod socket;
+mod spin;
 mod supervisor;
 mod worker;
 
 pub(crate) use load::{CompiledComponent, load};
-pub(crate) use supervisor::Worker;
+pub(crate) use supervisor::{Worker, WorkerCall};
 pub use worker::serve_worker;

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 use super::body_stream;
 use super::link::{Link, Pending};
-use super::message::{Part, RequestHead, StoreAnswer, StoreStep, ToWorker};
+use super::message::{Parts, RequestHead, StoreAnswer, StoreStep, ToWorker};
 use super::socket::Socket;
 use crate::call::outcome::Execution;
 use crate::call::shared::Shared;
@@ -84,7 +84,7 @@ impl Services {
     }
 
     /// Redacts a progress update. Malformed parts are dropped.
-    pub(super) fn progress(&self, fraction: Option<f64>, message: Option<String>, partial: Vec<Part>) -> Progress {
+    pub(super) fn progress(&self, fraction: Option<f64>, message: Option<String>, partial: Parts) -> Progress {
         let part = |part| {
             let mut part = Content::try_from(part).ok()?;
             if let Some(redactor) = &self.redactor {

@@ -1,8 +1,8 @@
-//! The supervisor of one component's worker: starts it, restarts it when it has died, and ends it when a call does not
-//! stop.
+//! The supervisor of one component's workers: starts them, restarts those that have died with the calls that may run again, and
+//! ends a worker whose call does not stop.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::CancellationToken;
@@ -13,62 +13,81 @@ use fumehood_core::call::result::CallError;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::Span;
 
+use super::lanes::{Lane, Lanes, Separation};
 use super::launch::{START_TIMEOUT, WorkerLaunch};
-use super::link::{CallEnd, Link, Pending};
-use super::message::{CallMessage, Loaded, ToWorker};
-use super::services::Services;
+use super::link::{CallEnd, CallProgress, Link, Pending};
+use super::message::{CallMessage, Cost, Failure, Loaded, Parts, ToWorker};
+use super::services::{CallRequests, Services};
 use crate::call::outcome::{self, Execution};
 use crate::call::place::{Place, unless_cancelled};
 use crate::call::run::lost_call;
 use crate::engine::guest_runtime::{Elapsed, Lost};
 use crate::jail::JailReport;
+use crate::load::Isolation;
 use crate::wasi::Invocation;
 
 /// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long
 /// for a healthy worker even on a machine without free processor time.
 const CALL_GRACE: Duration = Duration::from_secs(1);
-/// Consecutive crashes after which a restart is delayed.
-const CRASHES_BEFORE_DELAY: u32 = 3;
-/// The first of those delays. Each further one is twice as long as the one before.
-const MIN_RESTART_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay before a restart.
-const MAX_RESTART_DELAY: Duration = Duration::from_secs(10);
-/// Factor from the log limit of a call to the bytes of its messages: log lines take more in a message than their text.
-const LOG_MESSAGE_FACTOR: usize = 4;
+/// Maximum number of times that a call is sent again because its worker died before it began.
+const MAX_RESENDS: u32 = 5;
 
-/// The worker process of one component. Clones share it.
+/// The worker processes of one component. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Worker(Arc<Supervisor>);
 
 struct Supervisor {
-    /// Dropped before the other fields, so that the worker ends before what it needs.
-    state: Mutex<State>,
+    /// Dropped before the other fields, so that the workers end before what they need.
+    lanes: Lanes,
     launch: Arc<WorkerLaunch>,
     services: Arc<Services>,
     jail: JailReport,
-    /// Permits for the calls that its worker runs at once.
+    /// Permits for the calls that run at once.
     permits: Arc<Semaphore>,
     calls: AtomicU64,
-    /// Held while a worker is started.
-    starting: tokio::sync::Mutex<()>,
 }
 
-#[derive(Default)]
-struct State {
-    link: Option<Arc<Link>>,
-    /// Consecutive workers that died without having answered a call.
-    crashes: u32,
-    /// The time before which no worker is restarted.
-    restart_after: Option<Instant>,
+/// A call of a tool for a worker.
+#[derive(Debug)]
+pub(crate) struct WorkerCall {
+    /// Index into the definitions.
+    pub(crate) tool: usize,
+    /// JSON text that has passed the tool's schema.
+    pub(crate) arguments: String,
+    /// True if a second run has no further effect: the tool is read-only or idempotent, by its own word.
+    pub(crate) is_repeatable: bool,
+}
+
+/// A call whose worker died.
+struct Interrupted {
+    reason: String,
+    has_begun: bool,
+    place: Option<Place>,
+}
+
+/// The attempts to run one call.
+#[derive(Debug, Default)]
+struct Attempts {
+    resends: u32,
+    was_repeated: bool,
 }
 
 impl Worker {
-    pub(super) fn new(launch: WorkerLaunch, services: Arc<Services>, jail: JailReport, link: Arc<Link>) -> Self {
+    pub(super) fn new(
+        launch: WorkerLaunch,
+        services: Arc<Services>,
+        isolation: Isolation,
+        jail: JailReport,
+        link: Arc<Link>,
+    ) -> Self {
         let permits = Arc::new(Semaphore::new(launch.setup.concurrency as usize));
-        let state = Mutex::new(State { link: Some(link), ..State::default() });
-        let (calls, starting) = (AtomicU64::new(0), tokio::sync::Mutex::default());
-        let launch = Arc::new(launch);
-        Self(Arc::new(Supervisor { launch, services, jail, permits, calls, state, starting }))
+        let separation = match isolation {
+            _ if launch.setup.folders.iter().any(|folder| folder.quota.is_some()) => Separation::Never,
+            Isolation::ProcessPerActor => Separation::Always,
+            Isolation::Process | Isolation::InProcess => Separation::AfterDeath,
+        };
+        let (lanes, launch, calls) = (Lanes::new(separation, link), Arc::new(launch), AtomicU64::new(0));
+        Self(Arc::new(Supervisor { lanes, launch, services, jail, permits, calls }))
     }
 
     /// Returns the restrictions that the kernel enforces.
@@ -76,9 +95,15 @@ impl Worker {
         self.0.jail
     }
 
-    /// Returns the id of the worker process, if one is alive.
+    /// Returns the id of the worker process that actors share, if it is alive.
     pub(crate) fn process_id(&self) -> Option<u32> {
-        self.0.state().link.as_ref()?.process_id()
+        self.0.lanes.shared().link()?.process_id()
+    }
+
+    /// Returns the ids of all its worker processes that are alive.
+    pub(crate) fn process_ids(&self) -> Vec<u32> {
+        let links = self.0.lanes.all().into_iter().filter_map(|lane| lane.link());
+        links.filter_map(|link| link.process_id()).collect()
     }
 
     /// Waits for a place in the worker, and among the running calls of the sandbox.
@@ -90,67 +115,88 @@ impl Worker {
     }
 
     /// Runs a call that has a place in the worker. Dropping the future ends the call.
-    pub(crate) async fn call(&self, place: Place, tool: usize, arguments: String, call: &Invocation) -> Execution {
-        let (limits, queued, started) = (call.limits, place.queued, Instant::now());
-        let link = match self.0.live_link(started + limits.deadline).await {
-            Ok(link) => link,
-            Err(error) => return Execution::failed(error, queued, &limits),
-        };
-        let mut execution = self.0.run(&link, place, tool, arguments, call, started).await;
+    ///
+    /// If its worker dies, the call is sent to another one if it had not begun, and runs once more if it is repeatable.
+    pub(crate) async fn call(&self, place: Place, call: WorkerCall, invocation: &Invocation) -> Execution {
+        let (queued, started) = (place.queued, Instant::now());
+        let mut execution = self.0.call(place, call, invocation, started).await;
         execution.metadata.queued = queued;
-        execution.metadata.deadline = limits.deadline;
+        execution.metadata.deadline = invocation.limits.deadline;
         execution.metadata.duration = started.elapsed();
         execution
     }
 }
 
 impl Supervisor {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn call(&self, mut place: Place, call: WorkerCall, invocation: &Invocation, started: Instant) -> Execution {
+        let failed = |error| Execution::failed(error, Duration::ZERO, &invocation.limits);
+        let deadline = started + invocation.limits.deadline;
+        let id = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
+        let mut attempts = Attempts::default();
+        let mut lane = self.lanes.lane_of(invocation.actor.as_ref());
+        let mut solo_turn = None;
+        loop {
+            let link = match self.live_link(&lane, deadline).await {
+                Ok(link) => link,
+                Err(error) => return failed(error),
+            };
+            let interrupted = match self.run(&lane, &link, place, id, &mut message, invocation, deadline).await {
+                Ok(execution) => return execution,
+                Err(interrupted) => interrupted,
+            };
+            let _removed = self.current_link(&lane);
+            let error = worker_died_error(&interrupted.reason);
+            let Some(next) = attempts.take_another(interrupted, call.is_repeatable) else { return failed(error) };
+            place = next;
+            lane = self.lanes.lane_of(invocation.actor.as_ref());
+            if attempts.was_repeated && invocation.actor.is_none() && solo_turn.is_none() {
+                lane = Arc::clone(self.lanes.solo());
+                let left = deadline.saturating_duration_since(Instant::now());
+                match self.services.runtime().within(left, self.lanes.solo_turn.lock()).await {
+                    Ok(turn) => solo_turn = Some(turn),
+                    Err(Elapsed) => return failed(error),
+                }
+            }
+            if Instant::now() + lane.restart_delay() >= deadline {
+                return failed(error);
+            }
+        }
     }
 
-    /// Returns the current worker if it is alive, or starts a new one.
+    /// Returns the worker of a lane if it is alive, or starts a new one.
     ///
     /// # Errors
     /// If a restart is delayed beyond `deadline`, or fails.
-    async fn live_link(&self, deadline: Instant) -> Result<Arc<Link>, CallError> {
-        if let Some(link) = self.current_link() {
+    async fn live_link(&self, lane: &Lane, deadline: Instant) -> Result<Arc<Link>, CallError> {
+        if let Some(link) = self.current_link(lane) {
             return Ok(link);
         }
-        let _starting = self.starting.lock().await;
-        if let Some(link) = self.current_link() {
+        let _starting = lane.starting.lock().await;
+        if let Some(link) = self.current_link(lane) {
             return Ok(link);
         }
-        let delay = self.state().restart_after.map(|until| until.saturating_duration_since(Instant::now()));
-        let runtime = self.services.runtime();
-        if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
+        let delay = lane.restart_delay();
+        if !delay.is_zero() {
             if Instant::now() + delay > deadline {
                 let message = "the worker process of this tool died several times in a row";
                 return Err(CallError::new(ErrorKind::Unavailable, message)
                     .with_hint("call again later, and report it if it goes on: no tool should be able to do that")
                     .with_retry_after(delay));
             }
-            runtime.sleep(delay).await.map_err(lost_call)?;
+            self.services.runtime().sleep(delay).await.map_err(lost_call)?;
         }
         let link = self.restart().await?;
-        self.state().link = Some(Arc::clone(&link));
+        lane.set_link(&link);
         Ok(link)
     }
 
-    /// Returns the current worker if it is alive, and records its death otherwise.
-    fn current_link(&self) -> Option<Arc<Link>> {
-        let link = self.state().link.clone()?;
-        if !link.has_ended() {
-            return Some(link);
-        }
-        let mut state = self.state();
-        if state.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, &link)) {
-            state.link = None;
-            state.crashes = state.crashes.saturating_add(1);
-            let doublings = state.crashes.checked_sub(CRASHES_BEFORE_DELAY);
-            let delay = doublings
-                .map(|doublings| MIN_RESTART_DELAY.saturating_mul(1 << doublings.min(10)).min(MAX_RESTART_DELAY));
-            state.restart_after = delay.map(|delay| Instant::now() + delay);
+    /// Returns the worker of a lane if it is alive, and records its death otherwise.
+    fn current_link(&self, lane: &Lane) -> Option<Arc<Link>> {
+        let link = lane.link()?;
+        let Some(death) = link.death() else { return Some(link) };
+        if lane.record_death(&link, death) {
+            self.lanes.separate_actors(death);
         }
         None
     }
@@ -170,56 +216,57 @@ impl Supervisor {
     }
 
     /// Runs one call in a worker.
+    ///
+    /// # Errors
+    /// If the worker died before it answered.
     async fn run(
         &self,
+        lane: &Lane,
         link: &Arc<Link>,
         place: Place,
-        tool: usize,
-        arguments: String,
+        call: u64,
+        message: &mut ToWorker,
         invocation: &Invocation,
-        started: Instant,
-    ) -> Execution {
-        let limits = invocation.limits;
+        deadline: Instant,
+    ) -> Result<Execution, Interrupted> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let limits = Limits { deadline: left, ..invocation.limits };
+        let failed = |error| Ok(Execution::failed(error, Duration::ZERO, &invocation.limits));
         if !self.launch.setup.folders.is_empty() {
             link.protect(&self.services.shared().protected.files());
         }
-        let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let message = ToWorker::Call(CallMessage::new(call, tool, arguments, invocation));
+        if let ToWorker::Call(message) = message {
+            message.limits = (&limits).into();
+        }
         let (answer, wait) = oneshot::channel();
         let pending = Pending {
             answer,
             observer: invocation.observer.clone(),
-            output_budget: limits.log.saturating_mul(LOG_MESSAGE_FACTOR),
+            actor: invocation.actor.clone(),
+            output_budget: limits.log,
             usage_at: None,
-            deadline: started + limits.deadline,
+            deadline,
             span: Span::current(),
             requests: None,
-            _permit: Box::new(place),
+            place,
+            progress: CallProgress::Began,
         };
-        if let Err(message) = link.call(call, &message, pending) {
-            return Execution::failed(CallError::new(ErrorKind::Host, message), Duration::ZERO, &limits);
+        if let Err(too_large) = link.call(call, message, &limits, pending) {
+            return failed(CallError::new(ErrorKind::Host, too_large));
         }
         let mut guard = CancelOnDrop { link, call, has_ended: false };
         let ended = self.wait_for_end(link, call, wait, &limits, invocation.cancelled.as_ref()).await;
         guard.has_ended = true;
         match ended {
             Ok(CallEnd::Answered { outcome, cost, requests }) => {
-                self.state().crashes = 0;
-                let parts = |parts: Vec<_>| parts.into_iter().map(Content::try_from).collect::<Result<Vec<_>, _>>();
-                let outcome = outcome.map_err(CallError::from).and_then(parts);
-                let mut execution = Execution { outcome, metadata: (*cost).into() };
-                if let Some(requests) = requests {
-                    requests.finish(&mut execution);
-                }
-                execution
+                lane.record_answer();
+                Ok(to_execution(outcome, *cost, requests))
             }
-            Ok(CallEnd::WorkerDied(how)) => Execution::failed(worker_died_error(&how), Duration::ZERO, &limits),
+            Ok(CallEnd::WorkerDied { reason, has_begun, place }) => Err(Interrupted { reason, has_begun, place }),
             // The timer fires early only if its runtime is shut down.
-            Err(NoAnswer::Elapsed) if started.elapsed() < limits.deadline => {
-                Execution::failed(lost_call(Lost::ShutDown), Duration::ZERO, &limits)
-            }
-            Err(NoAnswer::Elapsed) => Execution::failed(outcome::deadline(&limits), Duration::ZERO, &limits),
-            Err(NoAnswer::Cancelled) => Execution::failed(CallError::cancelled(), Duration::ZERO, &limits),
+            Err(NoAnswer::Elapsed) if Instant::now() < deadline => failed(lost_call(Lost::ShutDown)),
+            Err(NoAnswer::Elapsed) => failed(outcome::deadline(&invocation.limits)),
+            Err(NoAnswer::Cancelled) => failed(CallError::cancelled()),
         }
     }
 
@@ -251,16 +298,40 @@ impl Supervisor {
                 if let Ok(ended) = runtime.within(CALL_GRACE, waiting).await {
                     return Ok(ended);
                 }
-                link.kill("it was ended because a call in it did not stop when it was cancelled");
+                link.end("it was ended because a call in it did not stop when it was cancelled");
                 NoAnswer::Cancelled
             }
             Err(Elapsed) => {
-                link.kill("it was ended because a call in it did not stop at its deadline");
+                link.end("it was ended because a call in it did not stop at its deadline");
                 NoAnswer::Elapsed
             }
         };
         Err(no_answer)
     }
+}
+
+impl Attempts {
+    /// Returns the place of a call that may run again, and counts the attempt.
+    fn take_another(&mut self, interrupted: Interrupted, is_repeatable: bool) -> Option<Place> {
+        let place = interrupted.place?;
+        let may_run = if interrupted.has_begun {
+            is_repeatable && !std::mem::replace(&mut self.was_repeated, true)
+        } else {
+            self.resends += 1;
+            self.resends <= MAX_RESENDS
+        };
+        may_run.then_some(place)
+    }
+}
+
+fn to_execution(outcome: Result<Parts, Failure>, cost: Cost, requests: Option<Arc<CallRequests>>) -> Execution {
+    let parts = |parts: Parts| parts.into_iter().map(Content::try_from).collect::<Result<Vec<_>, _>>();
+    let outcome = outcome.map_err(CallError::from).and_then(parts);
+    let mut execution = Execution { outcome, metadata: cost.into() };
+    if let Some(requests) = requests {
+        requests.finish(&mut execution);
+    }
+    execution
 }
 
 fn worker_died_error(how: &str) -> CallError {
@@ -292,7 +363,7 @@ impl Drop for CancelOnDrop<'_> {
         self.link.runtime().spawn(async move {
             tokio::time::sleep(CALL_GRACE).await;
             if link.is_pending(call) {
-                link.kill("it was ended because a call in it did not stop when its caller left");
+                link.end("it was ended because a call in it did not stop when its caller left");
             }
         });
     }

@@ -52,7 +52,21 @@ pub enum Isolation {
     InProcess,
     /// A worker process of its own, without files, network or privileges except those that the component was granted.
     /// [`Workers`](crate::Workers) names its program.
+    ///
+    /// Actors share it. Those whose calls were in a worker that died have one of their own, until they have not called for a minute.
     Process,
+    /// A worker process for each actor, at most eight for each component: the one that was not used for longest is ended for another.
+    ///
+    /// A component with a folder that it may write to has one worker all the same, because the quota of the folder is counted there.
+    ProcessPerActor,
+}
+
+impl Isolation {
+    /// Returns whether calls run in a worker process.
+    #[must_use]
+    pub fn is_process(self) -> bool {
+        self != Self::InProcess
+    }
 }
 
 /// The duration of loading a component, and its use of the code cache.

@@ -19,7 +19,7 @@ use crate::call::outcome::{self, Execution};
 use crate::call::run::{Arguments, Runnable};
 use crate::call::shared::Shared;
 use crate::engine::guest_runtime::Elapsed;
-use crate::isolation::Worker;
+use crate::isolation::{Worker, WorkerCall};
 use crate::jail::JailReport;
 use crate::load::LoadReport;
 use crate::load::dialect::{Dialect, Skipped};
@@ -139,7 +139,18 @@ impl Component {
         }
     }
 
-    /// Returns the id of its worker process; `None` if there is none, or it has died and was not restarted yet.
+    /// Returns the ids of its worker processes that are alive. There are several where actors have workers of their own: see
+    /// [`Isolation`](crate::Isolation).
+    #[must_use]
+    pub fn worker_ids(&self) -> Vec<u32> {
+        match &self.0.backend {
+            Backend::InProcess(_) => Vec::new(),
+            Backend::Process(worker) => worker.process_ids(),
+        }
+    }
+
+    /// Returns the id of its worker process; `None` if there is none, or it has died and was not restarted yet. Of several, it is
+    /// the one that actors share.
     #[must_use]
     pub fn worker_id(&self) -> Option<u32> {
         match &self.0.backend {
@@ -175,7 +186,10 @@ impl Component {
                     // Boxed, because it is several times as large as the future of a call in this process.
                     Ok(place) => {
                         invocation.report_admission();
-                        Box::pin(worker.call(place, index, call.to_text().into_owned(), &invocation)).await
+                        let annotations = &tool.definition().annotations;
+                        let is_repeatable = annotations.read_only == Some(true) || annotations.idempotent == Some(true);
+                        let call = WorkerCall { tool: index, arguments: call.to_text().into_owned(), is_repeatable };
+                        Box::pin(worker.call(place, call, &invocation)).await
                     }
                     Err(refused) => refused,
                 },
@@ -189,11 +203,11 @@ impl Component {
     /// Applies the limit on results, explains failures, redacts secrets, and measures what is left.
     fn settle(&self, execution: &mut Execution, limits: &Limits) {
         let Execution { outcome, metadata } = execution;
-        if let Ok(parts) = outcome {
-            let bytes = parts.iter().map(Content::bytes).sum::<usize>();
-            if bytes > limits.output {
-                *outcome = Err(outcome::output_too_large(Some(bytes), limits));
-            }
+        // Whoever ran the call compares this too; a worker process may have been taken over.
+        if let Ok(parts) = outcome
+            && let Err(error) = outcome::check_size(parts, limits)
+        {
+            *outcome = Err(error);
         }
         if let Err(error) = outcome {
             outcome::explain(error, metadata);

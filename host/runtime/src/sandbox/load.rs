@@ -23,7 +23,7 @@ use crate::load::dialect::{self, Dialect};
 use crate::load::error::{LoadError, MAX_COMPONENT_BYTES};
 use crate::load::imports::{Import, find_ungranted};
 use crate::load::surface::Surface;
-use crate::load::{Isolation, LoadOptions, LoadReport};
+use crate::load::{LoadOptions, LoadReport};
 use crate::wasi::http::OutboundConfig;
 use crate::wasi::{ComponentStore, FolderError, OpenFolders, Powers, open_all};
 
@@ -115,7 +115,7 @@ pub(crate) async fn load_again(
         return Err(LoadError::OtherSandbox);
     }
     let Backend::InProcess(runnable) = &parts.backend else { return Err(LoadError::InWorker) };
-    if options.isolation == Isolation::Process {
+    if options.isolation.is_process() {
         return Err(LoadError::InWorker);
     }
     check_grant(&parts.imports, options)?;
@@ -202,7 +202,7 @@ async fn compile(shared: &Arc<Shared>, bytes: &Arc<Vec<u8>>, options: &LoadOptio
         Ok(match (start, code) {
             (Start::Cached(component), _) => (Code::Component(component), CacheReport::Hit),
             (Start::CachedCode(code), _) => (Code::File(code), CacheReport::Hit),
-            (Start::Compile { damage }, code) if isolation == Isolation::Process => {
+            (Start::Compile { damage }, code) if isolation.is_process() => {
                 let (code, report) = compile::prepare_for_worker(engine, cache, &digest, bytes, code, damage)?;
                 (Code::File(code), report)
             }

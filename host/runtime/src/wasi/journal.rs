@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use fumehood_core::call::Observer;
+use fumehood_core::call::content::Content as Part;
 use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::sanitize::{count_hidden, printable};
+use fumehood_core::text::untrusted::PrintableText;
 
 use super::CallState;
 use super::bindings::fumehood::tool::types::Content;
@@ -15,6 +17,9 @@ use super::guest_output::to_content;
 
 /// Forwards the messages of one call to its observer, within a cap on their total size. Messages beyond it are dropped
 /// and counted.
+///
+/// A message is charged as it is forwarded, with its hidden characters escaped: [`message_bytes`] and [`update_bytes`]. The host of
+/// a worker process charges the same sizes against the same cap.
 pub(crate) struct Journal {
     remaining: usize,
     dropped: u64,
@@ -39,7 +44,7 @@ impl Journal {
     }
 
     /// Converts a part of a result and redacts secrets in it.
-    fn convert_part(&mut self, part: Content) -> Option<fumehood_core::call::content::Content> {
+    fn convert_part(&mut self, part: Content) -> Option<Part> {
         // A part that is not well-formed is left out here. The result of the call is checked separately.
         let mut part = to_content(part).ok()?;
         if let Some(redactor) = &self.redactor {
@@ -61,21 +66,34 @@ impl Journal {
 
     /// Sends a warning of the host to the observer, within the same cap.
     pub(crate) fn warn(&mut self, message: &str) {
-        if self.admit(message.len() + OVERHEAD_BYTES)
+        self.forward(Level::Warn, &printable(message));
+    }
+
+    /// Sends a printable log line to the observer, if it fits.
+    fn forward(&mut self, level: Level, message: &str) {
+        if self.admit(message_bytes(message))
             && let Some(observer) = &self.observer
         {
-            observer.log(Level::Warn, &printable(message));
+            observer.log(level, message);
         }
     }
 
-    /// Returns whether `bytes` more fit. They count either way.
-    fn admit(&mut self, bytes: usize) -> bool {
-        if let Some(remaining) = self.remaining.checked_sub(bytes) {
-            self.remaining = remaining;
-            return true;
+    /// Returns whether `bytes` more fit, and counts them as dropped otherwise.
+    fn fits(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.remaining;
+        if !fits {
+            self.dropped = self.dropped.saturating_add(bytes as u64);
         }
-        self.dropped = self.dropped.saturating_add(bytes as u64);
-        false
+        fits
+    }
+
+    /// Charges `bytes` if they fit, and returns whether they did.
+    fn admit(&mut self, bytes: usize) -> bool {
+        let fits = self.fits(bytes);
+        if fits {
+            self.remaining = self.remaining.saturating_sub(bytes);
+        }
+        fits
     }
 }
 
@@ -83,44 +101,56 @@ impl Journal {
 /// free.
 const OVERHEAD_BYTES: usize = 96;
 
+/// Returns the bytes that a log line is charged.
+pub(crate) fn message_bytes(message: &str) -> usize {
+    message.len().saturating_add(OVERHEAD_BYTES)
+}
+
+/// Returns the bytes that a progress update is charged, from its message and the sizes of its parts.
+pub(crate) fn update_bytes(message: Option<&str>, parts: impl Iterator<Item = usize>) -> usize {
+    parts
+        .map(|bytes| bytes.saturating_add(OVERHEAD_BYTES))
+        .fold(message_bytes(message.unwrap_or_default()), usize::saturating_add)
+}
+
 impl log::Host for CallState {
     fn log(&mut self, level: log::Level, message: String) {
-        if self.journal.admit(message.len() + OVERHEAD_BYTES) {
+        // Compared before it is converted: what cannot fit costs the host nothing more.
+        if self.journal.fits(message_bytes(&message)) {
             // Counted with and without an observer, so that the metadata of a call does not depend on one.
             let message = self.journal.sanitize(&message);
-            if let Some(observer) = &self.journal.observer {
-                observer.log(to_level(level), &message);
-            }
+            self.journal.forward(to_level(level), &message);
         }
     }
 }
 
 impl progress::Host for CallState {
     fn report(&mut self, update: progress::Update) {
-        // Counted before anything is converted: what is dropped costs the host nothing more.
-        let text = update.message.as_ref().map_or(0, String::len);
-        let bytes = update.partial.iter().map(part_size).sum::<usize>() + text + OVERHEAD_BYTES;
-        if self.journal.admit(bytes) {
-            let partial = update.partial.into_iter().filter_map(|part| self.journal.convert_part(part)).collect();
-            let fraction =
-                update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
-            let message = update.message.map(|message| self.journal.sanitize(&message).into());
-            if let Some(observer) = &self.journal.observer {
-                observer.progress(Progress { fraction, message, partial });
-            }
+        // Compared before it is converted, and charged afterwards.
+        if !self.journal.fits(update_bytes(update.message.as_deref(), update.partial.iter().map(part_size))) {
+            return;
+        }
+        let partial = update.partial.into_iter().filter_map(|part| self.journal.convert_part(part)).collect();
+        let fraction = update.fraction.filter(|fraction| !fraction.is_nan()).map(|fraction| fraction.clamp(0.0, 1.0));
+        let message = update.message.map(|message| self.journal.sanitize(&message).into());
+        let progress = Progress { fraction, message, partial };
+        let text = progress.message.as_ref().map(PrintableText::as_str);
+        if self.journal.admit(update_bytes(text, progress.partial.iter().map(Part::bytes)))
+            && let Some(observer) = &self.journal.observer
+        {
+            observer.progress(progress);
         }
     }
 }
 
-/// Returns the size charged for a part, which need not be well-formed.
+/// Returns the size of a part before it is converted, which need not be well-formed.
 fn part_size(part: &Content) -> usize {
     let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    OVERHEAD_BYTES
-        + match part {
-            Content::Text(text) | Content::Json(text) => text.len(),
-            Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),
-            Content::Link(link) => link.uri.len() + optional(&link.title) + optional(&link.mime_type),
-        }
+    match part {
+        Content::Text(text) | Content::Json(text) => text.len(),
+        Content::Blob(blob) => blob.mime_type.len() + blob.data.len(),
+        Content::Link(link) => link.uri.len() + optional(&link.title) + optional(&link.mime_type),
+    }
 }
 
 fn to_level(level: log::Level) -> Level {

@@ -26,7 +26,7 @@ use bindings::Tool;
 pub use filesystem::FolderError;
 pub(crate) use filesystem::{OpenFolder, OpenFolders, ProtectedSet, ScratchRoot, WorkerScratch, open_all, open_files};
 pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
-pub(crate) use refusals::Refusals;
+pub(crate) use refusals::{MAX_REFUSALS, Refusals};
 pub(crate) use state::{CallState, HostFailure, Invocation, Powers};
 
 /// Rust bindings of `wit/`, generated.

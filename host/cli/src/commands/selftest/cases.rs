@@ -355,6 +355,13 @@ const REQUESTS: &[Case] = &[
         Answer("32"),
     ),
     case(
+        76,
+        "say something right before each of ten requests",
+        "fetch__log-and-ask",
+        &[r#"{"authority":"127.0.0.1:{server}","path":"/","lines":3,"count":10}"#],
+        Answer("10"),
+    ),
+    case(
         62,
         "tell a secret that a server told it",
         "fetch__fetch",

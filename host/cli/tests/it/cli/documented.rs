@@ -36,7 +36,7 @@ fn embedded_documentation_is_what_a_model_reads() {
 
 #[test]
 fn a_configuration_names_the_wit() {
-    for isolation in ["process", "in_process"] {
+    for isolation in ["process", "process_per_tenant", "in_process"] {
         let bench = bench();
         let section =
             format!("[tools.sums]\ncomponent = \"add.wasm\"\nwit = \"add.wit\"\nisolation = \"{isolation}\"\n");

@@ -16,29 +16,29 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::workbench::Workbench;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-fn runtime() -> Runtime {
+pub(super) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-fn workers() -> Workers {
+pub(super) fn workers() -> Workers {
     Workers::program(env!("CARGO_BIN_EXE_fumehood"), ["run-worker"]).require_jail()
 }
 
-fn host() -> Host {
+pub(super) fn host() -> Host {
     Host::builder().concurrency(8).workers(workers()).isolation(IsolationPolicy::Everything).build().unwrap()
 }
 
-async fn load(host: &Host, name: &str) -> fumehood::Component {
+pub(super) async fn load(host: &Host, name: &str) -> fumehood::Component {
     host.load(Load::bytes(name, fumehood_tests::component(name).unwrap())).await.unwrap()
 }
 
-fn process(component: &fumehood::Component) -> Pid {
+pub(super) fn process(component: &fumehood::Component) -> Pid {
     Pid::from_raw(component.worker_id().unwrap().try_into().unwrap())
 }
 
-fn within_patience(what: &str, mut is: impl FnMut() -> bool) {
+pub(super) fn within_patience(what: &str, mut is: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is() {
         assert!(Instant::now() < until, "{what}");

@@ -150,3 +150,7 @@ mod watch;
 mod wkg;
 #[cfg(test)]
 mod workbench;
+#[cfg(test)]
+mod worker_deaths;
+#[cfg(test)]
+mod worker_traffic;

@@ -1,17 +1,20 @@
 //! The host's end of the socket to one worker process, with the pending calls.
 //!
 //! A caller that waits for its call first reads the socket itself for a short time, because most calls end within
-//! microseconds and waking another thread takes longer. After that a task reads for all waiting callers.
+//! microseconds and waking another thread takes longer: it polls while a core is free, and sleeps on the socket otherwise.
+//! After that, or while another caller reads, a task reads for all waiting callers.
 
 mod tasks;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::process::{Child, ChildStderr, ExitStatus};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{Observer, Usage};
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_platform::process::{self, ProcessEnd};
@@ -20,14 +23,20 @@ use tracing::Span;
 
 use tasks::{Parked, flush, read_for_parked_callers};
 
-use super::frame::{self, Received, Receiver};
-use super::message::{Cost, Failure, FromWorker, Part, ToWorker};
+use super::frame::{self, Message, Received, Receiver};
+use super::message::{
+    Cost, Failure, FromWorker, MESSAGE_MARGIN_BYTES, Part, Parts, ToWorker, max_message_bytes,
+};
 use super::services::{CallRequests, Services};
 use super::socket::{Socket, Wait, has_output};
+use super::spin::Spinner;
+use crate::call::place::Place;
 use crate::engine::guest_runtime::GuestRuntime;
+use crate::wasi::journal;
 
-/// Time for which a caller reads the socket itself before it leaves that to the task.
-const SPIN: Duration = Duration::from_micros(60);
+/// Time for which a caller reads the socket itself before it leaves that to the task. The guest of a call in this process has
+/// its thread for longer.
+const INLINE_WAIT: Duration = Duration::from_micros(500);
 /// Maximum number of reads before others have their turn.
 const MAX_READS: usize = 64;
 /// Minimum time between two reports of the cost of a call; earlier ones are dropped. Workers leave more.
@@ -41,14 +50,19 @@ pub(super) struct Link {
     socket: Socket,
     unsent: Mutex<VecDeque<Vec<u8>>>,
     incoming: Mutex<Receiver>,
+    spinner: Spinner,
     calls: Mutex<HashMap<u64, Pending>>,
+    /// Number of calls that were sent.
+    sent: AtomicU64,
+    /// Maximum size of a message that the calls of this worker may cause, in bytes.
+    max_message_bytes: AtomicUsize,
     /// The protected files that were last sent to the worker.
     protected: Mutex<Arc<ProtectedFiles>>,
     /// Number of callers that left reading to the task.
     parked: AtomicUsize,
     wakeup: Arc<Notify>,
-    /// The reason for the end of the worker, once it has ended.
-    exit_reason: OnceLock<String>,
+    /// The end of the worker, once it has ended.
+    death: OnceLock<Death>,
     process: Mutex<Option<(Child, Option<ChildStderr>)>>,
     services: Arc<Services>,
 }
@@ -57,7 +71,8 @@ pub(super) struct Link {
 pub(super) struct Pending {
     pub(super) answer: oneshot::Sender<CallEnd>,
     pub(super) observer: Option<Arc<dyn Observer>>,
-    /// Bytes of log lines and progress that the worker may still send. It enforces the limit itself; this one holds for
+    pub(super) actor: Option<Arc<str>>,
+    /// Bytes of log lines and progress that the worker may still send, charged as the worker itself does. This holds for
     /// a worker that was taken over.
     pub(super) output_budget: usize,
     /// The time of the last report of its cost.
@@ -67,19 +82,38 @@ pub(super) struct Pending {
     pub(super) span: Span,
     /// Created by the first request.
     pub(super) requests: Option<Arc<CallRequests>>,
-    /// Returned when the worker is done with the call, not when its caller stops waiting.
-    pub(super) _permit: Box<dyn Send>,
+    /// Dropped when the worker is done with the call, not when its caller stops waiting.
+    pub(super) place: Place,
+    pub(super) progress: CallProgress,
+}
+
+/// What is known of a call that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallProgress {
+    /// Its number among the calls that were sent. A worker begins calls in their order, so only the first of these may
+    /// have begun.
+    Sent(u64),
+    /// The worker has sent something about it.
+    Began,
+}
+
+/// The end of a worker process.
+#[derive(Debug, Clone)]
+pub(super) struct Death {
+    pub(super) reason: String,
+    /// The actors of the calls that had begun; `None` for a call without an actor.
+    pub(super) actors: HashSet<Option<Arc<str>>>,
 }
 
 /// The end of a call.
 pub(super) enum CallEnd {
     Answered {
-        outcome: Result<Vec<Part>, Failure>,
+        outcome: Result<Parts, Failure>,
         cost: Box<Cost>,
         requests: Option<Arc<CallRequests>>,
     },
-    /// The worker ended before it answered, with the reason.
-    WorkerDied(String),
+    /// The worker ended before it answered. The call may be sent to another with the same place.
+    WorkerDied { reason: String, has_begun: bool, place: Option<Place> },
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,11 +128,14 @@ impl Link {
             socket,
             unsent: Mutex::default(),
             incoming: Mutex::new(incoming),
+            spinner: Spinner::default(),
             calls: Mutex::default(),
+            sent: AtomicU64::new(0),
+            max_message_bytes: AtomicUsize::new(MESSAGE_MARGIN_BYTES),
             protected: Mutex::default(),
             parked: AtomicUsize::new(0),
             wakeup: Arc::new(Notify::new()),
-            exit_reason: OnceLock::new(),
+            death: OnceLock::new(),
             process: Mutex::new(Some((child, stderr))),
             services,
         });
@@ -122,27 +159,60 @@ impl Link {
         self.this.clone()
     }
 
-    /// Returns the reason for the end of the worker.
-    pub(super) fn exit_reason(&self) -> String {
-        self.exit_reason.get().cloned().unwrap_or_else(|| "it was ended".to_owned())
+    /// Returns the end of the worker, after reading what the socket has received so far; `None` if it is alive.
+    pub(super) fn death(&self) -> Option<&Death> {
+        self.read_received();
+        self.death.get()
     }
 
-    /// Returns whether the worker is gone, after reading what the socket has received so far.
-    pub(super) fn has_ended(&self) -> bool {
-        if let Ok(incoming) = self.incoming.try_lock() {
-            let _more_is_left = self.pump(incoming);
+    /// Returns the reason for the end of the worker.
+    pub(super) fn exit_reason(&self) -> String {
+        self.death.get().map_or_else(|| "it was ended".to_owned(), |death| death.reason.clone())
+    }
+
+    /// Reads and serves what the socket has received so far, unless another caller does that.
+    fn read_received(&self) {
+        if let Ok(mut incoming) = self.incoming.try_lock() {
+            let _more_is_left = self.pump(&mut incoming);
+            self.stop_reading(incoming);
         }
-        self.exit_reason.get().is_some()
+    }
+
+    /// Reads and serves what the socket has received. Returns false if nothing is left, or if a caller reads: it wakes the
+    /// task when it stops.
+    fn pump_if_free(&self) -> bool {
+        self.incoming.try_lock().is_ok_and(|mut incoming| self.pump(&mut incoming))
+    }
+
+    /// Stops to read, and lets the task look at what arrived meanwhile, which it left to this reader.
+    fn stop_reading(&self, incoming: MutexGuard<'_, Receiver>) {
+        drop(incoming);
+        if self.parked.load(Ordering::SeqCst) > 0 {
+            self.wakeup.notify_one();
+        }
     }
 
     /// Sends a call. Its end is sent to `pending.answer`.
     ///
     /// # Errors
     /// If the message is too large.
-    pub(super) fn call(self: &Arc<Self>, call: u64, message: &ToWorker, pending: Pending) -> Result<(), String> {
-        let frame = frame::encode(message).map_err(|error| error.to_string())?;
+    pub(super) fn call(
+        self: &Arc<Self>,
+        call: u64,
+        message: &ToWorker,
+        limits: &Limits,
+        mut pending: Pending,
+    ) -> Result<(), String> {
+        let frame = frame::encode(message, 0).map_err(|error| error.to_string())?;
+        self.max_message_bytes.fetch_max(max_message_bytes(limits), Ordering::SeqCst);
+        // Numbered in the order in which they are sent.
+        let unsent = lock(&self.unsent);
+        pending.progress = CallProgress::Sent(self.sent.fetch_add(1, Ordering::SeqCst));
         lock(&self.calls).insert(call, pending);
-        self.send(frame);
+        self.send_after(unsent, frame);
+        if self.death.get().is_some() {
+            self.end_calls();
+        }
         Ok(())
     }
 
@@ -162,13 +232,13 @@ impl Link {
 
     /// Sends any other message. Errors are ignored, because a worker that is gone needs no message.
     pub(super) fn notify(self: &Arc<Self>, message: &ToWorker) {
-        if let Ok(frame) = frame::encode(message) {
-            self.send(frame);
+        if let Ok(frame) = frame::encode(message, 0) {
+            self.send_after(lock(&self.unsent), frame);
         }
     }
 
-    fn send(self: &Arc<Self>, frame: Vec<u8>) {
-        let mut unsent = lock(&self.unsent);
+    /// Sends a frame after those that were not sent yet.
+    fn send_after(self: &Arc<Self>, mut unsent: MutexGuard<'_, VecDeque<Vec<u8>>>, frame: Vec<u8>) {
         if !unsent.is_empty() {
             unsent.push_back(frame);
             return;
@@ -190,34 +260,55 @@ impl Link {
 
     /// Waits for the end of a call.
     pub(super) async fn wait(self: &Arc<Self>, mut answer: oneshot::Receiver<CallEnd>) -> CallEnd {
-        let until = Instant::now() + SPIN;
-        loop {
-            if let Ok(incoming) = self.incoming.try_lock() {
-                let _more_is_left = self.pump(incoming);
-            }
-            match answer.try_recv() {
-                Ok(ended) => return ended,
-                Err(oneshot::error::TryRecvError::Closed) => return CallEnd::WorkerDied(self.exit_reason()),
-                Err(oneshot::error::TryRecvError::Empty) if Instant::now() > until => break,
-                Err(oneshot::error::TryRecvError::Empty) => std::thread::yield_now(),
-            }
+        if let Ok(incoming) = self.incoming.try_lock()
+            && let Some(ended) = self.read_for(&mut answer, incoming)
+        {
+            return ended;
         }
         let _parked = Parked::new(self);
-        answer.await.unwrap_or_else(|_| CallEnd::WorkerDied(self.exit_reason()))
+        let died = |_| CallEnd::WorkerDied { reason: self.exit_reason(), has_begun: true, place: None };
+        answer.await.unwrap_or_else(died)
+    }
+
+    /// Reads on the thread of a caller until its call has ended or has taken longer than most; `None` then.
+    fn read_for(
+        &self,
+        answer: &mut oneshot::Receiver<CallEnd>,
+        mut incoming: MutexGuard<'_, Receiver>,
+    ) -> Option<CallEnd> {
+        let until = Instant::now() + INLINE_WAIT;
+        let mut spin = self.spinner.start();
+        let ended = loop {
+            let has_more = self.pump(&mut incoming);
+            match answer.try_recv() {
+                Ok(ended) => break Some(ended),
+                Err(oneshot::error::TryRecvError::Closed) => break None,
+                Err(oneshot::error::TryRecvError::Empty) => {}
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break None;
+            }
+            if !has_more && !spin.turn() {
+                self.socket.wait_readable(left);
+            }
+        };
+        self.stop_reading(incoming);
+        ended
     }
 
     /// Reads and serves the messages that have arrived. Returns true if there may be more: a worker that never stops sending must not
     /// keep a thread.
-    fn pump(&self, mut incoming: MutexGuard<'_, Receiver>) -> bool {
+    fn pump(&self, incoming: &mut Receiver) -> bool {
         for _ in 0..MAX_READS {
-            if self.exit_reason.get().is_some() {
+            if self.death.get().is_some() {
                 return false;
             }
             let received = incoming.receive(&self.socket, Wait::Never);
             loop {
-                match incoming.next::<FromWorker>() {
+                match incoming.next::<FromWorker>(self.max_message_bytes.load(Ordering::SeqCst)) {
                     Ok(Some(message)) => {
-                        if let Err(wrong) = self.dispatch(message, &mut incoming) {
+                        if let Err(wrong) = self.dispatch(message) {
                             self.kill(&wrong);
                             return false;
                         }
@@ -244,8 +335,24 @@ impl Link {
     ///
     /// # Errors
     /// If the message violates the protocol.
-    fn dispatch(&self, message: FromWorker, incoming: &mut Receiver) -> Result<(), String> {
-        match message {
+    fn dispatch(&self, Message { body, files }: Message<FromWorker>) -> Result<(), String> {
+        if let Some(call) = body.call()
+            && let Some(pending) = lock(&self.calls).get_mut(&call)
+        {
+            pending.progress = CallProgress::Began;
+        }
+        if let FromWorker::Request { call, head } = body {
+            let stream = <[File; 1]>::try_from(files);
+            let [stream] = stream.map_err(|_| "it sends a request without its stream".to_owned())?;
+            if let Some(pending) = lock(&self.calls).get_mut(&call) {
+                self.services.request(pending, head, stream.into());
+            }
+            return Ok(());
+        }
+        if !files.is_empty() {
+            return Err("it sends descriptors that belong to no message".to_owned());
+        }
+        match body {
             FromWorker::Ended { call, outcome, cost } => {
                 if let Some(pending) = lock(&self.calls).remove(&call) {
                     let Pending { answer, requests, .. } = pending;
@@ -253,12 +360,12 @@ impl Link {
                 }
             }
             FromWorker::Log { call, level, message } => {
-                if let Some(observer) = self.observer_of(call, message.len())? {
+                if let Some(observer) = self.observer_of(call, journal::message_bytes(&message))? {
                     observer.log(level, &self.services.log_line(&message));
                 }
             }
             FromWorker::Progress { call, fraction, message, partial } => {
-                let bytes = message.as_ref().map_or(0, String::len) + partial.iter().map(Part::bytes).sum::<usize>();
+                let bytes = journal::update_bytes(message.as_deref(), partial.iter().map(Part::bytes));
                 if let Some(observer) = self.observer_of(call, bytes)? {
                     observer.progress(self.services.progress(fraction, message, partial));
                 }
@@ -269,15 +376,7 @@ impl Link {
                 }
             }
             FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,
-            FromWorker::Request { call, head } => {
-                let stream = incoming.file().map_err(|error| error.to_string())?;
-                if let Some(pending) = lock(&self.calls).get_mut(&call) {
-                    self.services.request(pending, head, stream.into());
-                }
-            }
-        }
-        if incoming.pending_files() > 0 {
-            return Err("it sends descriptors that nobody asked for".to_owned());
+            FromWorker::Began { .. } | FromWorker::Request { .. } => {}
         }
         Ok(())
     }
@@ -310,6 +409,12 @@ impl Link {
         lock(&self.calls).contains_key(&call)
     }
 
+    /// Reads what the worker has answered, and kills it because of a call that does not stop.
+    pub(super) fn end(&self, why: &str) {
+        self.read_received();
+        self.kill(why);
+    }
+
     /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit
     /// status and stderr of the process are.
     pub(super) fn kill(&self, why: &str) {
@@ -317,13 +422,28 @@ impl Link {
         // The worker leads a process group of its own. One that has already ended keeps its own exit status.
         process::kill_group(child.id());
         let status = child.wait();
-        let why = if why.is_empty() { describe_exit(status, stderr) } else { why.to_owned() };
-        let _first = self.exit_reason.set(why.clone());
-        let pending: Vec<Pending> = lock(&self.calls).drain().map(|(_, pending)| pending).collect();
+        let reason = if why.is_empty() { describe_exit(status, stderr) } else { why.to_owned() };
+        let calls = lock(&self.calls);
+        let first = first_sent(&calls);
+        let begun = calls.values().filter(|pending| pending.progress.has_begun(first));
+        let actors = begun.map(|pending| pending.actor.clone()).collect();
+        drop(calls);
+        let _first = self.death.set(Death { reason, actors });
+        self.end_calls();
+    }
+
+    /// Ends every pending call of a worker that is dead.
+    fn end_calls(&self) {
+        let mut calls = lock(&self.calls);
+        let first = first_sent(&calls);
+        let pending: Vec<Pending> = calls.drain().map(|(_, pending)| pending).collect();
+        drop(calls);
         for pending in pending {
             // The worker can neither send the rest of a body nor read a response any more.
             pending.requests.iter().for_each(|requests| requests.end());
-            let _nobody_waits = pending.answer.send(CallEnd::WorkerDied(why.clone()));
+            let has_begun = pending.progress.has_begun(first);
+            let (reason, place) = (self.exit_reason(), Some(pending.place));
+            let _nobody_waits = pending.answer.send(CallEnd::WorkerDied { reason, has_begun, place });
         }
     }
 
@@ -338,6 +458,25 @@ impl Drop for Link {
         self.kill("it was ended");
         self.wakeup.notify_one();
     }
+}
+
+impl CallProgress {
+    /// Returns whether the worker may have begun the call, if `first` is the first of those of which it has sent nothing.
+    fn has_begun(self, first: Option<u64>) -> bool {
+        match self {
+            Self::Began => true,
+            Self::Sent(number) => Some(number) == first,
+        }
+    }
+}
+
+/// Returns the number of the first call of which the worker has sent nothing.
+fn first_sent(calls: &HashMap<u64, Pending>) -> Option<u64> {
+    let number = |pending: &Pending| match pending.progress {
+        CallProgress::Sent(number) => Some(number),
+        CallProgress::Began => None,
+    };
+    calls.values().filter_map(number).min()
 }
 
 /// Describes how a worker process ended: its signal or exit code, and the beginning of its stderr.

@@ -46,16 +46,23 @@ pub(super) async fn read_for_parked_callers(link: Weak<Link>, wakeup: Arc<Notify
             let has_more = match ready {
                 Some(Ok(())) => {
                     // If nothing is left, `WouldBlock` makes the event loop wait for the next event.
-                    let read = watched.try_io(Interest::READABLE, || match link.pump(lock(&link.incoming)) {
-                        true => Ok(()),
-                        false => Err(io::ErrorKind::WouldBlock.into()),
+                    let read = watched.try_io(Interest::READABLE, || {
+                        if link.pump_if_free() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
                     });
                     read.is_ok()
                 }
                 Some(Err(_)) => return link.kill("its socket cannot be watched"),
-                None => false,
+                // A caller that was reading has stopped, and may have left something.
+                None => {
+                    let has_more = link.pump_if_free();
+                    if has_more {
+                        // What is left makes no further event.
+                        link.wakeup.notify_one();
+                    }
+                    has_more
+                }
             };
-            if link.exit_reason.get().is_some() {
+            if link.death.get().is_some() {
                 return;
             }
             if link.parked.load(Ordering::SeqCst) == 0 {
@@ -74,7 +81,7 @@ pub(super) async fn flush(link: Arc<Link>) {
     let Ok(watched) = link.socket.watch() else {
         return link.kill("its socket cannot be watched");
     };
-    while link.exit_reason.get().is_none() {
+    while link.death.get().is_none() {
         if watched.writable().await.is_err() {
             return link.kill("its socket cannot be watched");
         }

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use fumehood_core::call::CancellationToken;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
 
 use super::channel::Channel;
 use super::relay::RelayObserver;
 use super::setup::LoadedComponent;
 use crate::call::outcome::Execution;
 use crate::call::run::Arguments;
-use crate::isolation::message::{CallMessage, FromWorker, ToWorker};
+use crate::isolation::message::{CallMessage, FromWorker, Part, Parts, ToWorker};
 use crate::wasi::Invocation;
 
 /// Cancellation tokens of the running calls.
@@ -25,7 +27,7 @@ type Tokens = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 pub(super) fn serve(channel: &Channel, component: &LoadedComponent) -> io::Result<()> {
     let tokens = Tokens::default();
     while let Some(message) = channel.receive::<ToWorker>()? {
-        match message {
+        match message.without_files().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
             ToWorker::Call(message) => call(channel, component, &tokens, message),
             ToWorker::Protect(files) => component.shared.protected.replace(files),
             ToWorker::Cancel { call } => {
@@ -61,6 +63,7 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
         Poll::Ready(execution) => send_end(channel, call, execution),
         Poll::Pending => {
             tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(call, cancelled);
+            channel.send(&FromWorker::Began { call }, &[]);
             let (channel, tokens) = (channel.clone(), Arc::clone(tokens));
             component.shared.runtime.spawn(async move {
                 let execution = calling.await;
@@ -73,6 +76,10 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
 
 fn send_end(channel: &Channel, call: u64, execution: Execution) {
     let Execution { outcome, metadata } = execution;
-    let outcome = outcome.map(|parts| parts.into_iter().map(Into::into).collect()).map_err(Into::into);
+    let parts = outcome.and_then(|parts| {
+        let parts: Vec<Part> = parts.into_iter().map(Into::into).collect();
+        Parts::try_from(parts).map_err(|error| CallError::new(ErrorKind::OutputTooLarge, error.to_string()))
+    });
+    let outcome = parts.map_err(Into::into);
     channel.send(&FromWorker::Ended { call, outcome, cost: metadata.into() }, &[]);
 }

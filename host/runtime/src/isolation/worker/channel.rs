@@ -3,16 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::isolation::frame::{self, FrameError, Received, Receiver};
+use crate::isolation::frame::{self, FrameError, MAX_MESSAGE_BYTES, Message, Received, Receiver};
 use crate::isolation::socket::{Socket, Wait};
-
-/// Time for which an idle worker polls for the next call before it sleeps: waking up takes longer than most calls.
-const SPIN: Duration = Duration::from_micros(50);
+use crate::isolation::spin::Spinner;
 
 /// The socket to the host. Clones share it.
 #[derive(Clone)]
@@ -23,17 +20,19 @@ struct Ends {
     /// Held while a message is sent, so that messages are not interleaved.
     sending: Mutex<()>,
     incoming: Mutex<Receiver>,
+    spinner: Spinner,
 }
 
 impl Channel {
     pub(super) fn new(socket: Socket) -> Self {
-        Self(Arc::new(Ends { socket, sending: Mutex::default(), incoming: Mutex::new(Receiver::new()) }))
+        let (sending, incoming, spinner) = (Mutex::default(), Mutex::new(Receiver::new()), Spinner::default());
+        Self(Arc::new(Ends { socket, sending, incoming, spinner }))
     }
 
     /// Sends a message, and waits while the socket is full. Errors are ignored, because the kernel ends this process
     /// together with the host.
     pub(super) fn send(&self, message: &impl Serialize, files: &[&File]) {
-        if let Ok(frame) = frame::encode(message) {
+        if let Ok(frame) = frame::encode(message, files.len()) {
             let _sending = self.0.sending.lock().unwrap_or_else(PoisonError::into_inner);
             let _sent = frame::send_all(&self.0.socket, &frame, files);
         }
@@ -47,11 +46,11 @@ impl Channel {
     ///
     /// # Errors
     /// If the socket fails, or the host violates the protocol.
-    pub(super) fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<M>> {
+    pub(super) fn receive<M: DeserializeOwned>(&self) -> io::Result<Option<Message<M>>> {
         let mut incoming = self.incoming();
         let invalid = |error: FrameError| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
-            if let Some(message) = incoming.next().map_err(invalid)? {
+            if let Some(message) = incoming.next(MAX_MESSAGE_BYTES).map_err(invalid)? {
                 return Ok(Some(message));
             }
             if self.wait(&mut incoming)? == Received::Closed {
@@ -60,22 +59,15 @@ impl Channel {
         }
     }
 
+    /// Reads once. An idle worker polls for a short time before it sleeps, while a core is free.
     fn wait(&self, incoming: &mut Receiver) -> io::Result<Received> {
-        let until = Instant::now() + SPIN;
+        let mut spinning = self.0.spinner.start();
         loop {
             match incoming.receive(&self.0.socket, Wait::Never)? {
-                Received::Nothing if Instant::now() < until => std::thread::yield_now(),
+                Received::Nothing if spinning.turn() => {}
                 Received::Nothing => return incoming.receive(&self.0.socket, Wait::Usual),
                 received => return Ok(received),
             }
         }
-    }
-
-    /// Returns the next open file that was sent with a message.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub(super) fn file(&self) -> io::Result<File> {
-        self.incoming().file().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 }

@@ -15,7 +15,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 use super::channel::Channel;
 use crate::isolation::body_stream;
-use crate::isolation::message::{FromWorker, StoreAnswer, StoreStep};
+use crate::isolation::message::{FromWorker, Parts, StoreAnswer, StoreStep};
 use crate::isolation::socket::Socket;
 use crate::wasi::http::{OutboundConfig, RelayEgress, RequestRelay, ResponseFuture};
 
@@ -138,9 +138,12 @@ impl Requests {
 impl RequestRelay for CallRequests {
     fn send(&self, request: Request<WasiBody>, options: Option<RequestOptions>) -> ResponseFuture {
         let Some(call) = self.call else { return Box::new(async { Err(Error::HttpRequestDenied) }) };
+        let head = match body_stream::request_head(&request, options.as_ref()) {
+            Ok(head) => head,
+            Err(too_large) => return Box::new(async { Err(too_large) }),
+        };
         match Socket::pair() {
             Ok((ours, theirs)) => {
-                let head = body_stream::request_head(&request, options.as_ref());
                 self.channel.send(&FromWorker::Request { call, head }, &[&theirs.into_file()]);
                 Box::new(body_stream::exchange(ours, request.into_body()))
             }
@@ -170,7 +173,7 @@ impl Observer for RelayObserver {
 
     fn progress(&self, progress: Progress) {
         let Progress { fraction, message, partial } = progress;
-        let partial = partial.into_iter().map(Into::into).collect();
+        let partial = Parts::truncate_from(partial.into_iter().map(Into::into));
         let message = message.map(|message| message.as_str().to_owned());
         self.channel.send(&FromWorker::Progress { call: self.call, fraction, message, partial }, &[]);
     }

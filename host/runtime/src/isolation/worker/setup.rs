@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::sync::Arc;
 
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
 use fumehood_core::policy::permission::files::Quota;
@@ -17,8 +18,12 @@ use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
 use crate::engine::{self, EngineSettings};
+use crate::isolation::bounded_list::{BoundedList, ListTooLong};
 use crate::isolation::convert;
-use crate::isolation::message::{Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, Setup};
+use crate::isolation::frame::Message;
+use crate::isolation::message::{
+    Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, Setup,
+};
 use crate::jail::{self, JailReport, Profile, Reachable, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
 use crate::load::compile::engine_id;
@@ -52,8 +57,10 @@ struct Files {
 }
 
 impl Files {
-    fn receive(channel: &Channel, setup: &Setup) -> io::Result<Self> {
-        let next = || channel.file();
+    /// Takes the files that were sent with the first message.
+    fn new(files: Vec<File>, setup: &Setup) -> io::Result<Self> {
+        let mut files = files.into_iter();
+        let mut next = || files.next().ok_or_else(|| io::Error::other("a file is missing"));
         Ok(Self {
             component: next()?,
             code: AuthenticCode::from_host(next()?),
@@ -95,8 +102,8 @@ impl From<LoadError> for Loaded {
 /// # Errors
 /// If the socket fails, or the host violates the protocol.
 pub(super) fn load(channel: &Channel) -> io::Result<Option<LoadedComponent>> {
-    let Some(setup) = channel.receive::<Setup>()? else { return Ok(None) };
-    let files = Files::receive(channel, &setup)?;
+    let Some(Message { body: setup, files }) = channel.receive::<Setup>()? else { return Ok(None) };
+    let files = Files::new(files, &setup)?;
     let (answer, running) = match start(channel, &setup, files) {
         Ok((running, ready)) => (ready, Some(running)),
         Err(failure) => (failure, None),
@@ -128,7 +135,7 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedCompon
     let folders = build_folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
-    let skipped = skipped.into_iter().map(|skipped| (skipped.export, skipped.why)).collect();
+    let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
     let may_request = setup.powers.may_request;
     Ok((
         LoadedComponent { shared, runnable, store, requests, may_request },
@@ -216,13 +223,18 @@ fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Resul
 
 /// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host
 /// has them already.
-fn collect_definitions(runnable: &Runnable, shared: &Shared, setup: &Setup) -> Result<Vec<Definition>, CallError> {
-    match (setup.describe, runnable.typed()) {
-        (None, _) => Ok(Vec::new()),
-        (Some(_), Some(typed)) => Ok(typed.iter().map(|tool| tool.definition.clone().into()).collect()),
+fn collect_definitions(
+    runnable: &Runnable,
+    shared: &Shared,
+    setup: &Setup,
+) -> Result<BoundedList<Definition, MAX_DEFINITIONS>, CallError> {
+    let definitions: Vec<Definition> = match (setup.describe, runnable.typed()) {
+        (None, _) => Vec::new(),
+        (Some(_), Some(typed)) => typed.iter().map(|tool| tool.definition.clone().into()).collect(),
         (Some(limits), None) => {
             let described = shared.runtime.block_on(runnable.describe(Limits::from(limits)))?;
-            Ok(described.into_iter().map(Definition::from).collect())
+            described.into_iter().map(Definition::from).collect()
         }
-    }
+    };
+    definitions.try_into().map_err(|error: ListTooLong| CallError::new(ErrorKind::BadResult, error.to_string()))
 }

@@ -94,7 +94,7 @@ pub(crate) fn start(
             ComponentLookup::Damaged(reason) => Some(reason),
             ComponentLookup::Missing => None,
         },
-        (Some(cache), Isolation::Process) => match cache.find(engine, digest) {
+        (Some(cache), Isolation::Process | Isolation::ProcessPerActor) => match cache.find(engine, digest) {
             CodeLookup::Code(code) => return Ok(Start::CachedCode(code)),
             CodeLookup::Damaged(reason) => Some(reason),
             CodeLookup::Missing => None,

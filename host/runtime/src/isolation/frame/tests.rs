@@ -1,0 +1,270 @@
+//! Tests of frames, with messages of every kind that is cut and joined at any place.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::event::Level;
+use fumehood_core::policy::permission::files::ProtectedFiles;
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+use crate::isolation::message::{
+    CallMessage, Cost, Failure, FromWorker, Loaded, Part, RequestHead, StoreAnswer, StoreStep, ToWorker,
+};
+
+#[test]
+fn messages_and_files_arrive_in_order() {
+    let (ours, theirs) = Socket::pair().unwrap();
+    let long = "x".repeat(1 << 20);
+    let sender = std::thread::spawn(move || {
+        let file = File::open("/dev/null").unwrap();
+        send(&ours, &"first", &[&file]).unwrap();
+        send(&ours, &long, &[]).unwrap();
+    });
+    let mut receiver = Receiver::new();
+    let mut messages: Vec<(usize, usize)> = Vec::new();
+    while receiver.receive(&theirs, Wait::Usual).unwrap() == Received::Some {
+        while let Some(Message { body, files }) = receiver.next::<String>(MAX_MESSAGE_BYTES).unwrap() {
+            messages.push((body.len(), files.len()));
+        }
+    }
+    sender.join().unwrap();
+    assert_eq!(messages, [(5, 1), (1 << 20, 0)]);
+}
+
+#[test]
+fn a_claimed_length_allocates_no_memory() {
+    let (ours, theirs) = Socket::pair().unwrap();
+    send_all(&ours, &[0xff, 0xff, 0xff, 0x0f, 0], &[]).unwrap();
+    let mut receiver = Receiver::new();
+    receiver.receive(&theirs, Wait::Usual).unwrap();
+    assert!(receiver.next::<String>(MAX_MESSAGE_BYTES).unwrap().is_none());
+    assert_eq!(receiver.buffer.len(), BUFFER_BYTES);
+    assert!(matches!(receiver.next::<String>(1 << 20), Err(FrameError::TooLong { .. })));
+    send_all(&ours, &[0xff; 8], &[]).unwrap();
+    drop(ours);
+    let mut other = Receiver::new();
+    other.receive(&theirs, Wait::Usual).unwrap();
+    assert!(matches!(other.next::<String>(MAX_MESSAGE_BYTES), Err(FrameError::TooLong { .. })));
+}
+
+#[test]
+fn distinguishes_no_data_from_a_closed_socket() {
+    let (ours, theirs) = Socket::pair().unwrap();
+    let mut receiver = Receiver::new();
+    assert_eq!(receiver.receive(&theirs, Wait::Never).unwrap(), Received::Nothing);
+    drop(ours);
+    assert_eq!(receiver.receive(&theirs, Wait::Never).unwrap(), Received::Closed);
+}
+
+/// Encodes a message and sends the whole frame with its files.
+fn send(socket: &Socket, message: &impl Serialize, files: &[&File]) -> io::Result<()> {
+    send_all(socket, &encode(message, files.len())?, files)
+}
+
+/// Receives all that a sender wrote, and returns the error that ends it.
+fn error_of(frames: &[(&[u8], usize)]) -> Option<FrameError> {
+    let (ours, theirs) = Socket::pair().unwrap();
+    let file = File::open("/dev/null").unwrap();
+    for (bytes, files) in frames {
+        send_all(&ours, bytes, &vec![&file; *files]).unwrap();
+    }
+    drop(ours);
+    let mut receiver = Receiver::new();
+    while receiver.receive(&theirs, Wait::Usual).unwrap() == Received::Some {
+        loop {
+            match receiver.next::<String>(MAX_MESSAGE_BYTES) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => return Some(error),
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn files_that_no_head_names_are_a_violation() {
+    let [none, one] = [0, 1].map(|files| encode(&"text", files).unwrap());
+    assert!(error_of(&[(&none, 0), (&one, 1)]).is_none());
+    assert!(matches!(error_of(&[(&none, 1)]), Some(FrameError::UnexpectedDescriptor)));
+    assert!(matches!(error_of(&[(&none[..7], 1)]), Some(FrameError::UnexpectedDescriptor)));
+    assert!(matches!(error_of(&[(&one, 2)]), Some(FrameError::UnexpectedDescriptor)));
+    assert!(matches!(error_of(&[(&one, 0)]), Some(FrameError::MissingDescriptor)));
+}
+
+/// Returns one message of every kind that a worker sends, with the number of its files.
+fn from_worker() -> Vec<(FromWorker, usize)> {
+    let parts = || vec![Part::Text("a".repeat(3_000)), Part::Json("1".to_owned())].try_into().unwrap();
+    let failure = Failure {
+        kind: ErrorKind::ToolFailed,
+        message: "no".to_owned(),
+        hint: None,
+        retry_after: None,
+        backtrace: vec!["f".to_owned()].try_into().unwrap(),
+    };
+    let head = RequestHead {
+        method: "GET".to_owned(),
+        uri: "http://a.example/".to_owned(),
+        headers: vec![("a".to_owned(), vec![1])].try_into().unwrap(),
+        connect_timeout: None,
+        first_byte_timeout: Some(Duration::from_secs(1)),
+        between_bytes_timeout: None,
+        body_bytes: Some(3),
+    };
+    let what = StoreStep::Set { key: "k".to_owned(), value: vec![7; 300] };
+    vec![
+        (FromWorker::Log { call: 1, level: Level::Info, message: "working on it".to_owned() }, 0),
+        (FromWorker::Request { call: 1, head }, 1),
+        (FromWorker::Progress { call: 1, fraction: Some(0.5), message: None, partial: parts() }, 0),
+        (FromWorker::Began { call: 1 }, 0),
+        (FromWorker::Used { call: 1, fuel: 9, peak_memory: 1 << 40 }, 0),
+        (FromWorker::Store { step: 1, patience: Duration::from_secs(1), what }, 0),
+        (FromWorker::Ended { call: 1, outcome: Ok(parts()), cost: Cost::default() }, 0),
+        (FromWorker::Ended { call: 2, outcome: Err(failure), cost: Cost::default() }, 0),
+    ]
+}
+
+/// Returns one message of every kind that a host sends to a loaded worker.
+fn to_worker() -> Vec<(ToWorker, usize)> {
+    let call = CallMessage {
+        call: 1,
+        tool: 0,
+        arguments: "{}".repeat(2_000),
+        id: "id".to_owned(),
+        name: "tool".to_owned(),
+        actor: None,
+        state: Some("state".to_owned()),
+        limits: (&fumehood_core::call::limits::Limits::default()).into(),
+    };
+    vec![
+        (ToWorker::Call(call), 0),
+        (ToWorker::Protect(ProtectedFiles::default()), 0),
+        (ToWorker::Cancel { call: 1 }, 0),
+        (ToWorker::Stored { step: 1, answer: StoreAnswer::Value(Some(vec![7; 300])) }, 0),
+    ]
+}
+
+/// Returns answers of a worker that is being loaded.
+fn loaded() -> Vec<(Loaded, usize)> {
+    let failed = Loaded::Failed { failure: crate::isolation::message::LoadFailure::Link, message: "no".to_owned() };
+    vec![(failed.clone(), 0), (failed, 0)]
+}
+
+/// Sends every frame in pieces, cut at the next of `cuts`, and receives through a buffer that has room for `room` bytes, after
+/// every piece or only after several. Returns the messages with the number and the identity of their files.
+fn round_trip<M: Serialize + DeserializeOwned + std::fmt::Debug>(
+    messages: &[(M, usize)],
+    cuts: &[usize],
+    reads: &[bool],
+    room: usize,
+) -> Vec<(String, Vec<u64>)> {
+    let (ours, theirs) = Socket::pair().unwrap();
+    let mut receiver = Receiver { buffer: vec![0; room], ..Receiver::new() };
+    let mut received = Vec::new();
+    let mut read_all = |receiver: &mut Receiver| {
+        while receiver.receive(&theirs, Wait::Never).unwrap() == Received::Some {
+            while let Some(Message { body, files }) = receiver.next::<M>(MAX_MESSAGE_BYTES).unwrap() {
+                let files = files.iter().map(|file| file.metadata().unwrap().ino()).collect();
+                received.push((format!("{body:?}"), files));
+            }
+        }
+    };
+    let mut cuts = cuts.iter().cycle();
+    let mut reads = reads.iter().cycle();
+    for (number, (message, files)) in messages.iter().enumerate() {
+        let files = files_of(number, *files);
+        let mut files: Vec<&File> = files.iter().collect();
+        let frame = encode(message, files.len()).unwrap();
+        let mut rest = frame.as_slice();
+        while !rest.is_empty() {
+            let piece = &rest[..(*cuts.next().unwrap()).min(rest.len())];
+            let sent = match ours.send(piece, &files, Wait::Never) {
+                Ok(sent) => sent,
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    read_all(&mut receiver);
+                    continue;
+                }
+            };
+            files.clear();
+            rest = &rest[sent..];
+            if *reads.next().unwrap() {
+                read_all(&mut receiver);
+            }
+        }
+    }
+    read_all(&mut receiver);
+    received
+}
+
+/// Opens files that tell the messages apart: the number is that of the message.
+fn files_of(number: usize, count: usize) -> Vec<File> {
+    let paths = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+    (0..count).map(|file| File::open(paths[(number + file) % paths.len()]).unwrap()).collect()
+}
+
+fn check<M: Serialize + DeserializeOwned + std::fmt::Debug>(
+    messages: &[(M, usize)],
+    cuts: &[usize],
+    reads: &[bool],
+    room: usize,
+) {
+    let received = round_trip(messages, cuts, reads, room);
+    let expected = messages.iter().enumerate().map(|(number, (message, files))| {
+        let files = files_of(number, *files).iter().map(|file| file.metadata().unwrap().ino()).collect();
+        (format!("{message:?}"), files)
+    });
+    assert_eq!(received, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_frame_may_be_cut_at_every_byte() {
+    let messages = from_worker();
+    let longest = messages.iter().map(|(message, files)| encode(message, *files).unwrap().len()).max().unwrap();
+    for cut in (1..80).chain([longest / 2, longest - 1, longest]) {
+        for reads in [[true, true], [true, false], [false, false]] {
+            check(&messages, &[cut], &reads, BUFFER_BYTES);
+        }
+    }
+}
+
+#[test]
+fn a_file_arrives_in_the_read_of_an_earlier_frame() {
+    // The log line and the request are joined in one read, which has the file of the request.
+    let [log, request] = [0, 1].map(|index| from_worker().swap_remove(index));
+    check(&[log, request], &[usize::MAX], &[false], BUFFER_BYTES);
+}
+
+proptest! {
+    #[test]
+    fn frames_are_independent_of_where_reads_end(
+        order in prop::collection::vec(0_usize..8, 1..20),
+        cuts in prop::collection::vec(1_usize..4_000, 1..20),
+        reads in prop::collection::vec(any::<bool>(), 1..20),
+        room in 1_usize..8_000,
+    ) {
+        let pick = |kinds: usize| order.iter().map(move |index| index % kinds);
+        let messages: Vec<_> = pick(8).map(|index| from_worker().swap_remove(index)).collect();
+        check(&messages, &cuts, &reads, room);
+        let messages: Vec<_> = pick(4).map(|index| to_worker().swap_remove(index)).collect();
+        check(&messages, &cuts, &reads, room);
+        let messages: Vec<_> = pick(2).map(|index| loaded().swap_remove(index)).collect();
+        check(&messages, &cuts, &reads, room);
+    }
+}
+
+#[test]
+fn a_list_is_bounded_while_it_is_read() {
+    #[derive(Debug, Deserialize)]
+    struct Unbounded {
+        #[expect(dead_code, reason = "only decoding it matters")]
+        parts: Vec<Part>,
+    }
+    let parts = vec![Part::Text(String::new()); crate::isolation::message::MAX_PARTS + 1];
+    let bytes = postcard::to_stdvec(&parts).unwrap();
+    assert!(postcard::from_bytes::<Unbounded>(&bytes).is_ok());
+    assert!(postcard::from_bytes::<crate::isolation::message::Parts>(&bytes).is_err());
+}
