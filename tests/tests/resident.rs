@@ -12,7 +12,9 @@
 
 use std::time::Duration;
 
-use fumehood::{Call, Host, Limits, Load};
+use fumehood::permission::http::{HttpGrant, HttpLimits};
+use fumehood::{Call, ErrorKind, Grant, Host, Limits, Load};
+use serde_json::json;
 
 const MIB: u64 = 1 << 20;
 /// Slack for an allocator and threads of a busy test machine.
@@ -55,10 +57,53 @@ async fn an_enormous_producers_section_is_refused_or_ignored(host: &Host) {
     }
 }
 
+/// Number of kinds of handles that the program `keep-handles` can take.
+const KINDS: u32 = 11;
+
+/// Returns each kind by itself, and mixtures of them that are the same in every run.
+fn kinds_of_handles() -> impl Iterator<Item = u32> {
+    let mixtures =
+        (1..12_u32).map(|number| number.wrapping_mul(0x9e37_79b9) >> (32 - KINDS)).filter(|kinds| *kinds != 0);
+    (0..KINDS).map(|kind| 1 << kind).chain(mixtures)
+}
+
+/// Checks that what the host keeps behind handles counts toward the memory limit, whatever it is, and that the call is
+/// ended with an error that names the limit.
+async fn what_the_host_keeps_is_within_the_memory_limit(host: &Host) {
+    const MEMORY: u64 = 24 * MIB;
+    let limits = Limits {
+        memory: MEMORY as usize,
+        // Far more handles than would fit.
+        handles: 1 << 20,
+        deadline: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    let rules = vec!["GET https://example.com/**".parse().unwrap()];
+    let granted = Grant::none().with_http(HttpGrant::new(rules, Vec::new(), HttpLimits::default()).unwrap());
+    // As many values as the headers of a request may have.
+    for (name, grant, values) in [("ungranted", Grant::none(), 49), ("granted", granted, 398)] {
+        let load = Load::bytes(name, fumehood_tests::component("keep-handles").unwrap());
+        host.load(load.limits(limits).grant(grant)).await.unwrap();
+        for kinds in kinds_of_handles() {
+            std::fs::write("/proc/self/clear_refs", "5").unwrap();
+            let before = status("VmRSS");
+            let result = host
+                .call(Call::new(format!("{name}__run"), json!({"kinds": kinds, "size": MIB / 4, "values": values})))
+                .await;
+            let grown = status("VmHWM").saturating_sub(before);
+            assert!(grown <= MEMORY + SLACK, "{name} {kinds:#b}: {} MiB", grown / MIB);
+            let error = result.error().unwrap();
+            assert_eq!(error.kind, ErrorKind::Memory, "{name} {kinds:#b}: {error:?}");
+            assert!(error.message.as_str().contains("the host keeps"), "{error:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn nothing_grows_past_what_was_allowed() {
     let host = Host::builder().concurrency(4).build().unwrap();
     an_enormous_producers_section_is_refused_or_ignored(&host).await;
+    what_the_host_keeps_is_within_the_memory_limit(&host).await;
     let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
     // Program, tool, and the maximum of its own memory that it may have filled.
     for (program, tool, own) in [

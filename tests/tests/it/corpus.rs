@@ -95,6 +95,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         ("files", "flood", json!({"folder": 0, "folders": 0, "count": 1_000_000}), &[Quota, Deadline, ToolFailed]),
         ("find-secrets", "run", none(), &[]),
         ("handle-leak", "run", none(), &[Quota]),
+        ("keep-handles", "run", json!({"kinds": 2047, "size": 1 << 20, "values": 49}), &[Quota, Memory]),
         ("huge-result", "run", none(), &[OutputTooLarge, Deadline]),
         ("key-value", "get", json!({"key": "x"}), &[Denied, ToolFailed]),
         ("late", "run", none(), &[Deadline, Memory]),

@@ -92,6 +92,31 @@ async fn fuel_ends_a_call_and_is_the_same_every_time() {
     }
 }
 
+/// The engine keeps the counter of running code in a register. A call that never leaves its function is charged too.
+#[tokio::test]
+async fn a_stopped_call_is_charged_the_fuel_of_its_loop() {
+    let host = load("count").await;
+    let limits = Limits { fuel: u64::MAX >> 1, deadline: Duration::from_secs(2), ..limits() };
+    let count = || Call::new("it__run", json!({"to": 1_u64 << 50})).limits(limits);
+    let stopped = host.call(count()).await;
+    check(&stopped, ErrorKind::Deadline, "");
+    // Some 300 million units in a second on a slow and busy machine.
+    assert!(stopped.metadata.fuel_used > 50_000_000, "{}", stopped.metadata.fuel_used);
+    let token = fumehood::CancellationToken::new();
+    let cancel = token.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancel.cancel();
+    });
+    let cancelled = host.call(count().cancelled_by(token)).await;
+    check(&cancelled, ErrorKind::Cancelled, "");
+    assert!(cancelled.metadata.fuel_used > 25_000_000, "{}", cancelled.metadata.fuel_used);
+    // Waiting costs nothing, and is exact.
+    let sleeping = run("sleep", "run", json!({})).await;
+    check(&sleeping, ErrorKind::Deadline, "");
+    assert!(sleeping.metadata.fuel_used < 1000, "{}", sleeping.metadata.fuel_used);
+}
+
 #[tokio::test]
 async fn memory_stays_under_its_ceiling() {
     let grown = run("memory-grow", "run", json!({})).await;

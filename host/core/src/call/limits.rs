@@ -14,7 +14,8 @@ pub struct Limits {
     /// Maximum number of instructions, in wasmtime's fuel: about one for each WebAssembly instruction, and one for each
     /// byte that a bulk instruction touches.
     pub fuel: u64,
-    /// Maximum size of all linear memories and tables together, in bytes.
+    /// Maximum size of all linear memories and tables, and of what the host keeps for the guest between two host
+    /// functions (requests, headers, bodies, streams and other handles), together, in bytes.
     pub memory: usize,
     /// Maximum size of all parts of the result together, in bytes.
     pub output: usize,

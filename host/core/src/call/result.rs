@@ -113,10 +113,10 @@ pub struct Metadata {
     /// The deadline of the call.
     #[serde(rename = "deadline_ms", serialize_with = "millis", deserialize_with = "from_millis")]
     pub deadline: Duration,
-    /// Fuel that the guest used. Exact if it returned or used up its fuel; a lower bound if it was stopped or crashed
-    /// in between, because running code updates the counter only now and then.
+    /// Fuel that the guest used. Exact and deterministic if it returned, aborted, used up its fuel, or was stopped while
+    /// it waited for the host. If it was stopped or crashed while it ran, at most 4 million units more than it used.
     pub fuel_used: u64,
-    /// Peak size of its memories and tables, in bytes.
+    /// Peak size of its memories and tables, in bytes, without what the host kept for it.
     pub peak_memory: usize,
     /// Number of characters that a reader would not see or that a terminal would act on, in all output of the tool: its
     /// result or failure, log lines, progress, stdout and stderr, as far as those were kept. They are escaped wherever

@@ -54,6 +54,13 @@ pub(crate) enum Phase {
     Call,
 }
 
+/// Returns the maximum number of handles of a call. Those of a guest's own resources are kept by the engine, and count
+/// toward no memory limit: there are not more of them than would fit.
+pub(crate) fn max_handles(limits: &Limits) -> usize {
+    const ENGINE_HANDLE_BYTES: usize = 64;
+    limits.handles.min(limits.memory / ENGINE_HANDLE_BYTES)
+}
+
 /// Returns the error of a call whose deadline has passed.
 pub(crate) fn deadline(limits: &Limits) -> CallError {
     let budget = display_duration(limits.deadline);
@@ -117,12 +124,15 @@ pub(crate) fn from_wasmtime(
     if error.is::<DeadlinePassed>() {
         return deadline(limits);
     }
+    if let Some(kept) = memory.kept_too_much() {
+        return kept_memory_error(kept, limits);
+    }
     if error.is::<PoolConcurrencyLimitError>() {
         return CallError::new(ErrorKind::Unavailable, "the host has no free slot for this tool's memories or stacks")
             .with_hint("call again in a moment");
     }
     if error.is::<ResourceTableError>() || root_cause(error).contains("store handle limit exceeded") {
-        let max = limits.handles;
+        let max = max_handles(limits);
         return CallError::new(ErrorKind::Quota, format!("the tool held more than {max} handles at once"));
     }
     if let Some(error) = error.downcast_ref::<HostFailure>() {
@@ -158,6 +168,17 @@ fn memory_error(limits: &Limits) -> CallError {
     let cap = display_bytes(limits.memory as u64);
     CallError::new(ErrorKind::Memory, format!("the tool needs more memory than the {cap} that it may have"))
         .with_hint("ask it for less at once, or allow it more memory")
+}
+
+/// Returns the error for a guest for which the host kept too much.
+pub(crate) fn kept_memory_error(kept: usize, limits: &Limits) -> CallError {
+    let (cap, kept) = (display_bytes(limits.memory as u64), display_bytes(kept as u64));
+    let message = format!(
+        "the tool needs more memory than the {cap} that it may have: the host keeps {kept} of it, for its requests, \
+         headers, bodies, streams and other handles"
+    );
+    CallError::new(ErrorKind::Memory, message)
+        .with_hint("ask it for less at once, or allow it more memory; its author can drop handles sooner")
 }
 
 /// Returns the error for a value that is too large to be copied out of a guest.

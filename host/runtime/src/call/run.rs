@@ -18,14 +18,16 @@ use super::outcome::{self, Execution, Phase};
 use super::place::{Place, unless_cancelled};
 use super::shared::Shared;
 use crate::engine::deadline::{Deadline, DeadlinePassed, FIRST_SLICE};
+use crate::engine::fuel::{FUEL_UPDATE_INTERVAL, saves_fuel, used_fuel};
 use crate::engine::guest_runtime::{FirstSlice, Lost, move_over};
+use crate::engine::memory::KeptTooMuch;
 use crate::load::dialect::Callable;
 use crate::load::dialect::typed::TypedTool;
 use crate::load::surface::Surface;
 use crate::wasi::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::wasi::bindings::fumehood::tool::types;
 use crate::wasi::http::OutboundConfig;
-use crate::wasi::{CallState, Invocation, OpenFolders, Powers};
+use crate::wasi::{CallState, Invocation, OpenFolders, Powers, Removals};
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
@@ -173,36 +175,61 @@ async fn execute(
     if let Some(outbound) = outbound {
         Arc::make_mut(&mut powers).outbound = outbound;
     }
+    let removals = folders.as_ref().filter(|folders| folders.scratch.is_some()).map(|folders| folders.removals.clone());
     let state = CallState::new(Arc::clone(&call), powers, deadline).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let output = match arm(&mut store, &limits) {
-        Ok(()) => until_deadline(&parts.callable, &mut store, input, &call).await,
+        Ok(()) => match wait_for_removals(removals.as_ref(), deadline, &call).await {
+            Ok(()) => until_deadline(&parts.callable, &mut store, input, &call).await,
+            Err(error) => Err(error),
+        },
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
     if matches!(&output, Ok(Output::Contract(Err(failure))) if failure.kind == types::FailureKind::Denied) {
         store.data().refusals().promote_missing();
     }
-    let scratch = store.data_mut().take_scratch();
-    let metadata = account(store, &limits, deadline, place.queued);
-    if let Some(scratch) = scratch {
-        scratch.remove().await;
+    (output, account(store, &limits, deadline, place.queued))
+}
+
+/// Waits until few enough scratch spaces of earlier calls are left: a tool that fills them faster than they can be
+/// removed waits for that itself.
+async fn wait_for_removals(
+    removals: Option<&Removals>,
+    deadline: Deadline,
+    call: &Invocation,
+) -> Result<(), CallError> {
+    let Some(removals) = removals.filter(|removals| removals.is_behind()) else { return Ok(()) };
+    move_over().await;
+    let cancelled = call.cancelled.as_ref();
+    match tokio::time::timeout_at(deadline.at().into(), unless_cancelled(cancelled, removals.catch_up())).await {
+        Ok(Some(())) => Ok(()),
+        Ok(None) => Err(CallError::cancelled()),
+        Err(_late) => {
+            let message = "the scratch spaces of earlier calls of this tool are still being removed";
+            Err(CallError::new(ErrorKind::Unavailable, message)
+                .with_hint("call again in a moment; a tool that leaves fewer files behind need not wait"))
+        }
     }
-    (output, metadata)
 }
 
 /// Sets the limits of a store.
 fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
-    store.limiter(|state| &mut state.memory);
+    store.limiter(|state| state);
     store.set_fuel(limits.fuel)?;
+    store.fuel_async_yield_interval(Some(FUEL_UPDATE_INTERVAL))?;
     // The limit on copies out of a guest is never below the largest result that is accepted.
     store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
-    store.set_max_component_handles(limits.handles);
+    store.set_max_component_handles(outcome::max_handles(limits));
     store.set_epoch_deadline(FIRST_SLICE);
     // It compares clocks and does not count ticks, because ticks come late on a busy machine.
     let fuel = limits.fuel;
-    store.epoch_deadline_callback(move |cx| {
+    store.epoch_deadline_callback(move |mut cx| {
+        cx.data_mut().is_fuel_saved = false;
         if cx.data().deadline.passed() {
             return Err(DeadlinePassed.into());
+        }
+        if cx.data().memory.kept_too_much().is_some() {
+            return Err(KeptTooMuch.into());
         }
         if let Some(observer) = cx.data().observer() {
             let used = fuel.saturating_sub(cx.get_fuel().unwrap_or(fuel));
@@ -238,6 +265,9 @@ async fn until_deadline(
             }
         }
     };
+    if let Some(ended) = &ended {
+        store.data_mut().is_fuel_saved = ended.as_ref().map_or_else(|(_, error)| saves_fuel(error), |_| true);
+    }
     match ended {
         // A single bulk instruction is not interrupted, so a guest may return after its deadline.
         Some(_) if deadline.passed() => Err(outcome::deadline(limits)),
@@ -286,8 +316,8 @@ async fn drive(
 
 /// Returns the metadata of a call. Consumes the store, so that its cleanup is part of the duration.
 fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued: Duration) -> Metadata {
-    let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
     let state = store.data();
+    let fuel_used = used_fuel(limits.fuel, store.get_fuel().ok(), state.is_fuel_saved);
     let (stdout, stderr) = state.wasi().map(|wasi| wasi.output()).unwrap_or_default();
     let (refused, exhausted) = state.refused_and_exhausted();
     let mut metadata = Metadata {

@@ -1,4 +1,4 @@
-//! One limit over all the memories and tables of a call.
+//! One limit over all the memories and tables of a call, and over what the host keeps for its guest.
 
 use wasmtime::ResourceLimiter;
 
@@ -7,24 +7,32 @@ use super::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 /// Size of one table element in the host, in bytes.
 const ELEMENT_BYTES: usize = size_of::<usize>();
 
-/// A limiter over the sum of all memories and tables of one store.
+/// A limiter over the sum of all memories and tables of one store, and of what the host keeps for the guest.
 ///
 /// wasmtime's own limits apply to each memory by itself, so many small memories would pass them.
 #[derive(Debug)]
 pub(crate) struct MemoryLimiter {
     cap: usize,
     held: usize,
+    /// An upper bound of what the host keeps. It is counted exactly only when the bound does not fit.
+    kept: usize,
     peak: usize,
     refused: bool,
+    kept_too_much: Option<usize>,
 }
+
+/// The error that stops a guest for which the host kept too much.
+#[derive(Debug, thiserror::Error)]
+#[error("the host keeps more for the guest than its memory limit")]
+pub(crate) struct KeptTooMuch;
 
 impl MemoryLimiter {
     /// Creates a limiter of `cap` bytes.
     pub(crate) fn new(cap: usize) -> Self {
-        Self { cap, held: 0, peak: 0, refused: false }
+        Self { cap, held: 0, kept: 0, peak: 0, refused: false, kept_too_much: None }
     }
 
-    /// Returns the maximum number of bytes that were held at once.
+    /// Returns the maximum size of the memories and tables at one time, in bytes.
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }
@@ -34,18 +42,44 @@ impl MemoryLimiter {
         self.refused
     }
 
-    fn grow(&mut self, by: usize) -> bool {
-        match self.held.checked_add(by) {
-            Some(held) if held <= self.cap => {
-                self.held = held;
-                self.peak = self.peak.max(held);
-                true
-            }
-            _ => {
-                self.refused = true;
-                false
-            }
+    /// Returns whether `bytes` more fit, with the present estimate of what the host keeps.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.held.saturating_add(self.kept).checked_add(bytes).is_some_and(|sum| sum <= self.cap)
+    }
+
+    /// Adds bytes that the host may keep from now on, if they fit.
+    pub(crate) fn add_kept(&mut self, bytes: usize) -> bool {
+        let fits = self.fits(bytes);
+        if fits {
+            self.kept += bytes;
         }
+        fits
+    }
+
+    /// Replaces the estimate by a count. Returns whether that is within the limit.
+    pub(crate) fn recount_kept(&mut self, kept: usize) -> bool {
+        self.kept = kept;
+        self.fits(0)
+    }
+
+    /// Records that the host kept too much and has released it.
+    pub(crate) fn release_kept(&mut self) {
+        self.kept_too_much = Some(std::mem::take(&mut self.kept));
+    }
+
+    /// Returns the bytes that the host kept when it had to release them.
+    pub(crate) fn kept_too_much(&self) -> Option<usize> {
+        self.kept_too_much
+    }
+
+    fn grow(&mut self, by: usize) -> bool {
+        if self.fits(by) {
+            self.held += by;
+            self.peak = self.peak.max(self.held);
+            return true;
+        }
+        self.refused = true;
+        false
     }
 }
 
@@ -93,6 +127,21 @@ mod tests {
         assert!(!limiter.has_refused());
         assert!(!limiter.memory_growing(0, PAGE, None).unwrap());
         assert!(limiter.has_refused());
+    }
+
+    #[test]
+    fn memories_and_what_the_host_keeps_share_one_limit() {
+        let mut limiter = MemoryLimiter::new(2 * PAGE);
+        assert!(limiter.add_kept(PAGE));
+        assert!(limiter.memory_growing(0, PAGE, None).unwrap());
+        assert!(!limiter.add_kept(1));
+        assert_eq!((limiter.peak(), limiter.kept_too_much()), (PAGE, None));
+        assert!(limiter.recount_kept(10));
+        assert!(limiter.add_kept(PAGE - 10));
+        assert!(!limiter.memory_growing(PAGE, PAGE + 1, None).unwrap());
+        assert!(!limiter.recount_kept(PAGE + 1));
+        limiter.release_kept();
+        assert_eq!(limiter.kept_too_much(), Some(PAGE + 1));
     }
 
     #[test]

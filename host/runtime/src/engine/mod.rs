@@ -3,6 +3,7 @@
 pub(crate) mod deadline;
 pub(crate) mod features;
 pub(crate) mod file_pool;
+pub(crate) mod fuel;
 pub(crate) mod guest_runtime;
 pub(crate) mod memory;
 

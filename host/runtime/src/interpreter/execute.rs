@@ -16,6 +16,7 @@ use super::state::ProgramState;
 use super::{Interpreter, ProgramPlace};
 use crate::call::outcome::{self, Phase};
 use crate::engine::deadline::FIRST_SLICE;
+use crate::engine::fuel::{FUEL_UPDATE_INTERVAL, saves_fuel, used_fuel};
 use crate::wasi::guest_output;
 
 /// The MIME type of a returned value.
@@ -41,7 +42,7 @@ pub(super) async fn execute(
         Some(Stop::Deadline) => Err(ProgramError::Failed(deadline_error(&limits))),
         _ => outcome,
     };
-    let fuel_used = limits.fuel.saturating_sub(store.get_fuel().unwrap_or(limits.fuel));
+    let fuel_used = used_fuel(limits.fuel, store.get_fuel().ok(), store.data().is_fuel_saved);
     store.data_mut().charge(fuel_used);
     let ProgramState { console, dropped, memory, .. } = store.into_data();
     drop(place);
@@ -66,10 +67,12 @@ pub(super) async fn execute(
 fn arm(store: &mut Store<ProgramState>, limits: &Limits) -> wasmtime::Result<()> {
     store.limiter(|state| &mut state.memory);
     store.set_fuel(limits.fuel)?;
+    store.fuel_async_yield_interval(Some(FUEL_UPDATE_INTERVAL))?;
     store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
     store.set_epoch_deadline(FIRST_SLICE);
     let fuel = limits.fuel;
     store.epoch_deadline_callback(move |mut cx| {
+        cx.data_mut().is_fuel_saved = false;
         let used = fuel.saturating_sub(cx.get_fuel().unwrap_or(fuel));
         if !cx.data_mut().charge(used) {
             return Err(Stop::Account.into());
@@ -104,6 +107,10 @@ async fn run(
     let code = interpreter.0.pre.instantiate_async(&mut *store).await;
     let code = code.map_err(|error| to_program_error(&error, Phase::Instantiate, &limits, store))?;
     let returned = code.fumehood_code_interpreter().call_run(&mut *store, &program).await;
+    // A program is stopped while it runs, or while it waits.
+    if returned.as_ref().err().is_none_or(|error| !error.is::<Stop>()) {
+        store.data_mut().is_fuel_saved = returned.as_ref().err().is_none_or(saves_fuel);
+    }
     match returned.map_err(|error| to_program_error(&error, Phase::Call, &limits, store))? {
         Ok(None) => Ok(None),
         Ok(Some(value)) if value.len() > limits.output => {

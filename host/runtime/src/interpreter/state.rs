@@ -19,6 +19,8 @@ const LINE_BYTES: usize = 16;
 /// The data of a program's [`Store`](wasmtime::Store).
 pub(crate) struct ProgramState {
     pub(crate) memory: MemoryLimiter,
+    /// True while the interpreter's counter of fuel is up to date: while the program waits for a call.
+    pub(crate) is_fuel_saved: bool,
     pub(crate) console: Vec<ConsoleLine>,
     /// Bytes that were printed beyond the limit.
     pub(crate) dropped: u64,
@@ -43,6 +45,7 @@ impl ProgramState {
     ) -> Self {
         Self {
             memory: MemoryLimiter::new(limits.memory),
+            is_fuel_saved: true,
             console: Vec::new(),
             dropped: 0,
             has_resumed: false,
@@ -77,6 +80,7 @@ impl ProgramState {
     }
 
     async fn ask(&mut self, request: Request) -> Answer {
+        self.is_fuel_saved = true;
         let answer = self.mailbox.ask(request).await;
         self.has_resumed = true;
         answer

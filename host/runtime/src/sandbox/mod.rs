@@ -99,9 +99,10 @@ impl Sandbox {
     /// Refuses new and queued calls, waits at most `grace` for the running ones, and ends the rest.
     ///
     /// A call that is ended this way fails with the kind `cancelled`. This returns within `grace` and a few
-    /// milliseconds, even if guests do not stop.
+    /// milliseconds, even if guests do not stop, and within 200 ms more if scratch spaces are still being removed.
     pub async fn shutdown(&self, grace: Duration) {
         const POLL: Duration = Duration::from_millis(2);
+        const REMOVAL_PATIENCE: Duration = Duration::from_millis(200);
         self.shared.admission.close();
         self.shared.program_admission.close();
         let until = Instant::now() + grace;
@@ -111,7 +112,9 @@ impl Sandbox {
             }
         }
         self.shared.runtime.shutdown();
-        self.shared.scratch_root.close();
+        let closed = self.shared.scratch_root.close();
+        // What is left then stays in a folder that only this user may enter, and the next start removes it.
+        let _ended = self.shared.files.run(move || closed.wait_until_removed(REMOVAL_PATIENCE)).await;
         self.shared.files.shutdown();
     }
 }

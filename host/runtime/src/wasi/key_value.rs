@@ -111,6 +111,7 @@ impl CallState {
         function: &'static str,
         step: impl FnOnce(&dyn KeyValueStore, Duration) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, Error> {
+        self.is_fuel_saved = true;
         let deadline = self.deadline;
         let patience = move || max_wait(deadline);
         self.powers.store.backend.step(function, patience, step).await.map_err(|error| match error {

@@ -9,6 +9,7 @@ pub(crate) mod filesystem;
 pub(crate) mod guest_output;
 pub(crate) mod http;
 pub(crate) mod journal;
+mod kept_memory;
 mod key_value;
 pub(crate) mod random;
 mod refusals;
@@ -24,7 +25,9 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use bindings::Tool;
 pub use filesystem::FolderError;
-pub(crate) use filesystem::{OpenFolder, OpenFolders, ProtectedSet, ScratchRoot, WorkerScratch, open_all, open_files};
+pub(crate) use filesystem::{
+    OpenFolder, OpenFolders, ProtectedSet, Removals, ScratchRoot, WorkerScratch, open_all, open_files,
+};
 pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
 pub(crate) use refusals::{MAX_REFUSALS, Refusals};
 pub(crate) use state::{CallState, HostFailure, Invocation, Powers};
@@ -71,6 +74,11 @@ impl Wasi {
     pub(crate) fn output(&self) -> (CapturedStream, CapturedStream) {
         self.stdio.output()
     }
+
+    /// Returns the bytes that are kept of it.
+    fn output_bytes(&self) -> usize {
+        self.stdio.kept_bytes()
+    }
 }
 
 /// Links the contract and all of WASI 0.2. A component that imports anything else fails to load.
@@ -78,7 +86,8 @@ pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     Tool::add_to_linker::<_, HasSelf<_>>(linker, |state| state)?;
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     filesystem::link(linker, CallState::files)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    kept_memory::bound_request_texts(linker)
 }
 
 /// Refuses TCP, UDP and name lookup, and also every single address: no grant allows raw sockets.

@@ -11,7 +11,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use super::Wasi;
 use super::bindings::fumehood::tool::{context, secrets, types};
-use super::filesystem::{CallFiles, FilesView, OpenFolders, Scratch};
+use super::filesystem::{CallFiles, FilesView, OpenFolders};
 use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver};
 use super::journal::Journal;
 use super::key_value::ComponentStore;
@@ -78,6 +78,8 @@ impl Powers {
 /// The data of a call's [`Store`](wasmtime::Store), created for the call and dropped with it.
 pub(crate) struct CallState {
     pub(crate) memory: MemoryLimiter,
+    /// True while the guest's counter of fuel is up to date: within host functions, and not at a check of the deadline.
+    pub(crate) is_fuel_saved: bool,
     pub(crate) deadline: Deadline,
     pub(crate) call: Arc<Invocation>,
     pub(crate) powers: Arc<Powers>,
@@ -105,6 +107,7 @@ impl CallState {
         table.set_max_capacity(limits.handles);
         Self {
             memory: MemoryLimiter::new(limits.memory),
+            is_fuel_saved: true,
             deadline,
             journal: Journal::new(limits.log, call.observer.clone(), powers.outbound.redactor()),
             call,
@@ -134,8 +137,19 @@ impl CallState {
         self
     }
 
+    /// Returns the table of its handles.
+    pub(super) fn table_mut(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+
+    /// Returns the bytes in the buffers of open files.
+    pub(super) fn file_buffer_bytes(&self) -> usize {
+        self.files.as_ref().map_or(0, |files| files.buffer_bytes())
+    }
+
     /// Returns the files of the call and the table of its handles.
     pub(crate) fn files(&mut self) -> FilesView<'_> {
+        self.admit_host_function();
         let refusals = self.refusals.get_or_init(Refusals::default);
         let files = self
             .folders
@@ -144,17 +158,13 @@ impl CallState {
         FilesView { files, refusals, table: &mut self.table }
     }
 
-    /// Takes the call's scratch space, if it used any, so that the caller can remove it.
-    pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
-        self.files.as_mut()?.take_scratch()
-    }
-
     /// Returns the WASI contexts, if the guest used WASI at all.
     pub(crate) fn wasi(&self) -> Option<&Wasi> {
         self.wasi.as_deref()
     }
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
+        self.admit_host_function();
         let (powers, limits, refusals) = (&self.powers, &self.limits, self.refusals.get_or_init(Refusals::default));
         let make = || {
             let egress = match &powers.outbound {

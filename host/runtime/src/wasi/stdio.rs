@@ -59,6 +59,12 @@ impl Capture {
         (buffers.stdout.output(), buffers.stderr.output())
     }
 
+    /// Returns the size of both buffers.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        buffers.stdout.bytes.capacity() + buffers.stderr.bytes.capacity()
+    }
+
     fn stream(&self, kind: StreamKind) -> Stream {
         Stream { buffers: Arc::clone(&self.buffers), kind }
     }

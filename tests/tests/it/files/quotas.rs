@@ -101,6 +101,33 @@ async fn holes_that_were_there_before_are_charged_when_filled() {
 }
 
 #[tokio::test]
+async fn targets_of_links_are_charged_and_given_back() {
+    let place = Place::with_quota(Quota::new(10_000, 1000).unwrap()).await;
+    let target = "x/".repeat(500);
+    let link = |name: &str| json!({"folder": 1, "target": target, "path": name});
+    for number in 0..10 {
+        place.works("symlink", link(&format!("l{number}"))).await;
+    }
+    let refused = place.call("symlink", link("one-more")).await;
+    let error = refused.error().unwrap();
+    assert_eq!(error.kind, ErrorKind::Quota, "{error:?}");
+    assert!(error.hint.as_ref().unwrap().contains("it may add"), "{error:?}");
+    let written = json!({"folder": 1, "path": "new", "how": CREATE, "offset": 0, "size": 1, "times": 1});
+    assert_eq!(place.code("write", written.clone()).await, "quota");
+    // A second name of a link takes up nothing, and removing it gives nothing back.
+    place.works("link", json!({"folder": 1, "path": "l0", "to": 1, "new": "same"})).await;
+    place.works("unlink", json!({"folder": 1, "path": "same"})).await;
+    assert_eq!(place.code("symlink", link("one-more")).await, "quota");
+    // Removing a link and renaming another over it give back one target each.
+    place.works("unlink", json!({"folder": 1, "path": "l0"})).await;
+    place.works("symlink", link("l0")).await;
+    assert_eq!(place.code("symlink", link("one-more")).await, "quota");
+    place.works("rename", json!({"folder": 1, "path": "l0", "to": 1, "new": "l1"})).await;
+    place.works("symlink", link("l0")).await;
+    assert_eq!(place.code("symlink", link("one-more")).await, "quota");
+}
+
+#[tokio::test]
 async fn names_do_not_flood_a_folder() {
     for folders in [0, 1] {
         let place = Place::with_quota(Quota::new(1 << 20, 50).unwrap()).await;

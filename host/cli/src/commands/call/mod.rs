@@ -62,15 +62,13 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
         request = request.state(state);
     }
     let mut result = call_and_watch(&host, request, (hooks, recording.as_ref().map(Recording::calls))).await;
-    host.shutdown(Duration::ZERO).await;
     if let Err(error) = &mut result.outcome {
         translate_for_cli(error, &format!("{name}{SEPARATOR}"), is_typed);
     }
-    if arguments.json {
-        render::json(&result)?;
-    } else {
-        render::result(&result)?;
-    }
+    let rendered = if arguments.json { render::json(&result) } else { render::result(&result) };
+    // Scratch space is removed after the answer.
+    host.shutdown(Duration::ZERO).await;
+    rendered?;
     let exit = exit::from_result(&result);
     if let Some(recording) = recording {
         recording.end(exit.kind()).await?;

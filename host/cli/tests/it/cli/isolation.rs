@@ -50,6 +50,37 @@ fn slow(call: &str) -> Call {
     Call::new(call, "{}").limits(Limits { deadline: Duration::from_secs(30), fuel: u64::MAX / 2, ..Limits::default() })
 }
 
+/// Reads a figure of a process from its status, in bytes.
+fn figure(process: Pid, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn limits_of_memory_and_fuel_hold_in_a_worker() {
+    const MIB: u64 = 1 << 20;
+    runtime().block_on(async {
+        let host = host();
+        let keeper = process(&load(&host, "keep-handles").await);
+        load(&host, "spin").await;
+        let limits = Limits { memory: 24 << 20, handles: 1 << 20, deadline: PATIENCE, ..Limits::default() };
+        let before = figure(keeper, "VmRSS");
+        // Methods and authorities; headers and bodies; timers.
+        for kinds in [0b11, 0b100_1000, 0b100_0000_0000] {
+            let arguments = format!(r#"{{"kinds":{kinds},"size":262144,"values":49}}"#);
+            let result = host.call(Call::new("keep-handles__run", arguments).limits(limits)).await;
+            assert_eq!(result.error().unwrap().kind, ErrorKind::Memory, "{kinds:#b}: {result:?}");
+        }
+        let grown = figure(keeper, "VmHWM").saturating_sub(before);
+        assert!(grown <= 40 * MIB, "{} MiB", grown / MIB);
+        let limits = Limits { deadline: Duration::from_secs(1), fuel: u64::MAX / 2, ..Limits::default() };
+        let stopped = host.call(Call::new("spin__run", "{}").limits(limits)).await;
+        assert_eq!(stopped.error().unwrap().kind, ErrorKind::Deadline, "{stopped:?}");
+        assert!(stopped.metadata.fuel_used > 25_000_000, "{}", stopped.metadata.fuel_used);
+    });
+}
+
 #[test]
 fn a_worker_that_dies_is_one_failed_call() {
     runtime().block_on(async {

@@ -96,6 +96,28 @@ fn each_tenant_has_its_own_tools_calls_and_budgets() {
     assert!(status == 429 && problem.contains("all 2 calls of today"), "{problem}");
 }
 
+/// A call that loops within one function until its deadline is charged what it used, in both modes of isolation.
+#[test]
+fn a_stopped_call_uses_up_the_fuel_of_its_tenant() {
+    for isolation in ["in_process", "process"] {
+        let bench = bench();
+        bench.program("spin");
+        let (one, digest) = token(&bench, "one");
+        configure(
+            &bench,
+            &format!(
+                "[limits]\nfuel = \"1000G\"\ndeadline = \"500ms\"\n[tools.spin]\ncomponent = \"spin.wasm\"\napproval = \"off\"\n\
+                 isolation = \"{isolation}\"\n[tenants.one]\ntokens = [\"{digest}\"]\nfuel_per_day = \"10M\"\n"
+            ),
+        );
+        let server = serve(&bench, "http", &one);
+        let (status, problem) = server.ask("POST", "/v1/tools/spin__run/calls", "{}");
+        assert!(status == 504 && problem.contains("did not finish"), "{isolation}: {problem}");
+        let (status, problem) = server.ask("POST", "/v1/tools/spin__run/calls", "{}");
+        assert!(status == 429 && problem.contains("of today"), "{isolation}: {problem}");
+    }
+}
+
 #[test]
 fn only_tenants_with_the_right_answer_approvals() {
     let bench = bench();

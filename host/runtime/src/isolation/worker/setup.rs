@@ -30,7 +30,7 @@ use crate::load::compile::engine_id;
 use crate::load::dialect::{self, typed::PackageDocs};
 use crate::load::error::LoadError;
 use crate::load::surface::Surface;
-use crate::wasi::{ComponentStore, OpenFolder, OpenFolders, Powers, ScratchRoot};
+use crate::wasi::{ComponentStore, OpenFolder, OpenFolders, Powers, Removals, ScratchRoot};
 
 /// Memory of the process without that of its calls, in bytes: the program, compiled code, threads, messages.
 const PROCESS_BYTES: u64 = 768 << 20;
@@ -218,7 +218,8 @@ fn build_folders(setup: &Setup, shared: &Arc<Shared>, files: Vec<File>) -> Resul
     };
     let folders = files.into_iter().zip(&setup.folders).map(open).collect::<Result<_, _>>()?;
     let (scratch_root, pool) = (shared.scratch_root.clone(), shared.files.clone());
-    Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, pool })))
+    let removals = Removals::new(&pool);
+    Ok(Some(Arc::new(OpenFolders { folders, scratch, scratch_root, removals, pool })))
 }
 
 /// Returns the definitions of the tools, from the types or from the component's `describe`. Returns none if the host

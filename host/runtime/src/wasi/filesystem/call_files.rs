@@ -21,6 +21,8 @@ use crate::wasi::refusals::Refusals;
 pub(super) const MAX_OPEN: usize = 64;
 /// Maximum number of file streams that one call holds at once: each may buffer a part of a file in the host.
 const MAX_STREAMS: usize = 64;
+/// Maximum size of that part: wasmtime reads and writes files in pieces of 64 KiB.
+const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// Maximum number of names that one call lists.
 pub(super) const MAX_LISTED_NAMES: u64 = 100_000;
 
@@ -89,16 +91,16 @@ impl CallFiles {
         let mut folders = self.granted.folders.clone();
         if let Some(quota) = self.granted.scratch {
             if self.scratch.is_none() {
-                self.scratch = Some(Scratch::create(quota, &self.granted.scratch_root, &self.granted.pool)?);
+                self.scratch = Some(Scratch::create(quota, &self.granted.scratch_root, &self.granted.removals)?);
             }
             folders.extend(self.scratch.as_ref().map(|scratch| Arc::clone(scratch.folder())));
         }
         Ok(folders)
     }
 
-    /// Takes the scratch space, so that the caller can remove it.
-    pub(crate) fn take_scratch(&mut self) -> Option<Scratch> {
-        self.scratch.take()
+    /// Returns the size of the buffers of all streams, as if they were full.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.streams.load(Ordering::Relaxed).saturating_mul(STREAM_BUFFER_BYTES)
     }
 
     pub(super) fn insert(&mut self, handle: u32, open: OpenFile) {

@@ -17,6 +17,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 use super::ledger::Ledger;
 use super::protected_set::{ProtectedSet, canonicalize_existing};
 use super::resolver::Resolver;
+use super::scratch::Removals;
 use super::scratch_root::ScratchRoot;
 use crate::engine::file_pool::FilePool;
 
@@ -26,6 +27,8 @@ pub(crate) struct OpenFolders {
     /// The quota of the scratch space that each call gets.
     pub(crate) scratch: Option<Quota>,
     pub(crate) scratch_root: ScratchRoot,
+    /// The scratch spaces of its calls that are being removed.
+    pub(crate) removals: Removals,
     pub(crate) pool: FilePool,
 }
 
@@ -99,6 +102,7 @@ pub(crate) fn open_all(
         folders,
         scratch: grant.scratch(),
         scratch_root: scratch_root.clone(),
+        removals: Removals::new(pool),
         // If threads of its own cannot be started, it shares the host's.
         pool: pool.of_tool().unwrap_or_else(|_| pool.clone()),
     })))

@@ -231,18 +231,50 @@ impl NameChanges<'_> {
         done
     }
 
-    /// Counts a name that was removed. If it was that of a regular file, which is handed over open, and the file has no
-    /// other name, its bytes are given back.
+    /// Like [`Self::add`], for a symbolic link with a target of `bytes`, which are charged as those of a file.
+    pub(crate) fn add_link<R, E: From<QuotaExceeded>>(
+        &mut self,
+        bytes: u64,
+        work: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.state.account.grow(bytes)?;
+        let done = self.add(work);
+        if done.is_err() {
+            self.state.account.shrink(bytes);
+        }
+        done
+    }
+
+    /// Counts a name that was removed. If it was the last name of a file or of a link, its bytes are given back.
     ///
     /// A file that some call has open still takes up space, so nothing is given back while any is open.
-    pub(crate) fn remove(&mut self, file: Option<File>) {
+    pub(crate) fn remove(&mut self, removed: RemovedEntry) {
         self.state.account.remove_entry();
-        let unlinked = file.filter(|file| status_if_unlinked(file).is_some());
-        if self.state.pending.len() < MAX_PENDING_FILES {
-            self.state.pending.extend(unlinked);
+        match removed {
+            RemovedEntry::File(file) => {
+                if self.state.pending.len() < MAX_PENDING_FILES && status_if_unlinked(&file).is_some() {
+                    self.state.pending.push(file);
+                }
+            }
+            RemovedEntry::Link { bytes } => self.state.account.shrink(bytes),
+            RemovedEntry::Other => {}
         }
         self.state.settle(self.open);
     }
+}
+
+/// The entry of a folder whose name is removed.
+#[derive(Debug)]
+pub(crate) enum RemovedEntry {
+    /// A regular file, open.
+    File(File),
+    /// A symbolic link without another name.
+    Link {
+        /// The length of its target.
+        bytes: u64,
+    },
+    /// Anything else, and a file that cannot be opened: nothing is given back for it.
+    Other,
 }
 
 fn write_all(file: &File, bytes: &[u8], position: Position) -> io::Result<usize> {
@@ -361,7 +393,7 @@ mod tests {
         let seen = File::open(&path).unwrap();
         ledger.change_names(|names| {
             std::fs::remove_file(&path).unwrap();
-            names.remove(Some(seen));
+            names.remove(RemovedEntry::File(seen));
         });
         assert!(is_spent(ledger.write(&own, b"x", Position::End)));
     }
@@ -394,7 +426,7 @@ mod tests {
             let seen = File::open(&path).unwrap();
             ledger.change_names(|names| {
                 std::fs::remove_file(&path).unwrap();
-                names.remove(Some(seen));
+                names.remove(RemovedEntry::File(seen));
             });
         };
         fill().unwrap();

@@ -1,11 +1,13 @@
 //! Listings of folders, read in batches.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 
 use cap_fs_ext::FileTypeExt as _;
 use cap_std::fs::{DirEntry, FileType, ReadDir};
 use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorType, DirectoryEntry, ErrorCode, HostDirectoryEntryStream,
 };
@@ -18,6 +20,11 @@ use crate::engine::file_pool::OpenSlot;
 
 /// Maximum number of names in a batch.
 const MAX_BATCH_NAMES: usize = 128;
+
+/// Bytes of a batch, for names of maximum length and the buffer that the C library reads them into.
+const BATCH_BYTES: usize = 96 << 10;
+/// Bytes of a descriptor: its path in messages has 512 characters at most.
+const DESCRIPTOR_BYTES: usize = 4 << 10;
 
 /// An open listing.
 pub(super) struct Listing {
@@ -77,6 +84,14 @@ impl Source {
         }
         Batch { names, source: Some(self) }
     }
+}
+
+/// Returns the bytes behind a handle of `wasi:filesystem`, besides the buffers of streams.
+pub(crate) fn entry_bytes(entry: &(dyn Any + Send)) -> usize {
+    if entry.is::<Listing>() {
+        return BATCH_BYTES;
+    }
+    if entry.is::<Descriptor>() { DESCRIPTOR_BYTES } else { 0 }
 }
 
 /// Converts an entry; `None` if it was removed meanwhile.

@@ -30,8 +30,9 @@ use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 pub(crate) use call_files::CallFiles;
 pub use folder::FolderError;
 pub(crate) use folder::{OpenFolder, OpenFolders, open_all, open_files};
+pub(super) use listing::entry_bytes;
 pub(crate) use protected_set::ProtectedSet;
-pub(crate) use scratch::Scratch;
+pub(crate) use scratch::Removals;
 pub(crate) use scratch_root::{ScratchRoot, WorkerScratch};
 pub(crate) use view::FilesView;
 

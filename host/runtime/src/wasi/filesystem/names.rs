@@ -4,7 +4,7 @@ use cap_fs_ext::DirExt as _;
 use cap_std::fs::Metadata;
 use fumehood_core::policy::permission::files::{Protection, QuotaExceeded};
 
-use super::ledger::{Ledger, WriteError};
+use super::ledger::{Ledger, RemovedEntry, WriteError};
 use super::protected_set::ProtectedSet;
 use super::resolve::{Base, ErrorCode, NamedEntry, OpenOptions, OpenedFile, ResolveError};
 use super::resolver::is_same;
@@ -97,7 +97,7 @@ pub(crate) fn remove_folder(
     ledger.change_names(|names| {
         old.look()?;
         old.dir().remove_dir(old.name)?;
-        names.remove(None);
+        names.remove(RemovedEntry::Other);
         Ok(())
     })
 }
@@ -111,7 +111,7 @@ pub(crate) fn remove_file(
     let old = folder.parent_of(path)?.without_trailing_slash()?;
     protected.check_name(&old)?;
     ledger.change_names(|names| {
-        let removed = old.handle(old.look()?);
+        let removed = old.removed(old.look()?);
         old.dir().remove_file_or_symlink(old.name)?;
         names.remove(removed);
         Ok(())
@@ -138,7 +138,7 @@ pub(crate) fn rename(
         let replaced = match new.look() {
             // Two names of one file: rename(2) does nothing, and both remain.
             Ok(there) if is_same(&there.metadata, &moved) => None,
-            Ok(there) => Some(new.handle(there)),
+            Ok(there) => Some(new.removed(there)),
             Err(ResolveError::System(ErrorCode::NoEntry)) => None,
             Err(failure) => return Err(failure.into()),
         };
@@ -184,7 +184,8 @@ pub(crate) fn symlink(
     let new = folder.parent_of(path)?.without_trailing_slash()?;
     protected.check_name(&new)?;
     check_target(target.as_bytes())?;
-    ledger.change_names(|names| names.add(|| Ok(new.dir().symlink(target, new.name)?)))
+    let bytes = target.len() as u64;
+    ledger.change_names(|names| names.add_link(bytes, || Ok(new.dir().symlink(target, new.name)?)))
 }
 
 fn check_target(target: &[u8]) -> Result<(), ChangeError> {

@@ -10,6 +10,7 @@ use cap_std::fs::{Dir, FileType, Metadata};
 use io_lifetimes::views::FilelikeView;
 pub(super) use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
+use super::ledger::RemovedEntry;
 use super::resolver::{FoundEntry, Resolver, as_dir};
 
 /// Maximum length of a path. The limit of Linux is the same.
@@ -157,9 +158,9 @@ impl NamedEntry<'_> {
         self.resolver.look(&self.parent, self.name, false)
     }
 
-    /// Returns a handle of the entry that was found, if it is a regular file.
-    pub(crate) fn handle(&self, found: FoundEntry) -> Option<File> {
-        found.into_handle(&self.parent, self.name)
+    /// Returns the entry that was found, for the account of a folder that it is removed from.
+    pub(crate) fn removed(&self, found: FoundEntry) -> RemovedEntry {
+        found.into_removed(&self.parent, self.name)
     }
 
     /// Creates a file of that name, which does not exist.
@@ -270,12 +271,12 @@ mod tests {
             let file = base.parent_of("file").unwrap();
             let found = file.look().unwrap();
             assert!(found.metadata.is_file());
-            assert!(file.handle(found).is_some(), "{base:?}");
+            assert!(matches!(file.removed(found), RemovedEntry::File(_)), "{base:?}");
             let link = base.parent_of("link/").unwrap();
             assert!(link.has_trailing_slash);
             let found = link.look().unwrap();
             assert!(found.metadata.file_type().is_symlink());
-            assert!(link.handle(found).is_none(), "a link has no bytes of its own");
+            assert!(matches!(link.removed(found), RemovedEntry::Link { bytes: 4 }), "the target is `file`");
         });
     }
 }

@@ -16,6 +16,7 @@ use fumehood_platform::beneath::{self, Access, BeneathError};
 use io_lifetimes::AsFilelike as _;
 use io_lifetimes::views::FilelikeView;
 
+use super::ledger::RemovedEntry;
 use super::resolve::{OpenOptions, ResolveError};
 
 /// A way of resolving paths.
@@ -111,18 +112,23 @@ impl Resolver {
 }
 
 impl FoundEntry {
-    /// Returns a handle of what was found under a name of `parent`, if it is a regular file. `None` if it cannot be held
-    /// on to, so that nothing is known of it once its name is gone.
-    pub(super) fn into_handle(self, parent: &File, name: &str) -> Option<File> {
-        if !self.metadata.is_file() {
-            return None;
+    /// Returns what was found under a name of `parent`, for its account. A file that cannot be held on to is
+    /// [`RemovedEntry::Other`]: nothing is known of it once its name is gone.
+    pub(super) fn into_removed(self, parent: &File, name: &str) -> RemovedEntry {
+        let kind = self.metadata.file_type();
+        if kind.is_symlink() && self.metadata.nlink() == 1 {
+            return RemovedEntry::Link { bytes: self.metadata.len() };
         }
-        self.handle.or_else(|| {
+        if !kind.is_file() {
+            return RemovedEntry::Other;
+        }
+        let handle = self.handle.or_else(|| {
             let options = OpenOptions { follow: false, read: true, write: false, directory: false };
             let file = as_dir(parent).open_with(name, &library_options(options)).ok()?.into_std();
             let is_same = is_same(&Metadata::from_file(&file).ok()?, &self.metadata);
             is_same.then_some(file)
-        })
+        });
+        handle.map_or(RemovedEntry::Other, RemovedEntry::File)
     }
 }
 

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use cap_fs_ext::{DirExt as _, OpenOptionsMaybeDirExt as _};
 use cap_std::ambient_authority;
@@ -64,6 +65,20 @@ impl Drop for WorkerScratch {
     }
 }
 
+/// A scratch folder that gets no more spaces.
+pub(crate) struct ClosedRoot(Weak<LockedFolder>);
+
+impl ClosedRoot {
+    /// Waits at most `patience` until every space in it was removed. Blocks.
+    pub(crate) fn wait_until_removed(&self, patience: Duration) {
+        const POLL: Duration = Duration::from_millis(1);
+        let until = Instant::now() + patience;
+        while self.0.strong_count() > 0 && Instant::now() < until {
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
 /// One scratch space in the folder.
 pub(super) struct ScratchSpace {
     root: Arc<LockedFolder>,
@@ -114,8 +129,9 @@ impl ScratchRoot {
     }
 
     /// Releases the folder, which is removed together with the last space in it.
-    pub(crate) fn close(&self) {
-        self.0.made.lock().unwrap_or_else(PoisonError::into_inner).root = None;
+    pub(crate) fn close(&self) -> ClosedRoot {
+        let root = self.0.made.lock().unwrap_or_else(PoisonError::into_inner).root.take();
+        ClosedRoot(root.map(|root| Arc::downgrade(&root)).unwrap_or_default())
     }
 
     /// Removes the folders of processes of this user that were killed. Folders that cannot be removed stay.

@@ -25,8 +25,22 @@ const MAX_FIELDS_BYTES: usize = 16 << 10;
 const MAX_UNGRANTED_FIELDS_BYTES: usize = 2 << 10;
 /// Maximum size of one chunk of a request's body; the host holds two of them.
 const MAX_CHUNK_BYTES: usize = 64 << 10;
+/// Chunks of one body that the host holds: two in its queue, and one that is being sent.
+const CHUNKS_PER_BODY: usize = 3;
 /// Maximum size of one chunk for a tool that can make no request.
 const MAX_UNGRANTED_CHUNK_BYTES: usize = 4 << 10;
+
+/// Maximum size of the buffers of one exchange: hyper's for reading and writing, those of TLS, and a response's head.
+const EXCHANGE_BYTES: usize = 256 << 10;
+
+/// Maximum sizes of the buffers behind the handles of requests and responses, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RequestBuffers {
+    /// Those of a body that the guest writes.
+    pub(crate) body: usize,
+    /// Those of a request that was sent, until its response was read.
+    pub(crate) exchange: usize,
+}
 
 /// The destination of the requests of a component's calls.
 #[derive(Clone)]
@@ -60,6 +74,16 @@ impl Egress {
             Self::Direct(egress) => egress.grant.http().is_some(),
             Self::Relay(relay) => relay.may_request,
         }
+    }
+
+    /// Returns the maximum sizes of the buffers of its requests. A request that is refused is never sent.
+    pub(crate) fn buffers(&self) -> RequestBuffers {
+        let body = self.chunk_bytes().saturating_mul(CHUNKS_PER_BODY);
+        RequestBuffers { body, exchange: if self.may_request() { EXCHANGE_BYTES } else { 0 } }
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        if self.may_request() { MAX_CHUNK_BYTES } else { MAX_UNGRANTED_CHUNK_BYTES }
     }
 
     /// Returns the reports of the requests. The list is complete once this has been dropped.
@@ -208,6 +232,6 @@ impl WasiHttpHooks for Egress {
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        if self.may_request() { MAX_CHUNK_BYTES } else { MAX_UNGRANTED_CHUNK_BYTES }
+        self.chunk_bytes()
     }
 }

@@ -12,5 +12,7 @@ mod head;
 mod permit;
 
 pub(crate) use account::{Reports, RequestObserver};
-pub(crate) use egress::{DirectEgress, Egress, OutboundConfig, RelayEgress, RequestRelay, ResponseFuture, context};
+pub(crate) use egress::{
+    DirectEgress, Egress, OutboundConfig, RelayEgress, RequestBuffers, RequestRelay, ResponseFuture, context,
+};
 pub(crate) use exchange::TransmissionFuture;

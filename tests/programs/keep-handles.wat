@@ -1,0 +1,188 @@
+;; Takes handles of the kinds in `kinds`, one bit for each, has the host keep as much as it can behind each of them, and
+;; never gives one back. Texts have `size` bytes, at most 8 MiB. Maps of headers have `values` values: more than are
+;; accepted are a trap.
+(component
+  (import "wasi:io/error@0.2.0" (instance $error (export "error" (type (sub resource)))))
+  (alias export $error "error" (type $error))
+  (import "wasi:io/poll@0.2.0" (instance $poll (export "pollable" (type (sub resource)))))
+  (alias export $poll "pollable" (type $pollable))
+  (import "wasi:io/streams@0.2.0" (instance $streams
+    (alias outer 1 $error (type $outer))
+    (export "error" (type $error (eq $outer)))
+    (type $failure (variant (case "last-operation-failed" (own $error)) (case "closed")))
+    (export "stream-error" (type $stream-error (eq $failure)))
+    (export "output-stream" (type $output-stream (sub resource)))
+    (export "[method]output-stream.check-write"
+      (func (param "self" (borrow $output-stream)) (result (result u64 (error $stream-error)))))
+    (export "[method]output-stream.write"
+      (func (param "self" (borrow $output-stream)) (param "contents" (list u8)) (result (result (error $stream-error)))))))
+  (alias export $streams "output-stream" (type $output-stream))
+  (import "wasi:cli/stdout@0.2.0" (instance $stdout
+    (alias outer 1 $output-stream (type $outer))
+    (export "output-stream" (type $output-stream (eq $outer)))
+    (export "get-stdout" (func (result (own $output-stream))))))
+  (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock
+    (alias outer 1 $pollable (type $outer))
+    (export "pollable" (type $pollable (eq $outer)))
+    (export "subscribe-duration" (func (param "when" u64) (result (own $pollable))))))
+  (import "wasi:http/types@0.2.0" (instance $types
+    (alias outer 1 $output-stream (type $outer))
+    (export "output-stream" (type $output-stream (eq $outer)))
+    (type $methods (variant (case "get") (case "head") (case "post") (case "put") (case "delete") (case "connect")
+      (case "options") (case "trace") (case "patch") (case "other" string)))
+    (export "method" (type $method (eq $methods)))
+    (type $schemes (variant (case "HTTP") (case "HTTPS") (case "other" string)))
+    (export "scheme" (type $scheme (eq $schemes)))
+    (type $header-errors (variant (case "invalid-syntax") (case "forbidden") (case "immutable")))
+    (export "header-error" (type $header-error (eq $header-errors)))
+    (export "fields" (type $fields (sub resource)))
+    (export "[constructor]fields" (func (result (own $fields))))
+    (export "[method]fields.append" (func (param "self" (borrow $fields)) (param "name" string)
+      (param "value" (list u8)) (result (result (error $header-error)))))
+    (export "[method]fields.delete"
+      (func (param "self" (borrow $fields)) (param "name" string) (result (result (error $header-error)))))
+    (export "[method]fields.clone" (func (param "self" (borrow $fields)) (result (own $fields))))
+    (export "outgoing-body" (type $body (sub resource)))
+    (export "[method]outgoing-body.write"
+      (func (param "self" (borrow $body)) (result (result (own $output-stream)))))
+    (export "outgoing-request" (type $request (sub resource)))
+    (export "[constructor]outgoing-request" (func (param "headers" (own $fields)) (result (own $request))))
+    (export "[method]outgoing-request.body" (func (param "self" (borrow $request)) (result (result (own $body)))))
+    (export "[method]outgoing-request.set-method"
+      (func (param "self" (borrow $request)) (param "method" $method) (result (result))))
+    (export "[method]outgoing-request.set-scheme"
+      (func (param "self" (borrow $request)) (param "scheme" (option $scheme)) (result (result))))
+    (export "[method]outgoing-request.set-authority"
+      (func (param "self" (borrow $request)) (param "authority" (option string)) (result (result))))
+    (export "[method]outgoing-request.set-path-with-query"
+      (func (param "self" (borrow $request)) (param "path-with-query" (option string)) (result (result))))
+    (export "outgoing-response" (type $response (sub resource)))
+    (export "[constructor]outgoing-response" (func (param "headers" (own $fields)) (result (own $response))))
+    (export "request-options" (type $options (sub resource)))
+    (export "[constructor]request-options" (func (result (own $options))))))
+
+  ;; The text of `size` bytes begins at 0x10000, what the host writes at 0x100.
+  (core module $memory
+    (memory (export "memory") 130)
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 0x100)))
+  (core instance $mem (instantiate $memory))
+  (core func $stdout (canon lower (func $stdout "get-stdout")))
+  (core func $timer (canon lower (func $clock "subscribe-duration")))
+  (core func $fields (canon lower (func $types "[constructor]fields")))
+  (core func $append (canon lower (func $types "[method]fields.append") (memory (core memory $mem "memory"))))
+  (core func $delete (canon lower (func $types "[method]fields.delete") (memory (core memory $mem "memory"))))
+  (core func $clone (canon lower (func $types "[method]fields.clone")))
+  (core func $write-body (canon lower (func $types "[method]outgoing-body.write") (memory (core memory $mem "memory"))))
+  (core func $request (canon lower (func $types "[constructor]outgoing-request")))
+  (core func $body (canon lower (func $types "[method]outgoing-request.body") (memory (core memory $mem "memory"))))
+  (core func $method (canon lower (func $types "[method]outgoing-request.set-method")
+    (memory (core memory $mem "memory"))))
+  (core func $scheme (canon lower (func $types "[method]outgoing-request.set-scheme")
+    (memory (core memory $mem "memory"))))
+  (core func $authority (canon lower (func $types "[method]outgoing-request.set-authority")
+    (memory (core memory $mem "memory"))))
+  (core func $path (canon lower (func $types "[method]outgoing-request.set-path-with-query")
+    (memory (core memory $mem "memory"))))
+  (core func $response (canon lower (func $types "[constructor]outgoing-response")))
+  (core func $options (canon lower (func $types "[constructor]request-options")))
+  (core func $check (canon lower (func $streams "[method]output-stream.check-write")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+  (core func $write (canon lower (func $streams "[method]output-stream.write")
+    (memory (core memory $mem "memory")) (realloc (core func $mem "realloc"))))
+
+  (core module $m
+    (import "host" "memory" (memory 130))
+    (import "host" "stdout" (func $stdout (result i32)))
+    (import "host" "timer" (func $timer (param i64) (result i32)))
+    (import "host" "fields" (func $fields (result i32)))
+    (import "host" "append" (func $append (param i32 i32 i32 i32 i32 i32)))
+    (import "host" "delete" (func $delete (param i32 i32 i32 i32)))
+    (import "host" "clone" (func $clone (param i32) (result i32)))
+    (import "host" "write-body" (func $write-body (param i32 i32)))
+    (import "host" "request" (func $request (param i32) (result i32)))
+    (import "host" "body" (func $body (param i32 i32)))
+    (import "host" "method" (func $method (param i32 i32 i32 i32) (result i32)))
+    (import "host" "scheme" (func $scheme (param i32 i32 i32 i32 i32) (result i32)))
+    (import "host" "authority" (func $authority (param i32 i32 i32 i32) (result i32)))
+    (import "host" "path" (func $path (param i32 i32 i32 i32) (result i32)))
+    (import "host" "response" (func $response (param i32) (result i32)))
+    (import "host" "options" (func $options (result i32)))
+    (import "host" "check" (func $check (param i32 i32)))
+    (import "host" "write" (func $write (param i32 i32 i32 i32)))
+    (data (i32.const 0x1000) "ab")
+    (global $values (mut i32) (i32.const 0))
+
+    ;; Headers with values of one byte.
+    (func $full-fields (result i32) (local $fields i32) (local $left i32)
+      (local.set $fields (call $fields))
+      (local.set $left (global.get $values))
+      (loop $more
+        (call $append (local.get $fields) (i32.const 0x1000) (i32.const 1) (i32.const 0x1000) (i32.const 1) (i32.const 0x40))
+        (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+        (br_if $more (local.get $left)))
+      (local.get $fields))
+    ;; A stream that takes no more.
+    (func $full-stream (param $stream i32) (local $length i32)
+      (loop $more
+        (call $check (local.get $stream) (i32.const 0x40))
+        (if (i32.load8_u (i32.const 0x40)) (then (return)))
+        (local.set $length (i32.wrap_i64 (i64.load (i32.const 0x48))))
+        (if (i32.eqz (local.get $length)) (then (return)))
+        (call $write (local.get $stream) (i32.const 0x10000) (local.get $length) (i32.const 0x40))
+        (br_if $more (i32.eqz (i32.load8_u (i32.const 0x40))))))
+    (func $full-body (param $request i32)
+      (call $body (local.get $request) (i32.const 0x40))
+      (if (i32.load8_u (i32.const 0x40)) (then (return)))
+      (call $write-body (i32.load (i32.const 0x44)) (i32.const 0x40))
+      (if (i32.load8_u (i32.const 0x40)) (then (return)))
+      (call $full-stream (i32.load (i32.const 0x44))))
+    (func $has (param $kinds i32) (param $bit i32) (result i32)
+      (i32.and (i32.shr_u (local.get $kinds) (local.get $bit)) (i32.const 1)))
+
+    (func (export "run") (param $kinds i32) (param $size i32) (param $values i32) (local $handle i32)
+      (global.set $values (local.get $values))
+      ;; Letters, for they are right in each text but a path, which begins with a slash.
+      (memory.fill (i32.const 0x10000) (i32.const 0x61) (local.get $size))
+      (loop $again
+        (if (call $has (local.get $kinds) (i32.const 0)) (then
+          (drop (call $method (call $request (call $fields)) (i32.const 9) (i32.const 0x10000) (local.get $size)))))
+        (if (call $has (local.get $kinds) (i32.const 1)) (then
+          (drop (call $authority (call $request (call $fields)) (i32.const 1) (i32.const 0x10000) (local.get $size)))))
+        (if (call $has (local.get $kinds) (i32.const 2)) (then
+          (local.set $handle (call $request (call $fields)))
+          (drop (call $scheme (local.get $handle) (i32.const 1) (i32.const 2) (i32.const 0x10000) (local.get $size)))
+          (i32.store8 (i32.const 0x10000) (i32.const 0x2f))
+          (drop (call $path (local.get $handle) (i32.const 1) (i32.const 0x10000) (local.get $size)))
+          (i32.store8 (i32.const 0x10000) (i32.const 0x61))))
+        (if (call $has (local.get $kinds) (i32.const 3)) (then (drop (call $full-fields))))
+        (if (call $has (local.get $kinds) (i32.const 4)) (then
+          (call $delete (call $full-fields) (i32.const 0x1000) (i32.const 1) (i32.const 0x40))))
+        (if (call $has (local.get $kinds) (i32.const 5)) (then
+          ;; A copy shares its values until it is changed, also by removing what is not there.
+          (call $delete (call $clone (call $full-fields)) (i32.const 0x1001) (i32.const 1) (i32.const 0x40))))
+        (if (call $has (local.get $kinds) (i32.const 6)) (then (call $full-body (call $request (call $fields)))))
+        (if (call $has (local.get $kinds) (i32.const 7)) (then (drop (call $response (call $full-fields)))))
+        (if (call $has (local.get $kinds) (i32.const 8)) (then (drop (call $options))))
+        (if (call $has (local.get $kinds) (i32.const 9)) (then (drop (call $stdout))))
+        (if (call $has (local.get $kinds) (i32.const 10)) (then (drop (call $timer (i64.const 1000000000)))))
+        (br $again))))
+  (core instance $i (instantiate $m (with "host" (instance
+    (export "memory" (memory $mem "memory"))
+    (export "stdout" (func $stdout))
+    (export "timer" (func $timer))
+    (export "fields" (func $fields))
+    (export "append" (func $append))
+    (export "delete" (func $delete))
+    (export "clone" (func $clone))
+    (export "write-body" (func $write-body))
+    (export "request" (func $request))
+    (export "body" (func $body))
+    (export "method" (func $method))
+    (export "scheme" (func $scheme))
+    (export "authority" (func $authority))
+    (export "path" (func $path))
+    (export "response" (func $response))
+    (export "options" (func $options))
+    (export "check" (func $check))
+    (export "write" (func $write))))))
+  (func (export "run") (param "kinds" u32) (param "size" u32) (param "values" u32) (canon lift (core func $i "run"))))
