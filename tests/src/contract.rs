@@ -55,6 +55,8 @@ pub enum Answer<'a> {
     Json(&'a [u8]),
     /// `link` content with this text as its URI, title and MIME type.
     Link(&'a str),
+    /// This number of `text` contents without text.
+    EmptyTexts(usize),
     /// Success without content.
     Nothing,
     /// A failure of this kind (its number in the contract) with this message.
@@ -155,6 +157,10 @@ fn result(data: &mut Data, answer: Answer<'_>) -> usize {
             let [at, len] = data.text(text.as_bytes());
             let part = data.put(&words(&[3, at, len, 1, at, len, 1, at, len]));
             vec![0, 0, u32_of(part), 1]
+        }
+        Answer::EmptyTexts(number) => {
+            let parts = data.put(&vec![0; 36 * number]);
+            vec![0, 0, u32_of(parts), u32_of(number)]
         }
         Answer::Nothing => vec![0, 0, 0, 0],
         Answer::Failure(kind, message) => {

@@ -20,9 +20,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fumehood::agent::agent::SystemClock;
+use fumehood::agent::code::{CodeMode, CodeProvider};
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{Access, HttpOptions, Listener, Tenant, TenantLimits, TenantTools, Token, UsageLedger};
-use fumehood::{Host, Load};
+use fumehood::{Host, Load, ToolProvider};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::SendRequest;
@@ -44,18 +46,24 @@ const MAX_WAITING: usize = 1024;
 const MODEST: &str = "token-of-the-modest-one";
 const GREEDY: &str = "token-of-the-greedy-one";
 
+/// A program that makes a call about every millisecond.
+const PROGRAM: &str = "let sum = 0; for (let at = 0; at < 90; at++) { \
+    await tools.calculator.add({a: 1, b: 2}); for (let turn = 0; turn < 12000; turn++) sum += turn } return sum";
+
 /// A thing that the other tenant takes too much of.
 struct Scenario {
     name: &'static str,
     tool: &'static str,
     body: String,
+    /// The tool and the arguments of the other tenant, if it calls another one.
+    greedy: Option<(&'static str, String)>,
     /// Requests a second that the other tenant may make.
     rate: Option<u32>,
     /// Pause of each connection of the other tenant between two calls.
     pause: Duration,
 }
 
-fn scenarios() -> [Scenario; 3] {
+fn scenarios() -> [Scenario; 4] {
     let text = format!(r#"{{"text":"{}"}}"#, "lorem ipsum ".repeat(85));
     let pause = Duration::from_secs(1) * u32::try_from(GREEDY_CONNECTIONS).unwrap() / (SHARE_PER_SECOND * 100);
     let wait = r#"{"from":1,"step_ms":10}"#.to_owned();
@@ -64,6 +72,7 @@ fn scenarios() -> [Scenario; 3] {
             name: "places, by calls that wait 10 ms",
             tool: "countdown__countdown",
             body: wait,
+            greedy: None,
             rate: None,
             pause: Duration::ZERO,
         },
@@ -71,13 +80,23 @@ fn scenarios() -> [Scenario; 3] {
             name: "requests, above a limit",
             tool: "echo__echo",
             body: text.clone(),
+            greedy: None,
             rate: Some(SHARE_PER_SECOND),
             pause,
         },
         Scenario {
             name: "processors, without a limit",
             tool: "echo__echo",
+            body: text.clone(),
+            greedy: None,
+            rate: None,
+            pause: Duration::ZERO,
+        },
+        Scenario {
+            name: "programs, which call after each millisecond",
+            tool: "echo__echo",
             body: text,
+            greedy: Some(("run_code", format!(r#"{{"code":"{PROGRAM}"}}"#))),
             rate: None,
             pause: Duration::ZERO,
         },
@@ -89,13 +108,21 @@ async fn start(rate: Option<u32>) -> SocketAddr {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/countdown.wasm");
     host.load(Load::path(path)).await.unwrap();
     host.load(Load::bytes("echo", fumehood_tests::contract("echo").unwrap())).await.unwrap();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/calculator.wasm");
+    host.load(Load::path(path)).await.unwrap();
+    let interpreter = Arc::new(host.javascript());
     let tenant = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
     let requests_per_minute = rate.and_then(|rate| NonZeroU32::new(rate * 60));
     let limits = TenantLimits { requests_per_minute, ..TenantLimits::default() };
     let access = Access::Tenants(vec![tenant("modest", MODEST), tenant("greedy", GREEDY).limits(limits)]);
     let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), access);
     let listener = Listener::bind(options).await.unwrap();
-    let tools = TenantTools::new(Arc::new(host)).places(PLACES, MAX_WAITING).usage(UsageLedger::default());
+    let programs = move |tools| -> Arc<dyn ToolProvider> {
+        let mode = CodeMode::beside_direct_calls();
+        Arc::new(CodeProvider::new(tools, interpreter.clone(), mode, Arc::new(SystemClock)).unwrap())
+    };
+    let tools = TenantTools::new(Arc::new(host)).layer(programs);
+    let tools = tools.places(PLACES, MAX_WAITING).usage(UsageLedger::default());
     let api = Api::with_tools(tools, ApiOptions::default(), &listener).unwrap();
     listener.services().open(vec![Arc::new(api)]);
     let address = listener.address();
@@ -118,7 +145,11 @@ impl Client {
         stream.set_nodelay(true).unwrap();
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let (tool, body) = (scenario.tool, Bytes::from(scenario.body.clone()));
+        let (tool, body) = match &scenario.greedy {
+            Some((tool, body)) if token == GREEDY => (*tool, body),
+            _ => (scenario.tool, &scenario.body),
+        };
+        let body = Bytes::from(body.clone());
         Self { sender, address, token, tool, body }
     }
 

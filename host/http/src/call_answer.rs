@@ -1,6 +1,7 @@
 //! Answers to calls, and the keys that they are kept for.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
@@ -43,14 +44,19 @@ pub(crate) async fn run_until_stopped<T>(
     }
 }
 
-/// Returns the answer to a call that has ended, and keeps it for its key.
-pub(crate) fn finish(claimed: Option<Claimed>, result: &CallResult) -> Answer {
-    let answer = answer_of(result);
+/// Returns the result of a call that has ended with its answer, which is kept for its key.
+pub(crate) async fn finish(caller: &Caller, claimed: Option<Claimed>, result: CallResult) -> (Arc<CallResult>, Answer) {
+    let result = Arc::new(result);
+    let written = Arc::clone(&result);
+    let answer = caller.work(result.content(), move || answer_of(&written)).await.unwrap_or_else(|| {
+        let error = CallError::new(ErrorKind::Host, "the server ends, so the result was not written");
+        Answer::problem(&Problem::of_error(&error))
+    });
     match claimed {
-        Some(claimed) if may_run_again(result) => claimed.release(),
+        Some(claimed) if may_run_again(&result) => claimed.release(),
         claimed => idempotency::keep(claimed, &answer),
     }
-    answer
+    (result, answer)
 }
 
 /// Returns whether the call was refused for want of a place or of a budget, so that nothing of it ran.
@@ -103,7 +109,7 @@ pub(crate) fn key_of_another_request() -> Response {
 }
 
 /// Creates the answer to a call: its record, or problem details with its record if it failed.
-pub(crate) fn answer_of(result: &CallResult) -> Answer {
+fn answer_of(result: &CallResult) -> Answer {
     let record = ResultRecord::new(result);
     match result.error() {
         None => Answer::json(StatusCode::OK, &record),

@@ -98,7 +98,9 @@ pub(crate) async fn create(
             let call = Call { context: CallContext { observer, ..call.context }, ..call };
             let running = async move {
                 let (result, _answer) = run(&shared, &caller, call, claimed).await;
-                event("result", &ResultRecord::new(&result))
+                let written = Arc::clone(&result);
+                let write = move || event("result", &ResultRecord::new(&written));
+                caller.work(result.content(), write).await.unwrap_or_default()
             };
             // The body is polled after the response began, outside of the request's span.
             let ended = begin(Box::pin(running.in_current_span())).await;
@@ -120,15 +122,14 @@ async fn begin(mut future: BoxFuture<'static, String>) -> BoxFuture<'static, Str
 }
 
 /// Runs a call until it ends, is cancelled, or the server stops; and keeps its answer for its key.
-async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> (CallResult, Answer) {
+async fn run(shared: &Shared, caller: &Caller, call: Call, mut claimed: Option<Claimed>) -> (Arc<CallResult>, Answer) {
     let (id, cancelled) = (call.context.id.clone(), CancellationToken::new());
     start(claimed.as_mut(), &call);
     let call = Call { context: CallContext { cancelled: Some(cancelled.clone()), ..call.context }, ..call };
     let result = run_until_stopped(shared, &cancelled, caller.tools.dispatch(call)).await;
     // A layer may have named the call itself; the client knows it by this id.
     let result = CallResult { id, ..result };
-    let answer = finish(claimed, &result);
-    (result, answer)
+    finish(caller, claimed, result).await
 }
 
 /// Returns the name that a client gives itself.

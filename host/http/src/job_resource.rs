@@ -16,7 +16,7 @@ use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::call_answer::{answer_of, finish, key_of_another_request, replay, run_until_stopped, start};
+use crate::call_answer::{finish, key_of_another_request, replay, run_until_stopped, start};
 use crate::idempotency::{self, Answer, Claimed};
 use crate::list_query::Page;
 use crate::negotiation::Form;
@@ -147,7 +147,7 @@ pub(crate) async fn find_job_of_key(
         false => (Preferences::default(), job.ttl.min(MAX_REPLAY_WAIT)),
     };
     let answer = match time.is_zero() {
-        true => job_answer(&job, preferences),
+        true => job_answer(caller, &job, preferences).await,
         false => wait_for_answer((shared, jobs), caller, job, (preferences, time)).await,
     };
     Err(Box::new(replay(answer)))
@@ -176,18 +176,18 @@ pub(crate) async fn call(
     // One with a key is a job before it runs, so that the key holds for as long as there is a trace of the call.
     let after = Some(if key.is_some() { Duration::ZERO } else { wait });
     let job_call = JobCall { after, key, ..JobCall::new(owner, tools, call, caller.memory.clone()) };
-    let job_call = match &caller.parsing {
-        Some((queue, turn)) => job_call.begin_in(queue.clone(), Arc::clone(turn)),
-        None => job_call,
+    let job_call = match &caller.queue {
+        (queue, turn) if caller.parses_in_queue => job_call.begin_in(queue.clone(), Arc::clone(turn)),
+        _ => job_call,
     };
     let began = tokio::time::Instant::now();
     let called = run_until_stopped(shared, &cancelled, jobs.call(job_call)).await;
     let answer = match called {
         // One that was refused has no id of its own.
-        Called::Ended(result) if result.id.is_empty() => finish(claimed, &CallResult { id, ..*result }),
-        Called::Ended(result) => finish(claimed, &result),
+        Called::Ended(result) if result.id.is_empty() => finish(caller, claimed, CallResult { id, ..*result }).await.1,
+        Called::Ended(result) => finish(caller, claimed, *result).await.1,
         Called::Job(job) => {
-            let accepted = job_answer(&job, preferences);
+            let accepted = job_answer(caller, &job, preferences).await;
             // From now on its client has it, also if it does not wait for the rest of this answer.
             match claimed {
                 // The job has the key, and its present state is the answer.
@@ -213,8 +213,8 @@ async fn wait_for_answer(
 ) -> Answer {
     let job = wait(jobs, caller, &job.id.to_string(), time).await.unwrap_or(job);
     let answer = match &job.state {
-        JobState::Working { .. } => return job_answer(&job, preferences),
-        JobState::Completed(result) => answer_of(result),
+        JobState::Working { .. } => return job_answer(caller, &job, preferences).await,
+        JobState::Completed(result) => finish(caller, None, CallResult::clone(result)).await.1,
         JobState::Failed(error) => Answer::problem(&Problem::of_error(error)),
         JobState::Cancelled => Answer::problem(&Problem::of_error(&CallError::cancelled())),
     };
@@ -233,9 +233,22 @@ fn with_location(mut answer: Answer, job: &Job) -> Answer {
     answer
 }
 
+/// Returns the answer with a job, and with its result if it has one.
+async fn write_job(caller: &Caller, job: &Job) -> Answer {
+    let parts = match &job.state {
+        JobState::Completed(result) => result.content(),
+        _ => &[],
+    };
+    let written = job.clone();
+    let write = move || Answer::json(StatusCode::OK, &JobDetail::new(&written));
+    let stopped = || Answer::problem(&Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server ends"));
+    caller.work(parts, write).await.unwrap_or_else(stopped)
+}
+
 /// Returns the answer to a call that has become a job.
-fn job_answer(job: &Job, preferences: Preferences) -> Answer {
-    let mut answer = with_location(Answer::json(StatusCode::ACCEPTED, &JobDetail::new(job)), job);
+async fn job_answer(caller: &Caller, job: &Job, preferences: Preferences) -> Answer {
+    let answer = Answer { status: StatusCode::ACCEPTED, ..write_job(caller, job).await };
+    let mut answer = with_location(answer, job);
     if !job.state.is_final() {
         answer.headers.insert(RETRY_AFTER, retry_after_header(poll_interval(job)));
     }
@@ -326,7 +339,7 @@ pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str, headers: &He
         Ok(job) => job,
         Err(error) => return error_response(&error),
     };
-    let mut response = response::json(&JobDetail::new(&job));
+    let mut response = write_job(caller, &job).await.into_response();
     if !job.state.is_final() {
         response.headers_mut().insert(RETRY_AFTER, retry_after_header(poll_interval(&job)));
     }

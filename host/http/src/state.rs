@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use fumehood_core::call::content::{Content, is_large};
 use fumehood_core::tool::ToolProvider;
 use fumehood_listener::parse_queue::ParseQueue;
 use fumehood_listener::{Jobs, MemoryPermit, Tenant, TenantTools};
@@ -88,8 +89,24 @@ pub(crate) struct Caller {
     pub(crate) tools: Arc<dyn ToolProvider>,
     /// The memory of the request, for calls that go on after it.
     pub(crate) memory: MemoryPermit,
-    /// The queue and the turn of the tenant in it, if the arguments are parsed there.
-    pub(crate) parsing: Option<(ParseQueue, Arc<Semaphore>)>,
+    /// The queue for expensive work, and the turn of the tenant in it.
+    pub(crate) queue: (ParseQueue, Arc<Semaphore>),
+    /// True if the arguments are so expensive that they are parsed in the queue.
+    pub(crate) parses_in_queue: bool,
+}
+
+impl Caller {
+    /// Does some work on a result: on a large one in the queue, so that others do not wait for it.
+    ///
+    /// Returns `None` if the server ends.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        parts: &[Content],
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (queue, turn) = &self.queue;
+        if is_large(parts) { queue.run(Arc::clone(turn), work).await } else { Some(work()) }
+    }
 }
 
 impl Shared {

@@ -17,6 +17,7 @@ mod limits;
 mod listener;
 mod options;
 pub mod parse_queue;
+mod program_places;
 mod rejection;
 mod running_calls;
 mod service;

@@ -10,7 +10,8 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, CancellationToken};
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, unknown_tool};
 
-use crate::call_places::{CallPlace, CallPlaces};
+use crate::call_places::CallPlaces;
+use crate::program_places::ProgramPlaces;
 use crate::running_calls::RunningCalls;
 use crate::tenant::Tenant;
 use crate::tracked_tools::TrackedCall;
@@ -27,6 +28,7 @@ pub struct TenantTools {
     tools: Arc<dyn ToolProvider>,
     layer: Option<Layer>,
     places: Option<CallPlaces>,
+    programs: ProgramPlaces,
     usage: UsageLedger,
     running: RunningCalls,
     made: Arc<RwLock<HashMap<Arc<str>, Made>>>,
@@ -43,7 +45,8 @@ impl TenantTools {
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>) -> Self {
         let (usage, running) = (UsageLedger::default(), RunningCalls::default());
-        Self { tools, layer: None, places: None, usage, running, made: Arc::default() }
+        let programs = ProgramPlaces::default();
+        Self { tools, layer: None, places: None, programs, usage, running, made: Arc::default() }
     }
 
     /// Returns other tools for the same tenants, which share the places, the usage and the running calls with these.
@@ -121,8 +124,8 @@ impl TenantTools {
     fn make(&self, tenant: &Arc<Tenant>) -> Arc<dyn ToolProvider> {
         let limited = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
             let (tenant, usage) = (Arc::clone(tenant), self.usage.clone());
-            let (places, running) = (self.places.clone(), self.running.clone());
-            Arc::new(LimitedTools { tools, behind, tenant, usage, places, running })
+            let (places, programs, running) = (self.places.clone(), self.programs.clone(), self.running.clone());
+            Arc::new(LimitedTools { tools, behind, tenant, usage, places, programs, running })
         };
         let own = limited(Arc::clone(&self.tools), None);
         match &self.layer {
@@ -140,8 +143,13 @@ struct LimitedTools {
     tenant: Arc<Tenant>,
     usage: UsageLedger,
     places: Option<CallPlaces>,
+    programs: ProgramPlaces,
     running: RunningCalls,
 }
+
+/// The place of a running call; `None` if places are not limited, or counted elsewhere. Dropping it gives it to the next
+/// one.
+type HeldPlace = Option<Box<dyn Send>>;
 
 /// Stops a call whose caller has left.
 struct CancelOnDrop(Option<CancellationToken>);
@@ -182,7 +190,7 @@ impl LimitedTools {
     }
 
     /// Runs a call in a task of its own, so that a client that leaves pays for the fuel that was used until then.
-    async fn run_to_the_end(&self, call: PendingCall, place: Option<CallPlace>) -> Result<CallResult, Stop> {
+    async fn run_to_the_end(&self, call: PendingCall, place: HeldPlace) -> Result<CallResult, Stop> {
         let _leaving = CancelOnDrop(call.context().cancelled.clone());
         let (id, tool) = (call.context().id.clone(), call.tool_name().to_owned());
         let (tools, usage, tenant) = (Arc::clone(&self.tools), self.usage.clone(), Arc::clone(&self.tenant));
@@ -198,23 +206,27 @@ impl LimitedTools {
         })
     }
 
-    /// Counts a call, and waits for a place. The calls of a program run in the place of the program, because otherwise
-    /// programs that have all places would wait for each other. A job in a queue of the provider needs none here.
+    /// Counts a call, and waits for a place. A job in a queue of the provider needs none here.
     ///
     /// # Errors
     /// If the call cannot run: a budget is used up, too many calls wait, or it was cancelled.
-    async fn enter(&self, context: &CallContext) -> Result<Option<CallPlace>, CallError> {
+    async fn enter(&self, context: &CallContext) -> Result<HeldPlace, CallError> {
         self.usage.admit(&self.tenant).await?;
-        let Some(places) = self.places.as_ref().filter(|_| context.program.is_none() && context.job.is_none()) else {
+        let Some(places) = self.places.as_ref().filter(|_| context.job.is_none()) else {
             return Ok(None);
         };
-        let entering = places.enter(&self.tenant.name);
+        let tenant = &self.tenant.name;
+        let entering = async {
+            match &context.program {
+                Some(program) => Ok(Box::new(self.programs.enter(program, places, tenant).await) as Box<dyn Send>),
+                None => places.enter(tenant).await.map(|place| Box::new(place) as _).ok_or_else(full),
+            }
+        };
         let entered = match &context.cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(entering).await.ok_or_else(CallError::cancelled),
             None => Ok(entering.await),
         };
-        let entered = entered.and_then(|place| place.ok_or_else(full));
-        entered.map(Some).inspect_err(|_| self.usage.give_back(&self.tenant))
+        entered.flatten().map(Some).inspect_err(|_| self.usage.give_back(&self.tenant))
     }
 
     /// Returns the error of a call of a tool that does not exist for the tenant.

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use fumehood::{Call, ErrorKind, Host, Limits, Load};
 use fumehood_runtime::{Sandbox, SandboxConfig};
+use fumehood_tests::answering;
+use fumehood_tests::contract::{Answer, Described};
 use serde_json::json;
 use wasmtime::component::{Component, InstancePre, Linker, ResourceTable, Val};
 use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
@@ -25,6 +27,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 const DEADLINE: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 100;
 const SPINNERS: usize = 8;
+/// Number of callers of the same large result.
+const CALLERS: usize = 4;
 const BOMBS: usize = 10;
 const MIB: f64 = 1048576.0;
 
@@ -175,6 +179,60 @@ async fn bench_beside_spinners() {
     println!("{:<59} {}", format!("a good call beside {SPINNERS} spinning ones"), figures(&mut times));
 }
 
+/// Returns the component and the arguments of a call whose result is expensive to convert.
+fn large_results() -> [(&'static str, Vec<u8>, &'static str, serde_json::Value); 7] {
+    let lists = || fumehood_tests::component("typed-lists").expect("a program");
+    let answer = |answer| answering(&[Described::new("t")], answer).expect("a program");
+    let controls = vec![1; 1 << 20];
+    [
+        ("120,000 values of 32 flags", lists(), "flags", json!({"n": 120_000})),
+        ("12,000 values of 32 flags", lists(), "flags", json!({"n": 12_000})),
+        ("250,000 variants of 600 cases", lists(), "variants", json!({"n": 250_000})),
+        ("6,000 records of 40 fields", lists(), "records", json!({"n": 6000})),
+        ("250,000 bytes", lists(), "bytes", json!({"n": 250_000})),
+        ("30,000 parts without content", answer(Answer::EmptyTexts(30_000)), "t", json!({})),
+        ("1 MiB of control characters", answer(Answer::Text(&controls)), "t", json!({})),
+    ]
+}
+
+/// Measures how late results are that are expensive to convert, and a good call beside them.
+async fn bench_large_results() {
+    let columns = format!("{:>8} {:>8} {:>8}", "p50", "p99", "most");
+    let beside = format!("past a deadline beside {CALLERS}");
+    println!("\n{:<32} {beside:^26} {:^26}", "ms, host only: returning", "a good call beside them");
+    println!("{:<32} {columns} {columns}", "");
+    for (name, component, tool, arguments) in large_results() {
+        let host = Host::builder().limits(limits()).build().expect("a host");
+        host.load(Load::bytes("it", component)).await.expect("it loads");
+        host.load(Load::bytes("good", fumehood_tests::contract("echo").expect("a program"))).await.expect("it loads");
+        let calling = |host: Host, arguments: serde_json::Value| async move {
+            let mut late = Vec::new();
+            for _ in 0..ROUNDS {
+                let started = Instant::now();
+                let result = host.call(Call::new(format!("it__{tool}"), arguments.clone())).await;
+                let past = started.elapsed().saturating_sub(DEADLINE + result.metadata.queued);
+                late.push(past);
+                tokio::task::yield_now().await;
+            }
+            late
+        };
+        let callers: Vec<_> = (0..CALLERS).map(|_| tokio::spawn(calling(host.clone(), arguments.clone()))).collect();
+        let mut times = Vec::new();
+        while !callers.iter().all(tokio::task::JoinHandle::is_finished) {
+            let started = Instant::now();
+            assert!(host.call(Call::new("good__echo", json!({"a": 1}))).await.is_ok());
+            tokio::task::yield_now().await;
+            times.push(started.elapsed());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut late = Vec::new();
+        for caller in callers {
+            late.extend(caller.await.expect("a caller"));
+        }
+        println!("{name:<32} {} {}", figures(&mut late), figures(&mut times));
+    }
+}
+
 /// Measures the memory of the process before anything was loaded. Must run first, because memory is rarely returned.
 fn measure_idle() {
     let alone = read_status("VmRSS");
@@ -245,4 +303,5 @@ async fn main() {
     }
     println!("\n{:<59} {columns}", "ms, host only");
     bench_beside_spinners().await;
+    bench_large_results().await;
 }

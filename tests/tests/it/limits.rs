@@ -3,9 +3,12 @@
 //! The tests allow much more time than the deadlines, so that a busy machine does not fail them; the bench measures the
 //! exact overshoot.
 
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Host, Limits, Load};
+use fumehood_tests::answering;
+use fumehood_tests::contract::{Answer, Described};
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -235,4 +238,103 @@ async fn results_are_capped_and_checked() {
     check(&result, ErrorKind::OutputTooLarge, "larger than the 1.0 MiB");
     let result = run("bad-text", "run", json!({})).await;
     check(&result, ErrorKind::BadResult, "utf-8");
+}
+
+/// The exports of `typed-lists`, with a length at which the result is large.
+const TYPED_LISTS: [(&str, u64); 7] = [
+    ("flags", 30_000),
+    ("variants", 250_000),
+    ("enums", 250_000),
+    ("records", 6000),
+    ("bytes", 250_000),
+    ("options", 80_000),
+    ("lists", 500),
+];
+
+#[tokio::test]
+async fn a_typed_result_that_is_written_too_late_is_no_result() {
+    let host = load("typed-lists").await;
+    for (tool, n) in TYPED_LISTS {
+        let call = |deadline: Duration| {
+            let limits = Limits { deadline, ..limits() };
+            // An eighth of them fits into the largest result that an output schema is checked against.
+            host.call(Call::new(format!("it__{tool}"), json!({"n": n / 8})).limits(limits))
+        };
+        let whole = call(PATIENCE).await;
+        assert!(whole.is_ok(), "{tool}: {:?}", whole.error());
+        // Wherever the deadline falls: into the guest, the lift, the conversion or the check.
+        for eighth in 1..10 {
+            let deadline = whole.metadata.duration * eighth / 8;
+            let result = call(deadline).await;
+            let duration = result.metadata.duration;
+            assert!(!result.is_ok() || duration < deadline, "{tool}: a result after {duration:?} of {deadline:?}");
+            assert!(result.is_ok() || result.error().unwrap().kind == ErrorKind::Deadline, "{:?}", result.error());
+        }
+    }
+}
+
+#[tokio::test]
+async fn writing_a_typed_result_costs_fuel() {
+    let host = load("typed-lists").await;
+    let limits = Limits { output: 64 << 20, deadline: PATIENCE, ..limits() };
+    let call = |fuel: u64, n: u64| host.call(Call::new("it__bytes", json!({"n": n})).limits(Limits { fuel, ..limits }));
+    let used = call(1 << 40, 50_000).await.metadata.fuel_used;
+    assert!(used > 1_000_000, "{used}");
+    assert_eq!(call(1 << 40, 50_000).await.metadata.fuel_used, used);
+    check(&call(used / 2, 50_000).await, ErrorKind::Fuel, "units of fuel");
+    let small = call(1 << 40, 100).await;
+    assert!(small.is_ok() && small.metadata.fuel_used < 1000, "{small:?}");
+}
+
+#[tokio::test]
+async fn reading_typed_arguments_costs_fuel() {
+    let host = load("typed-lists").await;
+    let limits = Limits { deadline: PATIENCE, ..limits() };
+    let call = |n: usize, fuel: u64| {
+        host.call(Call::new("it__count", json!({"values": vec![7; n]})).limits(Limits { fuel, ..limits }))
+    };
+    let counted = call(20_000, 1 << 40).await;
+    assert_eq!(counted.text().as_deref(), Some("20000"), "{counted:?}");
+    check(&call(20_000, 100_000).await, ErrorKind::Fuel, "units of fuel");
+}
+
+#[tokio::test]
+async fn a_part_without_content_is_not_free() {
+    let host = Host::builder().limits(Limits { deadline: PATIENCE, ..limits() }).build().unwrap();
+    let parts = answering(&[Described::new("t")], Answer::EmptyTexts(40_000)).unwrap();
+    host.load(Load::bytes("it", parts)).await.unwrap();
+    check(&host.call(Call::new("it__t", "{}")).await, ErrorKind::OutputTooLarge, "at most 1.0 MiB");
+}
+
+/// Completes a future, and returns its output with the longest time of one poll, in which the thread served nobody else.
+async fn longest_poll<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let (mut work, mut longest) = (pin!(work), Duration::ZERO);
+    let output = std::future::poll_fn(|cx| {
+        let started = Instant::now();
+        let polled = work.as_mut().poll(cx);
+        longest = longest.max(started.elapsed());
+        polled
+    })
+    .await;
+    (output, longest)
+}
+
+#[tokio::test]
+async fn large_results_do_not_hold_up_others() {
+    let controls = answering(&[Described::new("t")], Answer::Text(&vec![1; 1 << 20])).unwrap();
+    let parts = answering(&[Described::new("t")], Answer::EmptyTexts(30_000)).unwrap();
+    let lists = fumehood_tests::component("typed-lists").unwrap();
+    let (lists, no_arguments) = (TYPED_LISTS.map(|(tool, n)| (lists.clone(), tool, json!({"n": n}))), json!({}));
+    let others = [(controls, "t", no_arguments.clone()), (parts, "t", no_arguments)];
+    for (component, tool, arguments) in lists.into_iter().chain(others) {
+        let host = Host::builder().limits(Limits { deadline: PATIENCE, ..limits() }).build().unwrap();
+        host.load(Load::bytes("it", component)).await.unwrap();
+        let mut polls = Vec::new();
+        // The first large result of a component is still lifted on the thread of its caller.
+        for _ in 0..10 {
+            polls.push(longest_poll(host.call(Call::new(format!("it__{tool}"), arguments.clone()))).await.1);
+        }
+        polls.sort_unstable();
+        assert!(polls[5] < Duration::from_millis(5), "{tool}: {polls:?}");
+    }
 }

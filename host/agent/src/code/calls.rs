@@ -1,8 +1,9 @@
 //! The calls of one program: their limits, their concurrency, and the calls that they become.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, ready};
+use std::time::{Duration, Instant};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
@@ -14,6 +15,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::oneshot;
 
+use super::call_maker::{CallMaker, Called};
 use super::limits::ProgramLimits;
 use super::program::{FinishedCall, ProgramCalls, ProgramClock};
 use super::replay::{Replay, Reservation};
@@ -22,67 +24,6 @@ use crate::deferred::DeferredCall;
 
 /// Number of refused calls of one program after which it is ended. Their errors take memory of the host.
 const MAX_REFUSED_CALLS: u32 = 1000;
-
-/// The number of questions about calls of a program that a person has not answered yet.
-#[derive(Debug, Default)]
-pub(crate) struct OpenQuestions(AtomicUsize);
-
-/// A question that is open until this is dropped.
-pub(crate) struct OpenQuestion<'a>(&'a OpenQuestions);
-
-impl OpenQuestions {
-    pub(crate) fn open(&self) -> OpenQuestion<'_> {
-        self.0.fetch_add(1, Ordering::AcqRel);
-        OpenQuestion(self)
-    }
-
-    fn has_any(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
-    }
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The way in which calls of a program are made: with every check of a call that a model makes directly.
-pub(crate) trait CallMaker: Sync {
-    /// Counts a call towards the budgets of the session.
-    ///
-    /// # Errors
-    /// If a budget is used up.
-    fn reserve(&self) -> Result<(), CallError>;
-
-    /// Counts a call that was made before the program was stopped, and that no budget has counted.
-    fn count_again(&self) {}
-
-    /// Adds a call that was made before the program was stopped to the history of flows.
-    fn add_past_call(&self, _tool: &str) {}
-
-    /// Returns whether the answer of a person to the call of this id is no.
-    fn is_denied(&self, _id: &str) -> bool {
-        false
-    }
-
-    /// Makes a call.
-    ///
-    /// # Errors
-    /// Only to end the whole run.
-    fn call(&self, intent: ToolIntent) -> BoxFuture<'_, Result<Called, Stop>>;
-
-    /// Returns the questions that are open.
-    fn questions(&self) -> &OpenQuestions;
-}
-
-/// The end of a call of a program.
-pub(crate) enum Called {
-    /// It has a result.
-    Finished(CallResult),
-    /// It waits for the answer of a person.
-    Deferred(DeferredCall),
-}
 
 /// The resources that the calls of a program have used.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,7 +65,37 @@ pub(crate) struct InnerCalls<'a> {
     spent: Spent,
     last_id: u32,
     refused: u32,
+    turns: Arc<Turns>,
     end: Option<oneshot::Sender<Ended>>,
+}
+
+/// The turns of a program's calls, which may all be ready at once: after each slice others have theirs, before the next call
+/// begins.
+struct Turns(Mutex<Instant>);
+
+impl Turns {
+    /// Time for which calls of one program begin without a turn of others.
+    const SLICE: Duration = Duration::from_millis(2);
+
+    /// Yields to others if the slice is over. The first call after that begins the next slice.
+    async fn take(&self) {
+        let mut yielded_at = None;
+        std::future::poll_fn(|cx| {
+            let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if since.elapsed() < Self::SLICE {
+                return Poll::Ready(());
+            }
+            let now = Instant::now();
+            if yielded_at.is_some_and(|yielded_at| *since < yielded_at) {
+                *since = now;
+                return Poll::Ready(());
+            }
+            yielded_at = Some(now);
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
 }
 
 impl<'a> InnerCalls<'a> {
@@ -151,6 +122,7 @@ impl<'a> InnerCalls<'a> {
             spent: Spent::default(),
             last_id: 0,
             refused: 0,
+            turns: Arc::new(Turns(Mutex::new(Instant::now()))),
             end: Some(end),
         };
         (calls, ended)
@@ -212,8 +184,11 @@ impl<'a> InnerCalls<'a> {
         next.iter().for_each(|(id, _)| self.replay.note_begun(*id));
         self.replay.flush().await?;
         for (id, intent) in next {
-            let maker = self.maker;
-            self.running.push(Box::pin(async move { (id, maker.call(intent).await) }));
+            let (maker, turns) = (self.maker, Arc::clone(&self.turns));
+            self.running.push(Box::pin(async move {
+                turns.take().await;
+                (id, maker.call(intent).await)
+            }));
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 //! An interpreter has no power of its own, and each call of a program is made as if the model had made it directly: by
 //! the pipeline, or for [`CodeProvider`] by the provider behind it.
 
+mod call_maker;
 mod calls;
 mod code_tools;
 mod limits;
@@ -18,7 +19,7 @@ mod run;
 mod schema_type;
 mod value;
 
-pub(crate) use calls::{CallMaker, Called, OpenQuestion, OpenQuestions};
+pub(crate) use call_maker::{CallMaker, Called, OpenQuestion, OpenQuestions};
 pub(crate) use code_tools::{CodeTools, code, max_result_bytes};
 pub use code_tools::{CodeToolsError, RUN_CODE};
 pub use limits::{CodeMode, ProgramLimits};

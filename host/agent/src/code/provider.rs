@@ -6,15 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::chat::ToolIntent;
+use fumehood_core::time::Timestamp;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
+use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
-use super::calls::{CallMaker, Called, OpenQuestions};
+use super::call_maker::{CallMaker, Called, OpenQuestions};
 use super::code_tools::{CodeTools, CodeToolsError, RUN_CODE, code};
-use super::limits::CodeMode;
+use super::limits::{CodeMode, ProgramLimits};
 use super::program::Interpreter;
 use super::program_tools::ProgramTools;
 use super::run::{ProgramEnd, ProgramRequest, run};
@@ -68,45 +73,31 @@ impl CodeProvider {
         Some(CallResult { id: context.id.clone(), tool: call.tool().full_name().to_owned(), outcome, metadata })
     }
 
-    async fn run(
-        &self,
-        call: &ValidatedCall,
-        context: &CallContext,
-    ) -> (Result<Vec<fumehood_core::call::content::Content>, CallError>, Metadata) {
+    /// Runs a program: after its first slice, with all its calls, where the interpreter runs programs.
+    async fn run(&self, call: &ValidatedCall, context: &CallContext) -> (Result<Vec<Content>, CallError>, Metadata) {
         let number = self.programs.fetch_add(1, Ordering::Relaxed) + 1;
         let (id, now) = (format!("program-{number}"), self.clock.now());
-        let names: HashMap<String, String> = self.program_tools().names();
-        let request = ProgramRequest {
-            code: code(call.arguments()),
-            names,
+        let run = ProgramRun {
+            code: code(call.arguments()).to_owned(),
+            names: self.program_tools().names(),
             limits: self.mode.limits,
-            id: if context.id.is_empty() { &id } else { &context.id },
-            execution: &format!("{id} {}", now.0),
+            execution: format!("{id} {}", now.0),
+            id: if context.id.is_empty() { id } else { context.id.clone() },
             now,
-            records: None,
-            account: None,
+            provider: Arc::clone(&self.provider),
+            interpreter: Arc::clone(&self.interpreter),
+            context: context.clone(),
         };
-        let calls = ProviderCalls {
-            provider: self.provider.as_ref(),
-            context,
-            history: Arc::default(),
-            questions: OpenQuestions::default(),
+        let (sender, mut ended) = oneshot::channel();
+        let program = async move {
+            // Nobody receives it if the caller has left.
+            let _received = sender.send(run.to_end().await);
         };
-        let running = run(self.interpreter.as_ref(), request, &calls);
-        let ended = match &context.cancelled {
-            Some(cancelled) => cancelled.run_until_cancelled(running).await,
-            None => Some(running.await),
-        };
-        match ended {
-            Some(Ok(ProgramEnd::Report(report))) => (report.outcome, report.metadata),
-            // Nobody is asked here.
-            Some(Ok(ProgramEnd::Suspended(_))) => (Err(CallError::cancelled()), Metadata::default()),
-            Some(Err(stop)) => {
-                let error = CallError::new(fumehood_core::call::error_kind::ErrorKind::ToolFailed, stop.reason);
-                (Err(error), Metadata::default())
-            }
-            None => (Err(CallError::cancelled()), Metadata::default()),
-        }
+        self.interpreter.drive(Box::pin(program.in_current_span())).await;
+        ended.try_recv().unwrap_or_else(|_| {
+            let error = CallError::new(ErrorKind::Cancelled, "the host shut down while the program was running");
+            (Err(error), Metadata::default())
+        })
     }
 
     fn find_own(&self, name: &str) -> Option<Arc<Tool>> {
@@ -169,6 +160,52 @@ impl ToolProvider for CodeProvider {
                 Err(error) => self.refused(error.into(), context.id, tool),
             }
         })
+    }
+}
+
+/// A program that is to run, and all that it needs.
+struct ProgramRun {
+    code: String,
+    names: HashMap<String, String>,
+    limits: ProgramLimits,
+    id: String,
+    execution: String,
+    now: Timestamp,
+    provider: Arc<dyn ToolProvider>,
+    interpreter: Arc<dyn Interpreter>,
+    /// The context of the call that runs the program.
+    context: CallContext,
+}
+
+impl ProgramRun {
+    async fn to_end(self) -> (Result<Vec<Content>, CallError>, Metadata) {
+        let request = ProgramRequest {
+            code: &self.code,
+            names: self.names,
+            limits: self.limits,
+            id: &self.id,
+            execution: &self.execution,
+            now: self.now,
+            records: None,
+            account: None,
+        };
+        let calls = ProviderCalls {
+            provider: self.provider.as_ref(),
+            context: &self.context,
+            history: Arc::default(),
+            questions: OpenQuestions::default(),
+        };
+        let running = run(self.interpreter.as_ref(), request, &calls);
+        let ended = match &self.context.cancelled {
+            Some(cancelled) => cancelled.run_until_cancelled(running).await,
+            None => Some(running.await),
+        };
+        match ended {
+            Some(Ok(ProgramEnd::Report(report))) => (report.outcome, report.metadata),
+            // Nobody is asked here.
+            Some(Ok(ProgramEnd::Suspended(_))) | None => (Err(CallError::cancelled()), Metadata::default()),
+            Some(Err(stop)) => (Err(CallError::new(ErrorKind::ToolFailed, stop.reason)), Metadata::default()),
+        }
     }
 }
 

@@ -17,7 +17,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::calls::{CallMaker, Ended, InnerCalls, Spent};
+use super::call_maker::CallMaker;
+use super::calls::{Ended, InnerCalls, Spent};
 use super::limits::ProgramLimits;
 use super::program::{ConsoleLine, Interpreter, Program, ProgramError, ProgramExecution};
 use super::replay::Replay;

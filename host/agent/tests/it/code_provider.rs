@@ -51,6 +51,11 @@ fn provider(mode: CodeMode) -> CodeProvider {
     };
     tools.register(BuiltIn::new("who", "Says who calls.", who).unwrap()).unwrap();
     tools.register(BuiltIn::new("hidden", "Is hidden.", who).unwrap()).unwrap();
+    let slow = |_: Nothing, _: CallContext| async move {
+        std::thread::sleep(Duration::from_millis(5));
+        Ok::<_, BuiltInError>(())
+    };
+    tools.register(BuiltIn::new("slow", "Takes its time without waiting.", slow).unwrap()).unwrap();
     let forever = |_: Nothing, _: CallContext| async move {
         std::future::pending::<()>().await;
         Ok::<_, BuiltInError>(())
@@ -70,7 +75,7 @@ async fn values(provider: &CodeProvider, code: &str) -> Value {
 async fn programs_call_what_the_provider_offers_on_behalf_of_the_caller() {
     let provider = provider(CodeMode::beside_direct_calls());
     let names: Vec<_> = provider.tools().iter().map(|tool| tool.full_name().to_owned()).collect();
-    assert_eq!(names, ["forever", "run_code", "search_tools", "who"]);
+    assert_eq!(names, ["forever", "run_code", "search_tools", "slow", "who"]);
     assert_eq!(values(&provider, "host__who").await, json!(["c.1 for ada"]));
     for hidden in ["host__hidden", "hidden", "run_code", "search_tools"] {
         assert_eq!(values(&provider, hidden).await[0][0], "unknown_tool", "{hidden}");
@@ -101,4 +106,20 @@ async fn cancelling_the_call_of_a_program_ends_it() {
         token.cancel();
     });
     assert_eq!(result.error().unwrap().kind, ErrorKind::Cancelled);
+}
+
+#[tokio::test]
+async fn calls_that_are_made_at_once_leave_others_their_turn() {
+    let provider = provider(CodeMode::only());
+    let code = vec!["host__slow"; 16].join("\n");
+    let mut work = std::pin::pin!(values(&provider, &code));
+    let (mut polls, mut longest) = (0, Duration::ZERO);
+    std::future::poll_fn(|cx| {
+        let started = std::time::Instant::now();
+        let polled = work.as_mut().poll(cx);
+        (polls, longest) = (polls + 1, longest.max(started.elapsed()));
+        polled
+    })
+    .await;
+    assert!(polls >= 8, "16 calls of 5 ms took {polls} polls, one of them {longest:?}");
 }

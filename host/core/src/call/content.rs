@@ -53,6 +53,25 @@ pub enum Content {
     },
 }
 
+/// Maximum number of parts of a result that are read on the thread that serves others.
+const MAX_INLINE_PARTS: usize = 256;
+/// Maximum size of a result that is read on the thread that serves others, in bytes.
+const MAX_INLINE_BYTES: usize = 64 << 10;
+
+/// Returns whether a result is so large that reading all of it takes longer than handing it to another thread.
+#[must_use]
+pub fn is_large(parts: &[Content]) -> bool {
+    parts.len() > MAX_INLINE_PARTS || parts.iter().map(Content::bytes).sum::<usize>() > MAX_INLINE_BYTES
+}
+
+/// Returns the bytes that a result of `parts` parts counts towards its limit in addition to their content: each part but
+/// the first costs the host something, even if it is empty.
+#[must_use]
+pub fn overhead_bytes(parts: usize) -> usize {
+    const PART_BYTES: usize = 32;
+    parts.saturating_sub(1).saturating_mul(PART_BYTES)
+}
+
 impl Content {
     /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {

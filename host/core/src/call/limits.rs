@@ -17,7 +17,7 @@ pub struct Limits {
     /// Maximum size of all linear memories and tables, and of what the host keeps for the guest between two host
     /// functions (requests, headers, bodies, streams and other handles), together, in bytes.
     pub memory: usize,
-    /// Maximum size of all parts of the result together, in bytes.
+    /// Maximum size of all parts of the result together, in bytes. Each part after the first counts 32 bytes more than it has.
     pub output: usize,
     /// Maximum size of all log lines and progress updates together, in bytes, and separately of stdout and stderr
     /// together. Excess bytes are dropped and counted.

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
@@ -32,7 +33,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_hidden(c) {
-            out.push_str(&format!("\\u{{{:x}}}", u32::from(c)));
+            // Writing to a string never fails.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         } else {
             out.push(c);
         }
@@ -74,7 +76,7 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
             '\r' => out.push(' '),
             c if is_hidden(c) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    out.push_str(&format!("\\u{unit:04x}"));
+                    let _ = write!(out, "\\u{unit:04x}");
                 }
             }
             c => out.push(c),
@@ -93,7 +95,9 @@ pub fn printable_uri(uri: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(uri.len() + 16);
     for c in uri.chars() {
         if is_encoded(c) {
-            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| out.push_str(&format!("%{byte:02X}")));
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                let _ = write!(out, "%{byte:02X}");
+            }
         } else {
             out.push(c);
         }

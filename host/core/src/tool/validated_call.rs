@@ -59,12 +59,45 @@ impl ValidatedCall {
         }
     }
 
+    /// Returns whether the arguments have more than about this many bytes of JSON. Looks at no more than that.
+    #[must_use]
+    pub fn is_larger_than(&self, bytes: usize) -> bool {
+        match (&self.arguments.text, self.arguments.value.get()) {
+            (Some(text), _) => text.len() > bytes,
+            (None, Some(value)) => {
+                let mut left = bytes;
+                !fits(value, &mut left)
+            }
+            (None, None) => false,
+        }
+    }
+
     /// Returns the arguments, without a copy if nobody else holds them.
     #[must_use]
     pub fn into_arguments(self) -> Value {
         let arguments = Arc::unwrap_or_clone(self.arguments);
         arguments.value();
         arguments.value.into_inner().unwrap_or_default()
+    }
+}
+
+/// Returns whether a value has at most `left` bytes of text in it, and takes them away.
+fn fits(value: &Value, left: &mut usize) -> bool {
+    let mut take = |bytes: usize| {
+        *left = left.saturating_sub(bytes);
+        *left > 0
+    };
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => take(2),
+        Value::String(text) => take(text.len().saturating_add(2)),
+        Value::Array(items) => take(2) && items.iter().all(|item| fits(item, left)),
+        Value::Object(members) => {
+            take(2)
+                && members.iter().all(|(name, value)| {
+                    *left = left.saturating_sub(name.len().saturating_add(2));
+                    fits(value, left)
+                })
+        }
     }
 }
 
@@ -95,5 +128,23 @@ impl From<InvalidCall> for CallError {
             InvalidCall::Arguments(violations) => Self::new(ErrorKind::InvalidArguments, violations.to_string())
                 .with_hint("correct the arguments and call again; the tool did not run"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sizes_of_values_are_bounded_from_below() {
+        let is_within = |value: Value, bytes: usize| fits(&value, &mut { bytes });
+        let list = Value::from(vec![1; 1000]);
+        assert!(is_within(list.clone(), 10_000));
+        assert!(!is_within(list, 1000));
+        assert!(!is_within(json!({"a": "x".repeat(100)}), 100));
+        assert!(!is_within(json!({"x".repeat(100): 1}), 100));
+        assert!(is_within(json!({"a": [null, true, "x"]}), 100));
     }
 }

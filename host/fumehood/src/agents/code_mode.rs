@@ -94,6 +94,13 @@ impl code::Interpreter for JavaScript {
             }
         })
     }
+
+    fn drive(&self, program: BoxFuture<'static, ()>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // A program that did not complete has no end, which its caller sees.
+            let _has_completed = self.host.sandbox().drive(program).await;
+        })
+    }
 }
 
 fn load_failure(error: &LoadError) -> code::ProgramExecution {

@@ -1,19 +1,20 @@
 //! Code mode from the model's reply to the sandbox and back: programs that call sandboxed tools.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fumehood::agent::agent::Outcome;
+use fumehood::agent::agent::{Outcome, SystemClock};
 use fumehood::agent::approver::{Answer, Approver, Question};
 use fumehood::agent::budget::{Budget, BudgetKind};
-use fumehood::agent::code::{CodeMode, ProgramLimits};
+use fumehood::agent::code::{CodeMode, CodeProvider, ProgramLimits};
 use fumehood::agent::execution::{Status, ToolExecution};
 use fumehood::agent::guardrail::{ProposedCall, RuleFn, Verdict};
 use fumehood::agent::transcript::Ending;
 use fumehood::boxed::BoxFuture;
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::{Durability, Record, RecordError, RecordKind, Recorder};
-use fumehood::{AgentBuilder, ErrorKind, Host, Load};
+use fumehood::{AgentBuilder, Call, ErrorKind, Host, Load, ToolProvider as _};
 use serde_json::{Value, json};
 
 const TOOLS: [&str; 2] = ["calculator", "countdown"];
@@ -271,4 +272,55 @@ async fn hostile_programs_end_within_their_limits_and_change_nothing_for_the_nex
         let honest = execute(&host, "return (await tools.calculator.add({a: 3, b: 5})).result").await;
         assert_eq!(value(&honest)["result"], 8, "after {code}");
     }
+}
+
+/// A program that makes a call about every millisecond.
+const CALL_AFTER_CALL: &str = "let sum = 0; for (let at = 0; at < 300; at++) { \
+    await tools.calculator.add({a: 1, b: 2}); for (let turn = 0; turn < 8000; turn++) sum += turn } return sum";
+/// A program whose calls are all made at once.
+const CALLS_AT_ONCE: &str = "const calls = Array.from({length: 600}, () => tools.calculator.add({a: 1, b: 2})); \
+    return (await Promise.all(calls)).length";
+
+/// Completes a future, and returns its output with the longest time of one poll, in which the thread served nobody else.
+async fn longest_poll<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let (mut work, mut longest) = (pin!(work), Duration::ZERO);
+    let output = std::future::poll_fn(|cx| {
+        let started = Instant::now();
+        let polled = work.as_mut().poll(cx);
+        longest = longest.max(started.elapsed());
+        polled
+    })
+    .await;
+    (output, longest)
+}
+
+#[tokio::test]
+async fn a_program_with_its_calls_holds_the_thread_of_its_caller_for_one_slice() {
+    let host = host().await;
+    let limits = ProgramLimits { calls: 1000, ..ProgramLimits::default() };
+    let mode = CodeMode::only().limits(limits);
+    let interpreter = Arc::new(host.javascript());
+    let provider = CodeProvider::new(Arc::new(host.clone()), interpreter, mode, Arc::new(SystemClock)).unwrap();
+    let run = |code: &str| provider.dispatch(Call::new("run_code", json!({"code": code})));
+    assert!(run("return 1").await.is_ok(), "the interpreter is loaded");
+    for code in [CALL_AFTER_CALL, CALLS_AT_ONCE] {
+        let started = Instant::now();
+        let (result, longest) = longest_poll(run(code)).await;
+        assert!(result.is_ok(), "{result:?}");
+        let (took, slice) = (started.elapsed(), Duration::from_millis(40));
+        assert!(took < slice || longest < slice, "{longest:?} of {took:?}: {code}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_of_an_agent_leaves_others_their_turn() {
+    let host = host().await;
+    execute(&host, "return 1").await;
+    let limits = ProgramLimits { calls: 1000, ..ProgramLimits::default() };
+    let budget = Budget { calls: 2000, calls_in_all: None, ..Budget::default() };
+    let with = |agent: AgentBuilder| agent.code(CodeMode::only().limits(limits)).budget(budget);
+    let running = run_with(&host, &[CALL_AFTER_CALL, CALLS_AT_ONCE], with);
+    let (outcome, longest) = longest_poll(running).await;
+    assert!(executions(&outcome).iter().all(|execution| !execution.has_error()), "{outcome:?}");
+    assert!(longest < Duration::from_millis(60), "{longest:?}");
 }

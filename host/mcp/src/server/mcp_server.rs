@@ -4,10 +4,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fumehood_core::call::content::is_large;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Changes, ToolProvider};
 use fumehood_listener::Jobs;
-use rmcp::model::{Implementation, JsonObject, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID};
+use fumehood_listener::parse_queue::ParseQueue;
+use rmcp::model::{ErrorData, Implementation, JsonObject, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID};
+use tokio::sync::Semaphore;
 
 use super::library::Library;
 use super::tools::{Catalogue, Naming};
@@ -74,6 +78,9 @@ struct Inner {
     /// The catalogue, with the revision of the set that it was built from.
     catalogue: Mutex<Option<(u64, Arc<Catalogue>)>>,
     changes: Changes,
+    /// The queue in which large results are written, one at a time.
+    writers: ParseQueue,
+    turn: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Server {
@@ -87,7 +94,25 @@ impl Server {
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>, options: ServerOptions) -> Self {
         let changes = tools.changes();
-        Self { inner: Arc::new(Inner { tools, options, catalogue: Mutex::default(), changes }) }
+        let (writers, turn) = (ParseQueue::new(), Arc::new(Semaphore::new(1)));
+        Self { inner: Arc::new(Inner { tools, options, catalogue: Mutex::default(), changes, writers, turn }) }
+    }
+
+    /// Does some work on the result of a call: on a large one in a queue, on another thread, so that other clients do not
+    /// wait for it.
+    ///
+    /// # Errors
+    /// If the server ends.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        result: CallResult,
+        work: impl FnOnce(CallResult) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        if !is_large(result.content()) {
+            return Ok(work(result));
+        }
+        let worked = self.inner.writers.run(Arc::clone(&self.inner.turn), move || work(result)).await;
+        worked.ok_or_else(|| ErrorData::internal_error("the server ends, so the result was not written", None))
     }
 
     /// Returns the actor of calls that arrive over stdio.

@@ -115,7 +115,9 @@ impl Session {
                 if let Some(error) = result.error() {
                     telemetry::record_error(&span, error.kind.as_str());
                 }
-                Ok(call_tool_result::into_call_tool_result(*result, entry.structured).into())
+                let structured = entry.structured;
+                let write = move |result| call_tool_result::into_call_tool_result(result, structured);
+                Ok(self.server.work(*result, write).await?.into())
             }
         }
     }
@@ -218,8 +220,7 @@ impl ServerHandler for Session {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let task = (&*self.principal.owner, request.task_id.as_str());
-        let offered = (&self.server.shared_tools(), &*self.server.catalogue());
-        tasks::get(self.jobs("tasks/get")?, task, offered).await
+        tasks::get(self.jobs("tasks/get")?, task, &self.server).await
     }
 
     async fn update_task(

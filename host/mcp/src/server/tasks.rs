@@ -1,12 +1,10 @@
 //! Tasks: calls that outlive their request (extension `io.modelcontextprotocol/tasks` of 2026-07-28, SEP-2663).
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fumehood_core::call::result::CallError;
 use fumehood_core::job::{Job, JobState};
 use fumehood_core::time::Timestamp;
-use fumehood_core::tool::ToolProvider;
 use fumehood_listener::{JobError, Jobs, poll_interval};
 use humantime::format_rfc3339_millis;
 use rmcp::model::{
@@ -14,8 +12,8 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
+use super::mcp_server::Server;
 use super::tools::call_tool_result::into_call_tool_result;
-use super::tools::catalogue::Catalogue;
 
 /// Methods of tasks, all of which take parameters.
 pub(crate) const METHODS: [&str; 3] = ["tasks/get", "tasks/update", "tasks/cancel"];
@@ -29,19 +27,19 @@ pub(crate) fn created(job: &Job) -> CreateTaskResult {
 ///
 /// # Errors
 /// If the client has no such task, or it cannot be read.
-pub(crate) async fn get(
-    jobs: &Jobs,
-    (owner, id): (&str, &str),
-    (tools, catalogue): (&Arc<dyn ToolProvider>, &Catalogue),
-) -> Result<GetTaskResult, ErrorData> {
-    let job = jobs.find_or_adopt(owner, id, tools).await.map_err(error_data)?;
+pub(crate) async fn get(jobs: &Jobs, (owner, id): (&str, &str), server: &Server) -> Result<GetTaskResult, ErrorData> {
+    let job = jobs.find_or_adopt(owner, id, &server.shared_tools()).await.map_err(error_data)?;
     let task = metadata(&job);
     let payload = match job.state {
         JobState::Working { .. } => TaskPayload::Working,
         JobState::Cancelled => TaskPayload::Cancelled,
         JobState::Completed(result) => {
-            let answer = into_call_tool_result(*result, catalogue.is_structured(&job.tool));
-            TaskPayload::Completed { result: to_object(serde_json::to_value(answer))? }
+            let is_structured = server.catalogue().is_structured(&job.tool);
+            let write = move |result| {
+                let answer = into_call_tool_result(result, is_structured);
+                to_object(serde_json::to_value(answer))
+            };
+            TaskPayload::Completed { result: server.work(*result, write).await?? }
         }
         JobState::Failed(error) => {
             let error = error_of(&error);

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 mod exception;
+pub(crate) mod input;
 pub(crate) mod outcome;
 pub(crate) mod place;
 pub(crate) mod run;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fumehood_core::call::content::Content;
+use fumehood_core::call::content::{self, Content};
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::{Limits, display_bytes};
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
@@ -22,7 +22,7 @@ use crate::wasi::guest_output::{cut, message};
 const ABORTED: &str = "it aborted (`unreachable`, which is how a panic ends)";
 /// Maximum number of backtrace frames in an error.
 pub(crate) const MAX_BACKTRACE_FRAMES: usize = 12;
-/// Maximum number of parts of a result. Empty parts have no bytes that another limit would count.
+/// Maximum number of parts of a result.
 pub(crate) const MAX_PARTS: usize = 131_072;
 
 /// The result of one call, with its metadata.
@@ -140,11 +140,7 @@ pub(crate) fn from_wasmtime(
     }
     let trap = error.downcast_ref::<Trap>().copied();
     match trap {
-        Some(Trap::OutOfFuel) => {
-            let message = format!("the tool used up its {} units of fuel and was stopped", limits.fuel);
-            return CallError::new(ErrorKind::Fuel, message)
-                .with_hint("ask it for less work at once, or allow it more fuel");
-        }
+        Some(Trap::OutOfFuel) => return out_of_fuel(limits),
         // A refused growth shows up as a failed instantiation, or as the abort of an allocator that got nothing.
         None if phase == Phase::Instantiate && memory.has_refused() => return memory_error(limits),
         Some(Trap::UnreachableCodeReached) if memory.has_refused() => return memory_error(limits),
@@ -162,6 +158,12 @@ pub(crate) fn from_wasmtime(
         return CallError::new(ErrorKind::BadResult, message);
     }
     trap_error(error, trap)
+}
+
+/// Returns the error of a call that has used up its fuel.
+pub(crate) fn out_of_fuel(limits: &Limits) -> CallError {
+    let message = format!("the tool used up its {} units of fuel and was stopped", limits.fuel);
+    CallError::new(ErrorKind::Fuel, message).with_hint("ask it for less work at once, or allow it more fuel")
 }
 
 fn memory_error(limits: &Limits) -> CallError {
@@ -197,16 +199,16 @@ fn copy_limit_error(error: &wasmtime::Error, limits: &Limits) -> Option<CallErro
     Some(output_too_large(None, limits))
 }
 
-/// Checks the size and the number of the parts of a result.
+/// Checks the number of the parts of a result, and their size in bytes.
 ///
 /// # Errors
-/// If they exceed the limit of the call, or [`MAX_PARTS`].
-pub(crate) fn check_size(parts: &[Content], limits: &Limits) -> Result<(), CallError> {
-    if parts.len() > MAX_PARTS {
-        let message = format!("the result has {} parts; at most {MAX_PARTS} are accepted", parts.len());
+/// If they exceed [`MAX_PARTS`], or the limit of the call.
+pub(crate) fn check_size(parts: usize, bytes: usize, limits: &Limits) -> Result<(), CallError> {
+    if parts > MAX_PARTS {
+        let message = format!("the result has {parts} parts; at most {MAX_PARTS} are accepted");
         return Err(CallError::new(ErrorKind::OutputTooLarge, message).with_hint("ask for a smaller part of it"));
     }
-    let bytes = parts.iter().map(Content::bytes).sum::<usize>();
+    let bytes = bytes.saturating_add(content::overhead_bytes(parts));
     if bytes > limits.output { Err(output_too_large(Some(bytes), limits)) } else { Ok(()) }
 }
 

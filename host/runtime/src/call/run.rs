@@ -1,6 +1,5 @@
 //! The execution of one call: a fresh store with its limits set, the guest, and the metadata of its cost.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,15 +7,16 @@ use fumehood_core::call::Usage;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::{CallError, Metadata};
-use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::definition::{Annotations, RawDefinition};
 use tracing::Instrument as _;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
 
+use super::input::{Ended, Input, Output, Returned};
 use super::outcome::{self, Execution, Phase};
 use super::place::{Place, unless_cancelled};
 use super::shared::Shared;
+use super::tool_call::{Conversion, LargeResults};
 use crate::engine::deadline::{Deadline, DeadlinePassed, FIRST_SLICE};
 use crate::engine::fuel::{FUEL_UPDATE_INTERVAL, saves_fuel, used_fuel};
 use crate::engine::guest_runtime::{FirstSlice, Lost, move_over};
@@ -25,7 +25,6 @@ use crate::load::dialect::Callable;
 use crate::load::dialect::typed::TypedTool;
 use crate::load::surface::Surface;
 use crate::wasi::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
-use crate::wasi::bindings::fumehood::tool::types;
 use crate::wasi::http::OutboundConfig;
 use crate::wasi::{CallState, Invocation, OpenFolders, Powers, Removals};
 
@@ -33,40 +32,18 @@ use crate::wasi::{CallState, Invocation, OpenFolders, Powers, Removals};
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
 
-/// Arguments that have passed the tool's schema.
-#[derive(Debug)]
-pub(crate) enum Arguments {
-    Validated(ValidatedCall),
-    /// In a worker, whose host has checked them.
-    Text(String),
+/// The reason for which a call has no output.
+enum Failed {
+    /// The engine or the guest failed.
+    Guest(Phase, wasmtime::Error),
+    /// The tool reported a failure, or its arguments or result were not accepted.
+    Call(CallError),
 }
 
-impl Arguments {
-    /// Returns them as compact JSON text.
-    pub(crate) fn to_text(&self) -> Cow<'_, str> {
-        match self {
-            Self::Validated(call) => call.to_text(),
-            Self::Text(text) => Cow::Borrowed(text),
-        }
+impl From<CallError> for Failed {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
     }
-}
-
-/// The input of a guest.
-#[derive(Debug)]
-pub(crate) enum Input {
-    Describe,
-    Contract { arguments: Arguments },
-    Typed { tool: usize, arguments: Vec<Val> },
-}
-
-/// The return value of `call` in the contract.
-type Returned = Result<Vec<types::Content>, types::Failure>;
-
-/// The output of a guest, before anything was checked.
-pub(crate) enum Output {
-    Described(Vec<RawDefinition>),
-    Contract(Returned),
-    Typed { tool: usize, results: Vec<Val> },
 }
 
 /// A linked component that can be instantiated, with its powers. A running call holds nothing else of its sandbox.
@@ -79,6 +56,7 @@ struct RunnableParts {
     uses_wasi: bool,
     powers: Arc<Powers>,
     folders: Option<Arc<OpenFolders>>,
+    large_results: LargeResults,
 }
 
 impl Runnable {
@@ -91,14 +69,22 @@ impl Runnable {
     ) -> Self {
         let uses_wasi = surface.imports.iter().any(|import| import.starts_with("wasi:"));
         let (shared, callable, powers) = (Arc::clone(shared), Arc::new(callable), Arc::new(powers));
-        Self(Arc::new(RunnableParts { shared, callable, uses_wasi, powers, folders }))
+        Self(Arc::new(RunnableParts {
+            shared,
+            callable,
+            uses_wasi,
+            powers,
+            folders,
+            large_results: LargeResults::default(),
+        }))
     }
 
     /// Returns the same compiled component with other powers.
     pub(crate) fn with_powers(&self, powers: Powers, folders: Option<Arc<OpenFolders>>) -> Self {
         let RunnableParts { shared, callable, uses_wasi, .. } = &*self.0;
         let (shared, callable, powers) = (Arc::clone(shared), Arc::clone(callable), Arc::new(powers));
-        Self(Arc::new(RunnableParts { shared, callable, uses_wasi: *uses_wasi, powers, folders }))
+        let large_results = LargeResults::default();
+        Self(Arc::new(RunnableParts { shared, callable, uses_wasi: *uses_wasi, powers, folders, large_results }))
     }
 
     /// Returns the tools, if they are plain typed functions.
@@ -116,10 +102,9 @@ impl Runnable {
             Ok(place) => place,
             Err(refused) => return Err(refused.outcome.err().unwrap_or_else(CallError::cancelled)),
         };
-        let (output, _) = self.run(place, Input::Describe, invocation, None).await;
-        match output? {
+        match self.run(place, Input::Describe, invocation, None).await.outcome? {
             Output::Described(raw) => Ok(raw),
-            _ => Err(CallError::new(ErrorKind::Host, "`describe` returned something else")),
+            Output::Content(_) => Err(CallError::new(ErrorKind::Host, "`describe` returned something else")),
         }
     }
 
@@ -140,17 +125,22 @@ impl Runnable {
         input: Input,
         call: Arc<Invocation>,
         outbound: Option<OutboundConfig>,
-    ) -> (Result<Output, CallError>, Metadata) {
-        let (memory, queued) = (call.limits.memory, place.queued);
-        let execution = Box::pin(execute(self.clone(), place, input, call, outbound).in_current_span());
-        let first = match memory {
+    ) -> Ended {
+        let (limits, queued) = (call.limits, place.queued);
+        let first = match limits.memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
+            _ if self.0.large_results.is_expected() || input.is_large() => FirstSlice::Elsewhere,
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
             _ => FirstSlice::Here,
         };
+        let execution = Box::pin(execute(self.clone(), place, input, call, outbound).in_current_span());
         match self.0.shared.runtime.run(first, execution).await {
             Ok(ended) => ended,
-            Err(lost) => (Err(lost_call(lost)), Metadata { queued, ..Metadata::default() }),
+            Err(lost) => Ended {
+                outcome: Err(lost_call(lost)),
+                metadata: Metadata { queued, ..Metadata::default() },
+                deadline: Deadline::after(Instant::now(), limits.deadline),
+            },
         }
     }
 }
@@ -162,7 +152,7 @@ async fn execute(
     input: Input,
     call: Arc<Invocation>,
     outbound: Option<OutboundConfig>,
-) -> (Result<Output, CallError>, Metadata) {
+) -> Ended {
     let parts = &*runnable.0;
     let limits = call.limits;
     let _ticking = parts.shared.ticker.run();
@@ -178,17 +168,18 @@ async fn execute(
     let removals = folders.as_ref().filter(|folders| folders.scratch.is_some()).map(|folders| folders.removals.clone());
     let state = CallState::new(Arc::clone(&call), powers, deadline).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
-    let output = match arm(&mut store, &limits) {
+    let outcome = match arm(&mut store, &limits) {
         Ok(()) => match wait_for_removals(removals.as_ref(), deadline, &call).await {
-            Ok(()) => until_deadline(&parts.callable, &mut store, input, &call).await,
+            Ok(()) => until_deadline(parts, &mut store, input, &call).await,
             Err(error) => Err(error),
         },
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
-    if matches!(&output, Ok(Output::Contract(Err(failure))) if failure.kind == types::FailureKind::Denied) {
+    if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::Denied) {
         store.data().refusals().promote_missing();
     }
-    (output, account(store, &limits, deadline, place.queued))
+    let metadata = account(store, &limits, deadline, place.queued);
+    Ended { outcome, metadata, deadline }
 }
 
 /// Waits until few enough scratch spaces of earlier calls are left: a tool that fills them faster than they can be
@@ -217,8 +208,7 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
     store.limiter(|state| state);
     store.set_fuel(limits.fuel)?;
     store.fuel_async_yield_interval(Some(FUEL_UPDATE_INTERVAL))?;
-    // The limit on copies out of a guest is never below the largest result that is accepted.
-    store.set_hostcall_fuel(limits.hostcall_bytes.max(limits.output.saturating_mul(2)));
+    store.set_hostcall_fuel(hostcall_fuel(limits));
     store.set_max_component_handles(outcome::max_handles(limits));
     store.set_epoch_deadline(FIRST_SLICE);
     // It compares clocks and does not count ticks, because ticks come late on a busy machine.
@@ -245,14 +235,14 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
 /// The timer is set only after the first slice: a guest that is done by then never needed it, and one that spins
 /// compares clocks itself.
 async fn until_deadline(
-    callable: &Callable,
+    parts: &RunnableParts,
     store: &mut Store<CallState>,
     input: Input,
     call: &Invocation,
 ) -> Result<Output, CallError> {
     let (deadline, limits, cancelled) = (store.data().deadline, &call.limits, call.cancelled.as_ref());
     let ended = {
-        let mut guest = std::pin::pin!(drive(callable, store, input, call));
+        let mut guest = std::pin::pin!(drive(parts, store, input, call));
         match std::future::poll_fn(|cx| std::task::Poll::Ready(guest.as_mut().poll(cx))).await {
             std::task::Poll::Ready(ended) => Some(ended),
             std::task::Poll::Pending => {
@@ -266,27 +256,36 @@ async fn until_deadline(
         }
     };
     if let Some(ended) = &ended {
-        store.data_mut().is_fuel_saved = ended.as_ref().map_or_else(|(_, error)| saves_fuel(error), |_| true);
+        store.data_mut().is_fuel_saved = match ended {
+            Err(Failed::Guest(_, error)) => saves_fuel(error),
+            Ok(_) | Err(Failed::Call(_)) => true,
+        };
     }
     match ended {
         // A single bulk instruction is not interrupted, so a guest may return after its deadline.
         Some(_) if deadline.passed() => Err(outcome::deadline(limits)),
         Some(Ok(output)) => Ok(output),
-        Some(Err((phase, error))) => Err(outcome::from_wasmtime(&error, phase, limits, &store.data().memory)),
+        Some(Err(Failed::Guest(phase, error))) => {
+            let error = outcome::from_wasmtime(&error, phase, limits, &store.data().memory);
+            parts.large_results.note_error(&error);
+            Err(error)
+        }
+        Some(Err(Failed::Call(error))) => Err(error),
         None => Err(outcome::deadline(limits)),
     }
 }
 
-/// Instantiates the component and calls the export, including its `post-return` function.
+/// Instantiates the component, calls the export, including its `post-return` function, and converts what it returns.
 async fn drive(
-    callable: &Callable,
+    parts: &RunnableParts,
     store: &mut Store<CallState>,
     input: Input,
     call: &Invocation,
-) -> Result<Output, (Phase, wasmtime::Error)> {
-    let instantiating = |error| (Phase::Instantiate, error);
-    let calling = |error| (Phase::Call, error);
-    match (callable, input) {
+) -> Result<Output, Failed> {
+    let instantiating = |error| Failed::Guest(Phase::Instantiate, error);
+    let calling = |error| Failed::Guest(Phase::Call, error);
+    let (limits, large) = (&call.limits, &parts.large_results);
+    match (&*parts.callable, input) {
         (Callable::Contract { pre, .. }, Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
@@ -298,20 +297,28 @@ async fn drive(
                 guest.get_typed_func::<(ToolCall<'_>,), (Returned,)>(&mut *store, export).map_err(instantiating)?;
             let arguments = arguments.to_text();
             let request = ToolCall { id: &call.id, tool: &call.tool, arguments: &arguments };
-            let (returned,) = function.call_async(store, (request,)).await.map_err(calling)?;
-            Ok(Output::Contract(returned))
+            let (returned,) = function.call_async(&mut *store, (request,)).await.map_err(calling)?;
+            Ok(Output::Content(Conversion::new(store, limits, large).returned(returned).await?))
         }
         (Callable::Typed { pre, tools }, Input::Typed { tool, arguments }) => {
             let missing = || calling(wasmtime::Error::msg("the component has no such export"));
             let typed = tools.get(tool).ok_or_else(missing)?;
+            let arguments = Conversion::new(store, limits, large).arguments(typed, &arguments)?;
+            // The engine lifts the result in one piece, and counts less for some types than they cost.
+            store.set_hostcall_fuel(hostcall_fuel(limits) / typed.lift_factor);
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let function = guest.get_func(&mut *store, typed.export_index).ok_or_else(missing)?;
             let mut results = vec![Val::Bool(false); function.ty(&mut *store).results().len()];
-            function.call_async(store, &arguments, &mut results).await.map_err(calling)?;
-            Ok(Output::Typed { tool, results })
+            function.call_async(&mut *store, &arguments, &mut results).await.map_err(calling)?;
+            Ok(Output::Content(Conversion::new(store, limits, large).results(typed, &results).await?))
         }
         _ => Err(calling(wasmtime::Error::msg("the component does not speak this dialect"))),
     }
+}
+
+/// Returns the limit on copies out of a guest, in bytes. It is never below the largest result that is accepted.
+fn hostcall_fuel(limits: &Limits) -> usize {
+    limits.hostcall_bytes.max(limits.output.saturating_mul(2))
 }
 
 /// Returns the metadata of a call. Consumes the store, so that its cleanup is part of the duration.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Interpreter::run ─ a place among the programs ─ fresh store: fuel, limiter, no powers
-//!     └ until the guest asks: its first slice on this thread, then the guest threads
+//!     └ until the guest asks: on this thread during the program's first slice, then on the guest threads
 //!     └ the request: answered in the caller's task, by its port, within the deadline
 //! ```
 //!
@@ -48,6 +48,9 @@ pub use self::program::{
 pub const JAVASCRIPT: &[u8] = include_bytes!("../../interpreters/javascript.wasm");
 /// Memory limit in bytes above which a program never runs on its caller's thread, as for calls.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
+/// Time after the start of a program in which it may run on its caller's thread. There is one for each program, whatever it
+/// calls, so that others never wait for it longer.
+const FIRST_SLICE: Duration = Duration::from_millis(2);
 /// Interval at which a program that is paused is checked for the end of the pause.
 const PAUSE_POLL: Duration = Duration::from_millis(20);
 
@@ -109,13 +112,17 @@ impl Interpreter {
         };
         let place = ProgramPlace(Arc::clone(shared));
         let (mailbox, deadline) = (Mailbox::default(), ProgramDeadline::after(Instant::now(), limits.deadline));
-        let mut first = if limits.memory > FIRST_SLICE_MEMORY { FirstSlice::Elsewhere } else { FirstSlice::Here };
+        let first_slice = Instant::now() + FIRST_SLICE;
         let armed = (place, mailbox.clone(), deadline.clone(), queued);
         let execution = execute::execute(self.clone(), program, armed);
         let mut guest: Guest = Box::pin(execution.in_current_span());
         loop {
             let until_request = UntilRequest { guest: Some(guest), mailbox: mailbox.clone() };
-            guest = match shared.runtime.run(first, Box::pin(until_request)).await {
+            let slice = match limits.memory <= FIRST_SLICE_MEMORY && Instant::now() < first_slice {
+                true => FirstSlice::Here,
+                false => FirstSlice::Elsewhere,
+            };
+            guest = match shared.runtime.run(slice, Box::pin(until_request)).await {
                 Ok(Progress::Ended(execution)) => return *execution,
                 Ok(Progress::Asked(guest)) => guest,
                 Err(lost) => return failed_execution(lost_call(lost), queued, &limits),
@@ -124,9 +131,6 @@ impl Interpreter {
             let serving = self.serve(request, calls, &deadline);
             let answer = unless_cancelled(cancelled.as_ref(), serving).await;
             mailbox.answer(answer.unwrap_or(Answer::Stop(Stop::Cancelled)));
-            if limits.memory <= FIRST_SLICE_MEMORY {
-                first = FirstSlice::Here;
-            }
         }
     }
 

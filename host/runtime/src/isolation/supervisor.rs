@@ -16,12 +16,13 @@ use tracing::Span;
 use super::lanes::{Lane, Lanes, Separation};
 use super::launch::{START_TIMEOUT, WorkerLaunch};
 use super::link::{CallEnd, CallProgress, Link, Pending};
-use super::message::{CallMessage, Cost, Failure, Loaded, Parts, ToWorker};
+use super::message::{CallMessage, Cost, Failure, Loaded, Part, Parts, ToWorker};
 use super::services::{CallRequests, Services};
 use crate::call::outcome::{self, Execution};
 use crate::call::place::{Place, unless_cancelled};
 use crate::call::run::lost_call;
-use crate::engine::guest_runtime::{Elapsed, Lost};
+use crate::engine::deadline::Deadline;
+use crate::engine::guest_runtime::{Elapsed, FirstSlice, Lost};
 use crate::jail::JailReport;
 use crate::load::Isolation;
 use crate::wasi::Invocation;
@@ -31,6 +32,8 @@ use crate::wasi::Invocation;
 const CALL_GRACE: Duration = Duration::from_secs(1);
 /// Maximum number of times that a call is sent again because its worker died before it began.
 const MAX_RESENDS: u32 = 5;
+/// Maximum size of the parts of a result that are parsed on the caller's thread, in bytes.
+const MAX_INLINE_BYTES: usize = 64 << 10;
 
 /// The worker processes of one component. Clones share them.
 #[derive(Clone)]
@@ -114,52 +117,64 @@ impl Worker {
         Place::enter(self.0.services.shared(), Some(&self.0.permits), call).await
     }
 
-    /// Runs a call that has a place in the worker. Dropping the future ends the call.
+    /// Runs a call that has a place in the worker, and returns the time by which its result is to be delivered with its
+    /// end. Dropping the future ends the call.
     ///
     /// If its worker dies, the call is sent to another one if it had not begun, and runs once more if it is repeatable.
-    pub(crate) async fn call(&self, place: Place, call: WorkerCall, invocation: &Invocation) -> Execution {
+    pub(crate) async fn call(
+        &self,
+        place: Place,
+        call: WorkerCall,
+        invocation: &Invocation,
+    ) -> (Execution, Deadline) {
         let (queued, started) = (place.queued, Instant::now());
-        let mut execution = self.0.call(place, call, invocation, started).await;
+        let (mut execution, deadline) = self.0.call(place, call, invocation).await;
         execution.metadata.queued = queued;
         execution.metadata.deadline = invocation.limits.deadline;
         execution.metadata.duration = started.elapsed();
-        execution
+        (execution, deadline)
     }
 }
 
 impl Supervisor {
-    async fn call(&self, mut place: Place, call: WorkerCall, invocation: &Invocation, started: Instant) -> Execution {
+    async fn call(&self, mut place: Place, call: WorkerCall, invocation: &Invocation) -> (Execution, Deadline) {
         let failed = |error| Execution::failed(error, Duration::ZERO, &invocation.limits);
-        let deadline = started + invocation.limits.deadline;
         let id = self.calls.fetch_add(1, Ordering::Relaxed);
         let mut message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
         let mut attempts = Attempts::default();
         let mut lane = self.lanes.lane_of(invocation.actor.as_ref());
         let mut solo_turn = None;
+        // Armed anew when the first worker is there: starting one takes none of the call's time.
+        let mut deadline = Deadline::after(Instant::now(), invocation.limits.deadline);
         loop {
-            let link = match self.live_link(&lane, deadline).await {
+            let link = match self.live_link(&lane, deadline.at()).await {
                 Ok(link) => link,
-                Err(error) => return failed(error),
+                Err(error) => return (failed(error), deadline),
             };
-            let interrupted = match self.run(&lane, &link, place, id, &mut message, invocation, deadline).await {
-                Ok(execution) => return execution,
+            if attempts.is_first() {
+                deadline = Deadline::after(Instant::now(), invocation.limits.deadline);
+            }
+            let interrupted = match self.run(&lane, &link, place, id, &mut message, invocation, deadline.at()).await {
+                Ok(execution) => return (execution, deadline),
                 Err(interrupted) => interrupted,
             };
             let _removed = self.current_link(&lane);
             let error = worker_died_error(&interrupted.reason);
-            let Some(next) = attempts.take_another(interrupted, call.is_repeatable) else { return failed(error) };
+            let Some(next) = attempts.take_another(interrupted, call.is_repeatable) else {
+                return (failed(error), deadline);
+            };
             place = next;
             lane = self.lanes.lane_of(invocation.actor.as_ref());
             if attempts.was_repeated && invocation.actor.is_none() && solo_turn.is_none() {
                 lane = Arc::clone(self.lanes.solo());
-                let left = deadline.saturating_duration_since(Instant::now());
+                let left = deadline.at().saturating_duration_since(Instant::now());
                 match self.services.runtime().within(left, self.lanes.solo_turn.lock()).await {
                     Ok(turn) => solo_turn = Some(turn),
-                    Err(Elapsed) => return failed(error),
+                    Err(Elapsed) => return (failed(error), deadline),
                 }
             }
-            if Instant::now() + lane.restart_delay() >= deadline {
-                return failed(error);
+            if Instant::now() + lane.restart_delay() >= deadline.at() {
+                return (failed(error), deadline);
             }
         }
     }
@@ -260,7 +275,7 @@ impl Supervisor {
         match ended {
             Ok(CallEnd::Answered { outcome, cost, requests }) => {
                 lane.record_answer();
-                Ok(to_execution(outcome, *cost, requests))
+                Ok(self.to_execution(outcome, *cost, requests, &limits).await)
             }
             Ok(CallEnd::WorkerDied { reason, has_begun, place }) => Err(Interrupted { reason, has_begun, place }),
             // The timer fires early only if its runtime is shut down.
@@ -268,6 +283,39 @@ impl Supervisor {
             Err(NoAnswer::Elapsed) => failed(outcome::deadline(&invocation.limits)),
             Err(NoAnswer::Cancelled) => failed(CallError::cancelled()),
         }
+    }
+
+    async fn to_execution(
+        &self,
+        outcome: Result<Parts, Failure>,
+        cost: Cost,
+        requests: Option<Arc<CallRequests>>,
+        limits: &Limits,
+    ) -> Execution {
+        let outcome = match outcome {
+            Ok(parts) => self.read_parts(parts, limits).await,
+            Err(failure) => Err(failure.into()),
+        };
+        let mut execution = Execution { outcome, metadata: cost.into() };
+        if let Some(requests) = requests {
+            requests.finish(&mut execution);
+        }
+        execution
+    }
+
+    /// Converts the parts of a result, on the guest threads if there is much to parse.
+    ///
+    /// # Errors
+    /// If they are too large, or one is not what it says.
+    async fn read_parts(&self, parts: Parts, limits: &Limits) -> Result<Vec<Content>, CallError> {
+        let bytes = parts.iter().map(Part::bytes).sum::<usize>();
+        outcome::check_size(parts.len(), bytes, limits)?;
+        let read = move || parts.into_iter().map(Content::try_from).collect();
+        if bytes <= MAX_INLINE_BYTES {
+            return read();
+        }
+        let reading = Box::pin(async move { read() });
+        self.services.runtime().run(FirstSlice::Elsewhere, reading).await.map_err(lost_call)?
     }
 
     /// Waits for the end of a call.
@@ -311,6 +359,10 @@ impl Supervisor {
 }
 
 impl Attempts {
+    fn is_first(&self) -> bool {
+        self.resends == 0 && !self.was_repeated
+    }
+
     /// Returns the place of a call that may run again, and counts the attempt.
     fn take_another(&mut self, interrupted: Interrupted, is_repeatable: bool) -> Option<Place> {
         let place = interrupted.place?;
@@ -322,16 +374,6 @@ impl Attempts {
         };
         may_run.then_some(place)
     }
-}
-
-fn to_execution(outcome: Result<Parts, Failure>, cost: Cost, requests: Option<Arc<CallRequests>>) -> Execution {
-    let parts = |parts: Parts| parts.into_iter().map(Content::try_from).collect::<Result<Vec<_>, _>>();
-    let outcome = outcome.map_err(CallError::from).and_then(parts);
-    let mut execution = Execution { outcome, metadata: cost.into() };
-    if let Some(requests) = requests {
-        requests.finish(&mut execution);
-    }
-    execution
 }
 
 fn worker_died_error(how: &str) -> CallError {

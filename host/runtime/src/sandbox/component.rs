@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fumehood_core::call::CallContext;
-use fumehood_core::call::content::Content;
+use fumehood_core::call::content::{self, Content};
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
@@ -14,11 +14,13 @@ use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::ToolDefinition;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
+use tracing::Instrument as _;
 
+use crate::call::input::Arguments;
 use crate::call::outcome::{self, Execution};
-use crate::call::run::{Arguments, Runnable};
+use crate::call::run::{Runnable, lost_call};
 use crate::call::shared::Shared;
-use crate::engine::guest_runtime::Elapsed;
+use crate::engine::guest_runtime::{Elapsed, FirstSlice};
 use crate::isolation::{Worker, WorkerCall};
 use crate::jail::JailReport;
 use crate::load::LoadReport;
@@ -174,13 +176,13 @@ impl Component {
         let tool = Arc::clone(call.tool());
         let invocation = Arc::new(Invocation::new(tool.definition().name.as_str(), limits, context));
         async move {
-            let mut execution = match &self.0.backend {
+            let (execution, deadline) = match &self.0.backend {
                 Backend::InProcess(runnable) => match runnable.admit(&invocation).await {
                     Ok(place) => {
                         invocation.report_admission();
                         runnable.call(place, index, Arguments::Validated(call), invocation, None).await
                     }
-                    Err(refused) => refused,
+                    Err(refused) => return self.clone().finish(tool, refused, limits).await,
                 },
                 Backend::Process(worker) => match worker.admit(&invocation).await {
                     // Boxed, because it is several times as large as the future of a call in this process.
@@ -191,12 +193,42 @@ impl Component {
                         let call = WorkerCall { tool: index, arguments: call.to_text().into_owned(), is_repeatable };
                         Box::pin(worker.call(place, call, &invocation)).await
                     }
-                    Err(refused) => refused,
+                    Err(refused) => return self.clone().finish(tool, refused, limits).await,
                 },
             };
-            self.settle(&mut execution, &limits);
-            self.check_result(&tool, &mut execution, &limits).await;
+            let mut execution = match is_large(&execution) {
+                false => self.clone().finish(tool, execution, limits).await,
+                true => Box::pin(self.finish_elsewhere(tool, execution, limits)).await,
+            };
+            // Last of all, so that no result is late.
+            if execution.outcome.is_ok() && deadline.passed() {
+                execution.outcome = Err(outcome::deadline(&limits));
+                let metadata = &mut execution.metadata;
+                (metadata.bytes, metadata.mime) = (0, None);
+                metadata.duration = metadata.duration.max(deadline.armed().elapsed());
+            }
             execution
+        }
+    }
+
+    /// Settles the outcome of a call, and checks its result.
+    async fn finish(self, tool: Arc<Tool>, mut execution: Execution, limits: Limits) -> Execution {
+        self.settle(&mut execution, &limits);
+        self.check_result(&tool, &mut execution, &limits).await;
+        execution
+    }
+
+    /// Like [`Self::finish`], on the guest threads: on the caller's, a large result would hold up others.
+    async fn finish_elsewhere(&self, tool: Arc<Tool>, execution: Execution, limits: Limits) -> Execution {
+        let (queued, started) = (execution.metadata.queued, Instant::now());
+        let before = execution.metadata.duration;
+        let finishing = Box::pin(self.clone().finish(tool, execution, limits).in_current_span());
+        match self.0.shared.runtime.run(FirstSlice::Elsewhere, finishing).await {
+            Ok(mut execution) => {
+                execution.metadata.duration = before + started.elapsed();
+                execution
+            }
+            Err(lost) => Execution::failed(lost_call(lost), queued, &limits),
         }
     }
 
@@ -205,7 +237,7 @@ impl Component {
         let Execution { outcome, metadata } = execution;
         // Whoever ran the call compares this too; a worker process may have been taken over.
         if let Ok(parts) = outcome
-            && let Err(error) = outcome::check_size(parts, limits)
+            && let Err(error) = outcome::check_size(parts.len(), parts.iter().map(Content::bytes).sum(), limits)
         {
             *outcome = Err(error);
         }
@@ -255,6 +287,14 @@ impl Component {
             Err(Elapsed) => Err(outcome::unchecked_at_deadline()),
         };
     }
+}
+
+/// Returns whether a result is so large that settling it takes longer than handing it to another thread.
+fn is_large(execution: &Execution) -> bool {
+    const MAX_INLINE_BYTES: usize = 64 << 10;
+    let Execution { outcome, metadata } = execution;
+    let streams = metadata.stdout.text.len() + metadata.stderr.text.len();
+    streams > MAX_INLINE_BYTES || outcome.as_deref().is_ok_and(content::is_large)
 }
 
 fn mime(parts: &[Content]) -> Option<Cow<'static, str>> {

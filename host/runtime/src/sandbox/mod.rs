@@ -14,6 +14,7 @@ use wasmtime::Engine;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
 use crate::engine::SandboxError;
+use crate::engine::guest_runtime::FirstSlice;
 use crate::interpreter::{self, Interpreter};
 use crate::load::LoadOptions;
 use crate::load::error::LoadError;
@@ -82,6 +83,18 @@ impl Sandbox {
     /// sandbox is shut down or the work panicked.
     pub async fn off_thread<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
         self.shared.runtime.block(work).await.ok()
+    }
+
+    /// Completes `future`: up to the first time that it waits on the caller's thread, and the rest on the threads that run
+    /// guests. Returns `None` if the sandbox is shut down or the future panicked. Dropping the returned future drops it.
+    ///
+    /// For work around guests, such as programs with all their calls, that would keep the caller's thread from others.
+    pub async fn drive<F>(&self, future: F) -> Option<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.shared.runtime.run(FirstSlice::Here, Box::pin(future)).await.ok()
     }
 
     /// Returns the maximum memory limit of a call, in bytes.

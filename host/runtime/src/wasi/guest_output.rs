@@ -3,7 +3,7 @@
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
-use fumehood_core::text::sanitize::printable;
+use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 
 use super::bindings::fumehood::tool::types;
@@ -45,19 +45,20 @@ pub(crate) fn cut(message: &str) -> String {
 
 /// Like [`cut`], with the count of the characters that were escaped.
 pub(crate) fn message(text: &str) -> PrintableText {
-    let mut message = PrintableText::from(text);
+    let mut message = PrintableText::from(truncate_str(text, MAX_MESSAGE_BYTES));
     message.revise(cut(text));
     message
 }
 
-/// Makes a guest's message printable, and truncates it to at most `bytes` bytes and an ellipsis.
+/// Makes a guest's message printable, and truncates it to at most `bytes` bytes and an ellipsis. Text beyond that is not
+/// looked at, however long it is.
 pub(crate) fn cut_to(message: &str, bytes: usize) -> String {
-    let printable = printable(message);
-    if printable.len() <= bytes {
+    let begin = truncate_str(message, bytes);
+    let printable = printable(begin);
+    if printable.len() <= bytes && begin.len() == message.len() {
         return printable.into_owned();
     }
-    let end = (0..=bytes).rev().find(|at| printable.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}…", printable.get(..end).unwrap_or_default())
+    format!("{}…", truncate_str(&printable, bytes))
 }
 
 #[cfg(test)]
@@ -72,5 +73,6 @@ mod tests {
         let short = cut(&long);
         assert!(short.len() <= MAX_MESSAGE_BYTES + '…'.len_utf8());
         assert!(short.ends_with('…'));
+        assert_eq!(message(&"\u{1b}".repeat(1 << 20)).hidden_chars(), MAX_MESSAGE_BYTES as u64);
     }
 }

@@ -12,8 +12,8 @@ use fumehood_core::call::result::CallError;
 use super::channel::Channel;
 use super::relay::RelayObserver;
 use super::setup::LoadedComponent;
+use crate::call::input::Arguments;
 use crate::call::outcome::Execution;
-use crate::call::run::Arguments;
 use crate::isolation::message::{CallMessage, FromWorker, Part, Parts, ToWorker};
 use crate::wasi::Invocation;
 
@@ -53,7 +53,10 @@ fn call(channel: &Channel, component: &LoadedComponent, tokens: &Tokens, message
         let tool = message.tool as usize;
         match runnable.admit(&invocation).await {
             Ok(place) => {
-                runnable.call(place, tool, Arguments::Text(message.arguments), invocation, Some(outbound)).await
+                let arguments = Arguments::Text(message.arguments);
+                // The host compares clocks last.
+                let (execution, _deadline) = runnable.call(place, tool, arguments, invocation, Some(outbound)).await;
+                execution
             }
             Err(refused) => refused,
         }

@@ -26,8 +26,9 @@ pub(crate) use docs::{COMPLETE_SECTION as COMPLETE_DOCS_SECTION, PackageDocs, SE
 pub use exports::Skipped;
 pub use hook::HOOK_FUNCTIONS;
 pub(crate) use hook::{HOOK_INTERFACE, find_hook};
-pub(crate) use value::ValueError;
+use value::Shape;
 pub use value::convert_typed;
+pub(crate) use value::{JsonReader, JsonWriter, ValueError};
 
 /// Maximum number of named types of one instance that are looked up in the documentation.
 const MAX_NAMED_TYPES: usize = 64;
@@ -47,19 +48,25 @@ pub(crate) struct TypedTool {
     pub(crate) definition: ToolDefinition,
     pub(crate) function: TypedFunction,
     pub(crate) export_index: ComponentExportIndex,
+    /// The factor by which its results may cost more than the engine counts for them.
+    pub(crate) lift_factor: usize,
+    params: Vec<(String, Shape)>,
+    result: Option<Shape>,
 }
 
-/// The outcome of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TypedOutcome {
+/// The outcome of a call. Values other than strings are not yet written as JSON.
+#[derive(Debug)]
+pub(crate) enum TypedOutcome<'v> {
     /// Success without a value.
     Nothing,
     /// A returned `string`.
-    Text(String),
-    /// A returned value of any other type, as JSON text.
-    Json(String),
-    /// The error of a returned `result`: a `string` itself, or JSON text of any other type.
-    Failed(String),
+    Text(&'v str),
+    /// A returned value of any other type.
+    Value(&'v Val, &'v Shape),
+    /// The error of a returned `result` that is a `string`, or the lack of a reason.
+    Failed(&'v str),
+    /// The error of a returned `result` of any other type.
+    FailedValue(&'v Val, &'v Shape),
 }
 
 /// Errors of [`discover`].
@@ -213,8 +220,11 @@ impl Reader<'_> {
         };
         Ok(TypedTool {
             definition,
-            function,
             export_index: export_index.ok_or("it cannot be found again by its name")?,
+            lift_factor: function.result.as_ref().map_or(1, value::lift_factor),
+            params: Shape::of_fields(&function.params),
+            result: function.result.as_ref().map(Shape::from),
+            function,
         })
     }
 
@@ -266,44 +276,46 @@ impl TypedTool {
     /// Converts the arguments of a call to values, in the order of the parameters.
     ///
     /// # Errors
-    /// If they do not fit the parameters. Arguments that fit the input schema always do.
-    pub(crate) fn arguments(&self, arguments: &Value) -> Result<Vec<Val>, ValueError> {
-        Ok(value::read_record(arguments, &self.function.params)?.into_iter().map(|(_, value)| value).collect())
+    /// If they do not fit the parameters, or the deadline of the reader passes. Arguments that match the input schema always
+    /// fit.
+    pub(crate) fn arguments(&self, arguments: &Value, reader: &mut JsonReader) -> Result<Vec<Val>, ValueError> {
+        Ok(reader.record(arguments, &self.params)?.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// Converts the results of a call.
+    /// Returns the outcome of a call with these results.
     ///
     /// # Errors
     /// If they are not of the function's type, which the engine prevents.
-    pub(crate) fn outcome(&self, results: &[Val]) -> Result<TypedOutcome, ValueError> {
-        match (&self.function.result, results) {
+    pub(crate) fn outcome<'v>(&'v self, results: &'v [Val]) -> Result<TypedOutcome<'v>, ValueError> {
+        match (&self.result, results) {
             (None, []) => Ok(TypedOutcome::Nothing),
-            (Some(Ty::Result { ok, .. }), [Val::Result(Ok(value))]) => ok_outcome(ok.as_deref(), value.as_deref()),
-            (Some(Ty::Result { err, .. }), [Val::Result(Err(value))]) => err_outcome(err.as_deref(), value.as_deref()),
-            (Some(ty), [value]) => ok_outcome(Some(ty), Some(value)),
+            (Some(Shape::Result { ok, .. }), [Val::Result(Ok(value))]) => ok_outcome(ok.as_deref(), value.as_deref()),
+            (Some(Shape::Result { err, .. }), [Val::Result(Err(value))]) => {
+                err_outcome(err.as_deref(), value.as_deref())
+            }
+            (Some(shape), [value]) => ok_outcome(Some(shape), Some(value)),
             _ => Err(ValueError::Answer(format!("{} values were returned", results.len()))),
         }
     }
 }
 
-fn ok_outcome(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
-    match (ty, value) {
+fn ok_outcome<'v>(shape: Option<&'v Shape>, value: Option<&'v Val>) -> Result<TypedOutcome<'v>, ValueError> {
+    match (shape, value) {
         (None, None) => Ok(TypedOutcome::Nothing),
-        (Some(Ty::String), Some(Val::String(text))) => Ok(TypedOutcome::Text(text.clone())),
-        (Some(ty), Some(value)) => value::to_json(value, ty).map(TypedOutcome::Json),
+        (Some(Shape::Scalar(Ty::String)), Some(Val::String(text))) => Ok(TypedOutcome::Text(text)),
+        (Some(shape), Some(value)) => Ok(TypedOutcome::Value(value, shape)),
         _ => Err(ValueError::Answer("the `ok` of a result has the wrong form".to_owned())),
     }
 }
 
-fn err_outcome(ty: Option<&Ty>, value: Option<&Val>) -> Result<TypedOutcome, ValueError> {
+fn err_outcome<'v>(shape: Option<&'v Shape>, value: Option<&'v Val>) -> Result<TypedOutcome<'v>, ValueError> {
     const NO_REASON: &str = "the tool says that it failed, and not why";
-    let message = match (ty, value) {
-        (Some(Ty::String), Some(Val::String(text))) if !text.trim().is_empty() => text.clone(),
-        (None, None) | (Some(Ty::String), Some(Val::String(_))) => NO_REASON.to_owned(),
-        (Some(ty), Some(value)) => value::to_json(value, ty)?,
-        _ => {
-            return Err(ValueError::Answer("the `err` of a result has the wrong form".to_owned()));
+    match (shape, value) {
+        (Some(Shape::Scalar(Ty::String)), Some(Val::String(text))) if !text.trim().is_empty() => {
+            Ok(TypedOutcome::Failed(text))
         }
-    };
-    Ok(TypedOutcome::Failed(message))
+        (None, None) | (Some(Shape::Scalar(Ty::String)), Some(Val::String(_))) => Ok(TypedOutcome::Failed(NO_REASON)),
+        (Some(shape), Some(value)) => Ok(TypedOutcome::FailedValue(value, shape)),
+        _ => Err(ValueError::Answer("the `err` of a result has the wrong form".to_owned())),
+    }
 }

@@ -1,5 +1,6 @@
 //! Conversion of JSON to a component's values.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use fumehood_core::schema::typed::Ty;
@@ -7,113 +8,152 @@ use fumehood_core::schema::typed::schema::{INFINITY, NEGATIVE_INFINITY, NOT_A_NU
 use serde_json::Value;
 use wasmtime::component::Val;
 
-use super::ValueError;
+use super::{Shape, ValueError};
+use crate::engine::deadline::Deadline;
 
-/// Converts a JSON value to type `ty`. Recurses only as deep as the type does.
-pub(super) fn from_json(value: &Value, ty: &Ty) -> Result<Val, ValueError> {
-    match ty {
-        Ty::List(item) => read_array(value)?
-            .enumerate()
-            .map(|(at, value)| read_item(at, value, item))
-            .collect::<Result<_, _>>()
-            .map(Val::List),
-        Ty::Tuple(items) => read_tuple(value, items),
-        Ty::Record(fields) => read_record(value, fields).map(Val::Record),
-        Ty::Variant(cases) => read_variant(value, cases),
-        Ty::Flags(names) => read_flags(value, names),
-        Ty::Option(inner) => read_option(value, inner),
-        Ty::Result { ok, err } => read_result(value, ok.as_deref(), err.as_deref()),
-        _ => read_scalar(value, ty).ok_or_else(|| ValueError::expected(expected_form(ty))),
-    }
+/// Number of steps between two looks at the clock.
+const STEPS_PER_LOOK: usize = 1024;
+
+/// A reader of JSON values, which counts its steps and ends at a deadline.
+pub(crate) struct JsonReader {
+    deadline: Option<Deadline>,
+    steps: usize,
 }
 
-/// Converts an object to the fields of a record. Fields of an option type may be absent.
-pub(in crate::load::dialect::typed) fn read_record(
-    value: &Value,
-    fields: &[(String, Ty)],
-) -> Result<Vec<(String, Val)>, ValueError> {
-    let object = value.as_object().ok_or_else(|| ValueError::expected("an object"))?;
-    let mut found = 0;
-    let mut read = Vec::with_capacity(fields.len());
-    for (name, ty) in fields {
-        let value = match object.get(name) {
-            Some(value) => {
-                found += 1;
-                from_json(value, ty).map_err(|error| error.within(name))?
+impl JsonReader {
+    /// Creates a reader that ends at `deadline`, if there is one.
+    pub(crate) fn new(deadline: Option<Deadline>) -> Self {
+        Self { deadline, steps: 0 }
+    }
+
+    /// Returns the number of values that it has read.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Converts a JSON value to the type of `shape`. Recurses only as deep as the type does.
+    pub(super) fn read(&mut self, value: &Value, shape: &Shape) -> Result<Val, ValueError> {
+        self.steps = self.steps.saturating_add(1);
+        if self.steps.is_multiple_of(STEPS_PER_LOOK) && self.deadline.is_some_and(|deadline| deadline.passed()) {
+            return Err(ValueError::Deadline);
+        }
+        match shape {
+            Shape::List(item) => read_array(value)?
+                .enumerate()
+                .map(|(at, value)| self.item(at, value, item))
+                .collect::<Result<_, _>>()
+                .map(Val::List),
+            Shape::Tuple(items) => self.tuple(value, items),
+            Shape::Record(fields) => self.record(value, fields).map(Val::Record),
+            Shape::Variant(cases) => self.variant(value, cases),
+            Shape::Flags(names) => read_flags(value, names),
+            Shape::Enum(names) => value
+                .as_str()
+                .filter(|name| names.contains(*name))
+                .map(|name| Val::Enum(name.to_owned()))
+                .ok_or_else(|| ValueError::expected("one of the enum's names")),
+            Shape::Option(inner) => self.option(value, inner),
+            Shape::Result { ok, err } => self.result(value, ok.as_deref(), err.as_deref()),
+            Shape::Scalar(ty) => read_scalar(value, ty).ok_or_else(|| ValueError::expected(expected_form(ty))),
+        }
+    }
+
+    /// Converts an object to the fields of a record. Fields of an option type may be absent.
+    pub(in crate::load::dialect::typed) fn record(
+        &mut self,
+        value: &Value,
+        fields: &[(String, Shape)],
+    ) -> Result<Vec<(String, Val)>, ValueError> {
+        let object = value.as_object().ok_or_else(|| ValueError::expected("an object"))?;
+        let mut found = 0;
+        let mut read = Vec::with_capacity(fields.len());
+        for (name, shape) in fields {
+            let value = match object.get(name) {
+                Some(value) => {
+                    found += 1;
+                    self.read(value, shape).map_err(|error| error.within(name))?
+                }
+                None if shape.is_option() => Val::Option(None),
+                None => return Err(ValueError::expected(format!("an object with `{name}`"))),
+            };
+            read.push((name.clone(), value));
+        }
+        if found < object.len() {
+            return Err(ValueError::expected("an object without fields that its type does not have"));
+        }
+        Ok(read)
+    }
+
+    fn item(&mut self, at: usize, value: &Value, shape: &Shape) -> Result<Val, ValueError> {
+        self.read(value, shape).map_err(|error| error.within(at))
+    }
+
+    fn tuple(&mut self, value: &Value, items: &[Shape]) -> Result<Val, ValueError> {
+        let values = read_array(value)?;
+        if values.len() != items.len() {
+            return Err(ValueError::expected(format!("an array of {} values", items.len())));
+        }
+        let each = values.zip(items).enumerate().map(|(at, (value, shape))| self.item(at, value, shape));
+        each.collect::<Result<_, _>>().map(Val::Tuple)
+    }
+
+    fn variant(&mut self, value: &Value, cases: &HashMap<String, Option<Shape>>) -> Result<Val, ValueError> {
+        let wrong =
+            || ValueError::expected("an object with one of the variant's cases as `tag`, and its value as `val`");
+        let object = value.as_object().ok_or_else(wrong)?;
+        let tag = object.get("tag").and_then(Value::as_str).ok_or_else(wrong)?;
+        let shape = cases.get(tag).ok_or_else(wrong)?;
+        let payload = match (shape, object.get("val"), object.len()) {
+            (None, None, 1) => None,
+            (Some(shape), Some(value), 2) => {
+                Some(Box::new(self.read(value, shape).map_err(|error| error.within("val"))?))
             }
-            None if ty.is_option() => Val::Option(None),
-            None => return Err(ValueError::expected(format!("an object with `{name}`"))),
+            _ => return Err(wrong()),
         };
-        read.push((name.clone(), value));
+        Ok(Val::Variant(tag.to_owned(), payload))
     }
-    if found < object.len() {
-        return Err(ValueError::expected("an object without fields that its type does not have"));
+
+    fn option(&mut self, value: &Value, inner: &Shape) -> Result<Val, ValueError> {
+        if value.is_null() {
+            return Ok(Val::Option(None));
+        }
+        let some = if inner.is_option() {
+            self.read(only_field(value, "some")?, inner).map_err(|error| error.within("some"))?
+        } else {
+            self.read(value, inner)?
+        };
+        Ok(Val::Option(Some(Box::new(some))))
     }
-    Ok(read)
+
+    fn result(&mut self, value: &Value, ok: Option<&Shape>, err: Option<&Shape>) -> Result<Val, ValueError> {
+        let is_ok = value.as_object().is_some_and(|object| object.contains_key("ok"));
+        Ok(Val::Result(if is_ok { Ok(self.side(value, "ok", ok)?) } else { Err(self.side(value, "err", err)?) }))
+    }
+
+    fn side(&mut self, value: &Value, name: &str, shape: Option<&Shape>) -> Result<Option<Box<Val>>, ValueError> {
+        let value = only_field(value, name)?;
+        match shape {
+            Some(shape) => self.read(value, shape).map(|value| Some(Box::new(value))),
+            None if value.is_null() => Ok(None),
+            None => Err(ValueError::expected("null")),
+        }
+        .map_err(|error| error.within(name))
+    }
 }
 
 fn read_array(value: &Value) -> Result<std::slice::Iter<'_, Value>, ValueError> {
     value.as_array().map(|items| items.iter()).ok_or_else(|| ValueError::expected("an array"))
 }
 
-fn read_item(at: usize, value: &Value, ty: &Ty) -> Result<Val, ValueError> {
-    from_json(value, ty).map_err(|error| error.within(at))
-}
-
-fn read_tuple(value: &Value, items: &[Ty]) -> Result<Val, ValueError> {
-    let values = read_array(value)?;
-    if values.len() != items.len() {
-        return Err(ValueError::expected(format!("an array of {} values", items.len())));
-    }
-    let each = values.zip(items).enumerate().map(|(at, (value, ty))| read_item(at, value, ty));
-    each.collect::<Result<_, _>>().map(Val::Tuple)
-}
-
-fn read_variant(value: &Value, cases: &[(String, Option<Ty>)]) -> Result<Val, ValueError> {
-    let wrong = || ValueError::expected("an object with one of the variant's cases as `tag`, and its value as `val`");
-    let object = value.as_object().ok_or_else(wrong)?;
-    let tag = object.get("tag").and_then(Value::as_str).ok_or_else(wrong)?;
-    let (name, ty) = cases.iter().find(|(name, _)| name == tag).ok_or_else(wrong)?;
-    let payload = match (ty, object.get("val"), object.len()) {
-        (None, None, 1) => None,
-        (Some(ty), Some(value), 2) => Some(Box::new(from_json(value, ty).map_err(|error| error.within("val"))?)),
-        _ => return Err(wrong()),
-    };
-    Ok(Val::Variant(name.clone(), payload))
-}
-
 fn read_flags(value: &Value, names: &[String]) -> Result<Val, ValueError> {
     let wrong = || ValueError::expected("an array of the flags' names, each at most once");
     let given = read_array(value).map_err(|_| wrong())?;
+    if given.len() > names.len() {
+        return Err(wrong());
+    }
     // In the order of their declaration, independent of the order in the array.
     let set: Vec<_> = names.iter().filter(|name| given.clone().any(|value| value == name.as_str())).cloned().collect();
     if set.len() == given.len() { Ok(Val::Flags(set)) } else { Err(wrong()) }
-}
-
-fn read_option(value: &Value, inner: &Ty) -> Result<Val, ValueError> {
-    if value.is_null() {
-        return Ok(Val::Option(None));
-    }
-    let some = if inner.is_option() {
-        from_json(only_field(value, "some")?, inner).map_err(|error| error.within("some"))?
-    } else {
-        from_json(value, inner)?
-    };
-    Ok(Val::Option(Some(Box::new(some))))
-}
-
-fn read_result(value: &Value, ok: Option<&Ty>, err: Option<&Ty>) -> Result<Val, ValueError> {
-    let side = |name, ty: Option<&Ty>| {
-        let value = only_field(value, name)?;
-        match ty {
-            Some(ty) => from_json(value, ty).map(|value| Some(Box::new(value))),
-            None if value.is_null() => Ok(None),
-            None => Err(ValueError::expected("null")),
-        }
-        .map_err(|error| error.within(name))
-    };
-    let is_ok = value.as_object().is_some_and(|object| object.contains_key("ok"));
-    Ok(Val::Result(if is_ok { Ok(side("ok", ok)?) } else { Err(side("err", err)?) }))
 }
 
 /// Returns the value of the object's only field, which must have this name.
@@ -140,9 +180,6 @@ fn read_scalar(value: &Value, ty: &Ty) -> Option<Val> {
         Ty::F64 => read_float(value, f64::MAX).map(Val::Float64),
         Ty::Char => value.as_str().and_then(only_char).map(Val::Char),
         Ty::String => value.as_str().map(|text| Val::String(text.to_owned())),
-        Ty::Enum(names) => {
-            value.as_str().filter(|name| names.iter().any(|known| known == name)).map(|name| Val::Enum(name.to_owned()))
-        }
         _ => None,
     }
 }
@@ -190,7 +227,6 @@ fn expected_form(ty: &Ty) -> String {
         Ty::F32 | Ty::F64 => return format!("a number that fits `{ty}`, or \"NaN\", \"Infinity\", \"-Infinity\""),
         Ty::Char => "a string of one character",
         Ty::String => "a string",
-        Ty::Enum(_) => "one of the enum's names",
         _ => return format!("a whole number that fits `{ty}`"),
     };
     text.to_owned()

@@ -8,8 +8,18 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::{Value, json};
 use wasmtime::component::Val;
 
-use super::from_json::from_json;
 use super::*;
+
+fn to_json(val: &Val, ty: &Ty) -> Result<String, ValueError> {
+    let shape = Shape::from(ty);
+    let mut writer = JsonWriter::new(val, &shape, usize::MAX);
+    while writer.advance(1)?.is_some() {}
+    Ok(writer.into_text())
+}
+
+fn from_json(value: &Value, ty: &Ty) -> Result<Val, ValueError> {
+    JsonReader::new(None).read(value, &Shape::from(ty))
+}
 
 fn check(ty: &Ty, val: &Val, expected: &str) {
     let text = to_json(val, ty).unwrap();

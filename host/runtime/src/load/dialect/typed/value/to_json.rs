@@ -1,108 +1,234 @@
-//! Conversion of a component's values to JSON.
+//! Conversion of a component's values to JSON, in steps.
+
+use std::iter::Zip;
+use std::slice::Iter;
 
 use fumehood_core::schema::typed::Ty;
 use fumehood_core::schema::typed::schema::{INFINITY, MAX_SAFE_INTEGER, NEGATIVE_INFINITY, NOT_A_NUMBER};
-use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
+use serde::Serialize;
 use wasmtime::component::Val;
 
-use super::ValueError;
+use super::{Shape, ValueError};
 
-/// Writes a value of type `ty` as JSON text.
-pub(in crate::load::dialect::typed) fn to_json(val: &Val, ty: &Ty) -> Result<String, ValueError> {
-    serde_json::to_string(&Typed(val, ty)).map_err(|error| ValueError::Answer(error.to_string()))
+/// Number of bytes of a string that count as one step.
+const BYTES_PER_STEP: usize = 32;
+
+/// A writer of one value as JSON text. Its caller decides how many steps it makes at a time.
+pub(crate) struct JsonWriter<'v> {
+    text: Vec<u8>,
+    /// Maximum size of the text, in bytes.
+    max_bytes: usize,
+    steps: usize,
+    /// The parts that are not yet written, the next one last.
+    pending: Vec<Pending<'v>>,
 }
 
-/// A value and its type, serialized without a JSON tree in between.
-struct Typed<'a>(&'a Val, &'a Ty);
+/// A part of a value that is not yet written.
+enum Pending<'v> {
+    Value(&'v Val, &'v Shape),
+    List(Iter<'v, Val>, &'v Shape),
+    Tuple(Zip<Iter<'v, Val>, Iter<'v, Shape>>),
+    Record(Zip<Iter<'v, (String, Val)>, Iter<'v, (String, Shape)>>),
+    /// The end of an object with one member of a fixed name.
+    End,
+}
 
-impl Serialize for Typed<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match (self.1, self.0) {
-            (Ty::Bool, Val::Bool(value)) => to.serialize_bool(*value),
-            (Ty::S8, Val::S8(value)) => to.serialize_i8(*value),
-            (Ty::U8, Val::U8(value)) => to.serialize_u8(*value),
-            (Ty::S16, Val::S16(value)) => to.serialize_i16(*value),
-            (Ty::U16, Val::U16(value)) => to.serialize_u16(*value),
-            (Ty::S32, Val::S32(value)) => to.serialize_i32(*value),
-            (Ty::U32, Val::U32(value)) => to.serialize_u32(*value),
-            (Ty::S64, Val::S64(value)) if value.unsigned_abs() <= MAX_SAFE_INTEGER => to.serialize_i64(*value),
-            (Ty::S64, Val::S64(value)) => to.collect_str(value),
-            (Ty::U64, Val::U64(value)) if *value <= MAX_SAFE_INTEGER => to.serialize_u64(*value),
-            (Ty::U64, Val::U64(value)) => to.collect_str(value),
-            (Ty::F32, Val::Float32(value)) => write_float(f64::from(*value), to),
-            (Ty::F64, Val::Float64(value)) => write_float(*value, to),
-            (Ty::Char, Val::Char(value)) => to.serialize_char(*value),
-            (Ty::String, Val::String(value)) => to.serialize_str(value),
-            (Ty::Enum(_), Val::Enum(name)) => to.serialize_str(name),
-            (Ty::Flags(_), Val::Flags(names)) => to.collect_seq(names),
-            (Ty::List(item), Val::List(values)) => to.collect_seq(values.iter().map(|value| Typed(value, item))),
-            (Ty::Tuple(items), Val::Tuple(values)) if items.len() == values.len() => {
-                to.collect_seq(values.iter().zip(items).map(|(value, item)| Typed(value, item)))
+impl<'v> JsonWriter<'v> {
+    /// Creates a writer of a value, whose text has at most `max_bytes` bytes.
+    pub(crate) fn new(value: &'v Val, shape: &'v Shape, max_bytes: usize) -> Self {
+        Self { text: Vec::new(), max_bytes, steps: 0, pending: vec![Pending::Value(value, shape)] }
+    }
+
+    /// Makes about `steps` steps, and returns how many it has made in all if there are more to make. A step writes one
+    /// value, name or piece of a string.
+    ///
+    /// # Errors
+    /// If the text becomes too large, or a value is not of its type.
+    pub(crate) fn advance(&mut self, steps: usize) -> Result<Option<usize>, ValueError> {
+        let until = self.steps.saturating_add(steps);
+        while self.steps < until {
+            let Some(next) = self.pending.pop() else { return Ok(None) };
+            self.steps = self.steps.saturating_add(1);
+            self.write(next)?;
+            if self.text.len() > self.max_bytes {
+                return Err(ValueError::TooLarge);
             }
-            (Ty::Record(fields), Val::Record(values)) if fields.len() == values.len() => {
-                write_record(fields, values, to)
+        }
+        Ok((!self.pending.is_empty()).then_some(self.steps))
+    }
+
+    /// Returns the number of steps that it has made.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Returns the text that is written so far.
+    pub(crate) fn into_text(self) -> String {
+        // Only whole strings and ASCII are written.
+        String::from_utf8(self.text).unwrap_or_default()
+    }
+
+    fn write(&mut self, next: Pending<'v>) -> Result<(), ValueError> {
+        match next {
+            Pending::Value(value, shape) => return self.value(value, shape),
+            Pending::List(mut values, shape) => match values.next() {
+                Some(value) => {
+                    self.separate();
+                    self.pending.push(Pending::List(values, shape));
+                    return self.value(value, shape);
+                }
+                None => self.text.push(b']'),
+            },
+            Pending::Tuple(mut values) => match values.next() {
+                Some((value, shape)) => {
+                    self.separate();
+                    self.pending.push(Pending::Tuple(values));
+                    return self.value(value, shape);
+                }
+                None => self.text.push(b']'),
+            },
+            Pending::Record(mut fields) => match fields.next() {
+                Some(((found, value), (name, shape))) => {
+                    self.pending.push(Pending::Record(fields));
+                    return self.field(found, value, name, shape);
+                }
+                None => self.text.push(b'}'),
+            },
+            Pending::End => self.text.push(b'}'),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, value: &'v Val, shape: &'v Shape) -> Result<(), ValueError> {
+        match (shape, value) {
+            (Shape::Scalar(ty), value) => return self.scalar(value, ty),
+            (Shape::Enum(_), Val::Enum(name)) => return self.string(name),
+            (Shape::Flags(_), Val::Flags(names)) => return self.flags(names),
+            (Shape::List(item), Val::List(values)) => {
+                self.text.push(b'[');
+                self.pending.push(Pending::List(values.iter(), item));
             }
-            (Ty::Variant(cases), Val::Variant(tag, payload)) => write_variant(cases, tag, payload.as_deref(), to),
-            (Ty::Option(_), Val::Option(None)) => to.serialize_none(),
-            (Ty::Option(inner), Val::Option(Some(value))) if inner.is_option() => {
-                to.collect_map([("some", Typed(value, inner))])
+            (Shape::Tuple(items), Val::Tuple(values)) if items.len() == values.len() => {
+                self.text.push(b'[');
+                self.pending.push(Pending::Tuple(values.iter().zip(items)));
             }
-            (Ty::Option(inner), Val::Option(Some(value))) => Typed(value, inner).serialize(to),
-            (Ty::Result { ok, .. }, Val::Result(Ok(value))) => write_side("ok", ok.as_deref(), value.as_deref(), to),
-            (Ty::Result { err, .. }, Val::Result(Err(value))) => {
-                write_side("err", err.as_deref(), value.as_deref(), to)
+            (Shape::Record(fields), Val::Record(values)) if fields.len() == values.len() => {
+                self.text.push(b'{');
+                self.pending.push(Pending::Record(values.iter().zip(fields)));
             }
-            (ty, _) => Err(S::Error::custom(format_args!("a value is no `{ty}`"))),
+            (Shape::Variant(cases), Val::Variant(tag, payload)) => {
+                self.text.extend_from_slice(br#"{"tag":"#);
+                self.string(tag)?;
+                match (cases.get(tag), payload) {
+                    (Some(None), None) => self.text.push(b'}'),
+                    (Some(Some(shape)), Some(value)) => self.member(br#","val":"#, value, shape),
+                    _ => return Err(ValueError::Answer(format!("a variant has no case `{tag}` of that form"))),
+                }
+            }
+            (Shape::Option(_), Val::Option(None)) => self.text.extend_from_slice(b"null"),
+            (Shape::Option(inner), Val::Option(Some(value))) if inner.is_option() => {
+                self.member(br#"{"some":"#, value, inner);
+            }
+            (Shape::Option(inner), Val::Option(Some(value))) => self.pending.push(Pending::Value(value, inner)),
+            (Shape::Result { ok, .. }, Val::Result(Ok(value))) => return self.side("ok", ok.as_deref(), value),
+            (Shape::Result { err, .. }, Val::Result(Err(value))) => return self.side("err", err.as_deref(), value),
+            (shape, _) => return Err(no_such_value(&shape.kind())),
+        }
+        Ok(())
+    }
+
+    /// Writes a comma between two values of an array or object. The text before a first one ends with its bracket.
+    fn separate(&mut self) {
+        if !matches!(self.text.last(), Some(b'[' | b'{')) {
+            self.text.push(b',');
         }
     }
-}
 
-fn write_float<S: Serializer>(number: f64, to: S) -> Result<S::Ok, S::Error> {
-    if number.is_nan() {
-        to.serialize_str(NOT_A_NUMBER)
-    } else if number.is_infinite() {
-        to.serialize_str(if number > 0.0 { INFINITY } else { NEGATIVE_INFINITY })
-    } else {
-        to.serialize_f64(number)
+    /// Writes the last member of an object.
+    fn member(&mut self, begin: &[u8], value: &'v Val, shape: &'v Shape) {
+        self.text.extend_from_slice(begin);
+        self.pending.push(Pending::End);
+        self.pending.push(Pending::Value(value, shape));
     }
-}
 
-fn write_record<S: Serializer>(fields: &[(String, Ty)], values: &[(String, Val)], to: S) -> Result<S::Ok, S::Error> {
-    let mut map = to.serialize_map(None)?;
-    for ((name, ty), (found, value)) in fields.iter().zip(values) {
+    fn field(&mut self, found: &str, value: &'v Val, name: &str, shape: &'v Shape) -> Result<(), ValueError> {
         if name != found {
-            return Err(S::Error::custom(format_args!("a record has the field `{found}` in place of `{name}`")));
+            return Err(ValueError::Answer(format!("a record has the field `{found}` in place of `{name}`")));
         }
-        if !matches!((ty, value), (Ty::Option(_), Val::Option(None))) {
-            map.serialize_entry(name, &Typed(value, ty))?;
+        if matches!((shape, value), (Shape::Option(_), Val::Option(None))) {
+            return Ok(());
+        }
+        self.separate();
+        self.string(name)?;
+        self.text.push(b':');
+        self.value(value, shape)
+    }
+
+    fn side(&mut self, name: &str, shape: Option<&'v Shape>, value: &'v Option<Box<Val>>) -> Result<(), ValueError> {
+        match (shape, value) {
+            (Some(shape), Some(value)) => self.member(format!(r#"{{"{name}":"#).as_bytes(), value, shape),
+            (None, None) => self.text.extend_from_slice(format!(r#"{{"{name}":null}}"#).as_bytes()),
+            _ => return Err(ValueError::Answer(format!("the `{name}` of a result has the wrong form"))),
+        }
+        Ok(())
+    }
+
+    fn flags(&mut self, names: &[String]) -> Result<(), ValueError> {
+        self.steps = self.steps.saturating_add(names.len());
+        self.text.push(b'[');
+        for name in names {
+            self.separate();
+            self.string(name)?;
+        }
+        self.text.push(b']');
+        Ok(())
+    }
+
+    fn scalar(&mut self, value: &Val, ty: &Ty) -> Result<(), ValueError> {
+        match (ty, value) {
+            (Ty::Bool, Val::Bool(value)) => self.plain(value),
+            (Ty::S8, Val::S8(value)) => self.plain(value),
+            (Ty::U8, Val::U8(value)) => self.plain(value),
+            (Ty::S16, Val::S16(value)) => self.plain(value),
+            (Ty::U16, Val::U16(value)) => self.plain(value),
+            (Ty::S32, Val::S32(value)) => self.plain(value),
+            (Ty::U32, Val::U32(value)) => self.plain(value),
+            (Ty::S64, Val::S64(value)) if value.unsigned_abs() <= MAX_SAFE_INTEGER => self.plain(value),
+            (Ty::S64, Val::S64(value)) => self.plain(&value.to_string()),
+            (Ty::U64, Val::U64(value)) if *value <= MAX_SAFE_INTEGER => self.plain(value),
+            (Ty::U64, Val::U64(value)) => self.plain(&value.to_string()),
+            (Ty::F32, Val::Float32(value)) => self.float(f64::from(*value)),
+            (Ty::F64, Val::Float64(value)) => self.float(*value),
+            (Ty::Char, Val::Char(value)) => self.plain(value),
+            (Ty::String, Val::String(value)) => self.string(value),
+            (ty, _) => Err(no_such_value(&ty.to_string())),
         }
     }
-    map.end()
+
+    fn float(&mut self, number: f64) -> Result<(), ValueError> {
+        if number.is_nan() {
+            self.plain(NOT_A_NUMBER)
+        } else if number.is_infinite() {
+            self.plain(if number > 0.0 { INFINITY } else { NEGATIVE_INFINITY })
+        } else {
+            self.plain(&number)
+        }
+    }
+
+    /// Writes a string. One that makes the text too large is not escaped first.
+    fn string(&mut self, text: &str) -> Result<(), ValueError> {
+        if self.text.len().saturating_add(text.len()) > self.max_bytes {
+            return Err(ValueError::TooLarge);
+        }
+        self.steps = self.steps.saturating_add(text.len() / BYTES_PER_STEP);
+        self.plain(text)
+    }
+
+    fn plain(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), ValueError> {
+        serde_json::to_writer(&mut self.text, value).map_err(|error| ValueError::Answer(error.to_string()))
+    }
 }
 
-fn write_variant<S: Serializer>(
-    cases: &[(String, Option<Ty>)],
-    tag: &str,
-    payload: Option<&Val>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    let case = cases.iter().find(|(name, _)| name == tag).map(|(_, ty)| ty.as_ref());
-    let mut map = to.serialize_map(None)?;
-    map.serialize_entry("tag", tag)?;
-    match (case, payload) {
-        (Some(None), None) => {}
-        (Some(Some(ty)), Some(value)) => map.serialize_entry("val", &Typed(value, ty))?,
-        _ => {
-            return Err(S::Error::custom(format_args!("a variant has no case `{tag}` of that form")));
-        }
-    }
-    map.end()
-}
-
-fn write_side<S: Serializer>(name: &str, ty: Option<&Ty>, value: Option<&Val>, to: S) -> Result<S::Ok, S::Error> {
-    match (ty, value) {
-        (Some(ty), Some(value)) => to.collect_map([(name, Typed(value, ty))]),
-        (None, None) => to.collect_map([(name, ())]),
-        _ => Err(S::Error::custom(format_args!("the `{name}` of a result has the wrong form"))),
-    }
+fn no_such_value(ty: &str) -> ValueError {
+    ValueError::Answer(format!("a value is no `{ty}`"))
 }

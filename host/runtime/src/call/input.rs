@@ -1,0 +1,70 @@
+//! The input of a guest, its output, and the end of a call.
+
+use std::borrow::Cow;
+
+use fumehood_core::call::content::Content;
+use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::tool::ValidatedCall;
+use fumehood_core::tool::definition::RawDefinition;
+
+use crate::engine::deadline::Deadline;
+use crate::wasi::bindings::fumehood::tool::types;
+
+/// Size of the arguments in bytes above which a call never runs on its caller's thread.
+const FIRST_SLICE_ARGUMENT_BYTES: usize = 64 << 10;
+
+/// Arguments that have passed the tool's schema.
+#[derive(Debug)]
+pub(crate) enum Arguments {
+    Validated(ValidatedCall),
+    /// In a worker, whose host has checked them.
+    Text(String),
+}
+
+impl Arguments {
+    /// Returns them as compact JSON text.
+    pub(crate) fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Validated(call) => call.to_text(),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// The input of a guest.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Describe,
+    Contract { arguments: Arguments },
+    Typed { tool: usize, arguments: Arguments },
+}
+
+impl Input {
+    /// Returns whether converting the arguments may take longer than a slice.
+    pub(super) fn is_large(&self) -> bool {
+        match self {
+            Self::Describe => false,
+            Self::Contract { arguments } | Self::Typed { arguments, .. } => match arguments {
+                Arguments::Validated(call) => call.is_larger_than(FIRST_SLICE_ARGUMENT_BYTES),
+                Arguments::Text(text) => text.len() > FIRST_SLICE_ARGUMENT_BYTES,
+            },
+        }
+    }
+}
+
+/// The return value of `call` in the contract.
+pub(super) type Returned = Result<Vec<types::Content>, types::Failure>;
+
+/// The output of a guest, converted, before anything of it was checked.
+pub(crate) enum Output {
+    Described(Vec<RawDefinition>),
+    Content(Vec<Content>),
+}
+
+/// The end of one call.
+pub(crate) struct Ended {
+    pub(crate) outcome: Result<Output, CallError>,
+    pub(crate) metadata: Metadata,
+    /// The time by which its result is to be delivered.
+    pub(crate) deadline: Deadline,
+}
