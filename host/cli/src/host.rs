@@ -10,8 +10,8 @@ use fumehood::key_value::PostgresStore;
 use fumehood::key_value::{DiskStore, KeyValueStore};
 use fumehood::permission::files::FileRole;
 use fumehood::{
-    CacheReport, CodeCache, Compiler, Component, ComponentError, Host, HostBuilder, Load, LoadError, Namespace,
-    StoredComponent,
+    CacheReport, CodeCache, Compiler, Component, ComponentError, Host, HostBuilder, JailReport, Load, LoadError,
+    Namespace, StoredComponent,
 };
 use futures_util::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -337,9 +337,9 @@ fn warn_of_problems(what: &str, component: &Component) {
 /// Warns, once in a process, if the kernel lacks a part of the jail.
 fn warn_of_incomplete_jail(component: &Component) {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    if let Some(jail) = component.jail().filter(|jail| !jail.is_complete()) {
+    let missing = component.jail().map_or("", JailReport::missing);
+    if !missing.is_empty() {
         ONCE.call_once(|| {
-            let missing = jail.missing();
             render::warning(&format!(
                 "this kernel has no {missing}: tools run in processes of their own, without that part of their jail"
             ));

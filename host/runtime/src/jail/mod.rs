@@ -1,8 +1,8 @@
 //! The restrictions of a process that handles untrusted code, which limit the damage if that code escapes the sandbox.
 //!
-//! A jailed process gains no new privileges, accesses no files but those below the folders that it was passed, opens no
-//! network connection, starts no program, and makes only the system calls that running guests requires. The process
-//! cannot undo any of this.
+//! A jailed process has and gains no privileges, reaches no files but those below the folders that it was passed, opens
+//! no network connection, starts no program, shares no memory, and makes only the system calls that running guests
+//! requires, with the arguments that it requires. The process cannot undo any of this.
 
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
@@ -17,12 +17,21 @@ use std::fs::File;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use system::{Profile, enter, leave_inherited_descriptors};
+pub(crate) use system::{Profile, end_setup, enter, leave_inherited_descriptors, lower_capabilities};
 
-/// A folder or file that a jailed process keeps access to.
-#[derive(Debug, Clone, Copy)]
+/// The folders and files that a jailed process keeps access to.
+#[derive(Debug, Default)]
 pub(crate) struct Reachable<'a> {
-    pub(crate) file: &'a File,
+    pub(crate) folders: Vec<ReachableFolder<'a>>,
+    /// Files that can be opened once more, for reading.
+    pub(crate) files: Vec<&'a File>,
+}
+
+/// A folder that a jailed process keeps access to.
+#[derive(Debug)]
+pub(crate) struct ReachableFolder<'a> {
+    /// Its descriptor, which the jail may replace by another one of the same folder.
+    pub(crate) file: &'a mut File,
     pub(crate) is_writable: bool,
 }
 
@@ -33,10 +42,14 @@ pub struct JailReport {
     pub landlock: bool,
     /// A seccomp filter restricts system calls.
     pub seccomp: bool,
+    /// No path leads out of the granted folders, also not to the size, the times or the target of what is there: the
+    /// process has a mount tree of its own, or no system call that takes a path. Without it, only contents are protected.
+    pub paths: bool,
 }
 
 impl JailReport {
-    /// Returns whether every layer is in force.
+    /// Returns whether the layers are in force that [`Workers::require_jail`](crate::Workers::require_jail) asks for:
+    /// Landlock and seccomp filters.
     #[must_use]
     pub fn is_complete(self) -> bool {
         self.landlock && self.seccomp
@@ -45,11 +58,15 @@ impl JailReport {
     /// Returns the layers that are missing, for a message; empty if none is.
     #[must_use]
     pub fn missing(self) -> &'static str {
-        match (self.landlock, self.seccomp) {
-            (true, true) => "",
-            (false, true) => "Landlock",
-            (true, false) => "seccomp filters",
-            (false, false) => "Landlock and seccomp filters",
+        match (self.landlock, self.seccomp, self.paths) {
+            (true, true, true) => "",
+            (true, true, false) => "mount namespaces for this user",
+            (false, true, true) => "Landlock",
+            (false, true, false) => "Landlock and mount namespaces for this user",
+            (true, false, true) => "seccomp filters",
+            (true, false, false) => "seccomp filters and mount namespaces for this user",
+            (false, false, true) => "Landlock and seccomp filters",
+            (false, false, false) => "Landlock, seccomp filters and mount namespaces for this user",
         }
     }
 }

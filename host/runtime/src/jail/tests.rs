@@ -1,19 +1,28 @@
 //! Attempts of a jailed process: this test program starts itself, enters the jail, and makes one attempt.
 
+use std::fs::File;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
-use super::{Profile, Reachable, Resources, enter};
+use super::{Profile, Reachable, ReachableFolder, Resources, enter};
 
 /// The variable with the name of the attempt.
 const ATTEMPT: &str = "FUMEHOOD_JAIL_ATTEMPT";
 /// The variable with the folder that holds `read/file`, `write/` and `outside`.
 const GROUND: &str = "FUMEHOOD_JAIL_GROUND";
 
-type Attempt = fn(&Path) -> std::io::Result<()>;
+type Attempt = fn(&Ground) -> std::io::Result<()>;
+
+/// The folder, and the descriptors of the granted ones in it.
+struct Ground {
+    path: PathBuf,
+    read: File,
+    write: File,
+}
 
 /// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +38,28 @@ fn read(path: impl AsRef<Path>) -> std::io::Result<()> {
     std::fs::read(path).map(|_| ())
 }
 
+/// Opens a file in a folder that is open.
+fn open(folder: &File, name: &str, flags: OFlags) -> std::io::Result<()> {
+    rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
+    Ok(())
+}
+
 const ATTEMPTS: &[(&str, Outcome, Attempt)] = &[
-    ("read a granted file", Outcome::Allowed, |ground| read(ground.join("read/file"))),
-    ("write to a folder for writing", Outcome::Allowed, |ground| std::fs::write(ground.join("write/file"), "x")),
+    ("read a granted file", Outcome::Allowed, |ground| open(&ground.read, "file", OFlags::RDONLY)),
+    ("write to a folder for writing", Outcome::Allowed, |ground| {
+        open(&ground.write, "file", OFlags::WRONLY | OFlags::CREATE)
+    }),
     ("start a thread", Outcome::Allowed, |_| {
         std::thread::Builder::new().spawn(|| ())?.join().map_err(|_| std::io::ErrorKind::Other.into())
     }),
-    ("write to a folder for reading", Outcome::Refused, |ground| std::fs::write(ground.join("read/file"), "x")),
-    ("make a file in a folder for reading", Outcome::Refused, |ground| std::fs::write(ground.join("read/new"), "x")),
-    ("read beside the folders", Outcome::Refused, |ground| read(ground.join("outside"))),
-    ("read through a link", Outcome::Refused, |ground| read(ground.join("write/link"))),
-    ("list the folder above", Outcome::Refused, |ground| std::fs::read_dir(ground).map(|_| ())),
+    ("write to a folder for reading", Outcome::Refused, |ground| open(&ground.read, "file", OFlags::WRONLY)),
+    ("make a file in a folder for reading", Outcome::Refused, |ground| {
+        open(&ground.read, "new", OFlags::WRONLY | OFlags::CREATE)
+    }),
+    ("read beside the folders", Outcome::Refused, |ground| read(ground.path.join("outside"))),
+    ("read above a folder", Outcome::Refused, |ground| open(&ground.write, "../outside", OFlags::RDONLY)),
+    ("read through a link", Outcome::Refused, |ground| open(&ground.write, "link", OFlags::RDONLY)),
+    ("list the folder above", Outcome::Refused, |ground| std::fs::read_dir(&ground.path).map(|_| ())),
     ("read a file of the system", Outcome::Refused, |_| read("/etc/passwd")),
     ("read its environment", Outcome::Refused, |_| read("/proc/self/environ")),
     ("read another process", Outcome::Refused, |_| read("/proc/1/status")),
@@ -58,7 +78,7 @@ const ATTEMPTS: &[(&str, Outcome, Attempt)] = &[
         let parent = rustix::process::getppid().ok_or(std::io::ErrorKind::NotFound)?;
         Ok(rustix::process::kill_process(parent, Signal::URG)?)
     }),
-    ("change its root", Outcome::Killed, |ground| std::os::unix::fs::chroot(ground)),
+    ("change its root", Outcome::Killed, |ground| std::os::unix::fs::chroot(&ground.path)),
 ];
 
 fn ground() -> (tempfile::TempDir, PathBuf) {
@@ -83,14 +103,18 @@ fn attempt(name: &str, ground: &Path) -> std::process::ExitStatus {
 #[test]
 fn makes_one_attempt() {
     let (Some(name), Some(ground)) = (std::env::var_os(ATTEMPT), std::env::var_os(GROUND)) else { return };
-    let ground = PathBuf::from(ground);
+    let path = PathBuf::from(ground);
     let (_, _, attempt) = ATTEMPTS.iter().find(|(known, ..)| *known == name).unwrap();
-    let [read, write] = ["read", "write"].map(|folder| std::fs::File::open(ground.join(folder)).unwrap());
-    let reachable = [Reachable { file: &read, is_writable: false }, Reachable { file: &write, is_writable: true }];
+    let [mut read, mut write] = ["read", "write"].map(|folder| File::open(path.join(folder)).unwrap());
+    let folders = vec![
+        ReachableFolder { file: &mut read, is_writable: false },
+        ReachableFolder { file: &mut write, is_writable: true },
+    ];
     let resources =
         Resources { data: 1 << 30, address_space: None, cpu_seconds: None, file_size: None, descriptors: 64 };
-    let jail = enter(&reachable, &resources, Profile::Worker).unwrap();
+    let jail = enter(&mut Reachable { folders, files: Vec::new() }, &resources, Profile::Worker).unwrap();
     assert!(jail.is_complete(), "{jail:?}");
+    let ground = Ground { path, read, write };
     // Not a panic, which could end differently in the jail.
     std::process::exit(if attempt(&ground).is_ok() { 7 } else { 8 });
 }

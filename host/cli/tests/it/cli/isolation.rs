@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -376,44 +375,4 @@ fn modes_are_checked_before_anything_runs() {
         let ran = bench.run(&["call", "counter.wasm", "run", "--isolation", mode]);
         assert_eq!((ran.code, ran.stdout.trim()), (0, "101"), "{mode}: {ran:?}");
     }
-}
-
-/// Variable for the process that makes Landlock unavailable to itself, and then runs the command.
-const WITHOUT_LANDLOCK: &str = "FUMEHOOD_TEST_WITHOUT_LANDLOCK";
-
-/// Does nothing unless the variable is set.
-#[test]
-fn becomes_the_command_without_landlock() {
-    let Some(mode) = std::env::var_os(WITHOUT_LANDLOCK) else { return };
-    use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
-    // 444 is the number of `landlock_create_ruleset`.
-    let rules = [(444, Vec::new())].into_iter().collect();
-    let missing = SeccompAction::Errno(nix::errno::Errno::ENOSYS as u32);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, missing, TargetArch::x86_64).unwrap();
-    seccompiler::apply_filter_all_threads(&filter.try_into().unwrap() as &seccompiler::BpfProgram).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
-    command.args(["--no-cache", "call", "counter.wasm", "run", "--isolation"]).arg(mode);
-    panic!("{}", command.exec());
-}
-
-#[test]
-fn without_landlock_it_warns_or_refuses() {
-    let bench = Workbench::new();
-    bench.program("counter");
-    let run = |mode: &str| {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "cli::isolation::becomes_the_command_without_landlock", "--nocapture"]);
-        command.env(WITHOUT_LANDLOCK, mode).env("XDG_STATE_HOME", bench.path("state")).current_dir(bench.path(""));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stderr = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        (child.wait_with_output().unwrap(), stderr)
-    };
-    let (output, stderr) = run("process");
-    assert!(output.status.success(), "{stderr}");
-    assert!(stderr.contains("this kernel has no Landlock"), "{stderr}");
-    let (output, stderr) = run("process=required");
-    assert_eq!(output.status.code(), Some(6), "{stderr}");
-    assert!(stderr.contains("the kernel has no Landlock") && stderr.contains("required"), "{stderr}");
 }

@@ -62,6 +62,8 @@ mod interrupt;
 #[cfg(test)]
 mod isolation;
 #[cfg(test)]
+mod jail;
+#[cfg(test)]
 mod jobs;
 mod key;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use channel::Channel;
 
 use super::socket::Socket;
-use crate::jail::leave_inherited_descriptors;
+use crate::jail::{leave_inherited_descriptors, lower_capabilities};
 
 /// Serves the calls of one component until the host is gone. This is the whole `main` of a worker process.
 ///
@@ -37,6 +37,7 @@ fn serve() -> io::Result<()> {
     };
     // A worker must not outlive its host.
     fumehood_platform::process::end_with_parent()?;
+    lower_capabilities()?;
     let channel = Channel::new(socket);
     let Some(loaded) = setup::load(&channel)? else { return Ok(()) };
     calls::serve(&channel, &loaded)

@@ -17,14 +17,14 @@ use super::relay::{RelayStore, Requests};
 use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::config::SandboxConfig;
-use crate::engine::{self, EngineSettings};
+use crate::engine::{self, EngineSettings, MAX_MEMORIES};
 use crate::isolation::bounded_list::{BoundedList, ListTooLong};
 use crate::isolation::convert;
 use crate::isolation::frame::Message;
 use crate::isolation::message::{
     Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, Setup,
 };
-use crate::jail::{self, JailReport, Profile, Reachable, Resources};
+use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
 use crate::load::compile::engine_id;
 use crate::load::dialect::{self, typed::PackageDocs};
@@ -36,6 +36,11 @@ use crate::wasi::{ComponentStore, OpenFolder, OpenFolders, Powers, Removals, Scr
 const PROCESS_BYTES: u64 = 768 << 20;
 /// Memory of one call without its linear memory, in bytes: its stack, and the tables of the pool.
 const CALL_BYTES: u64 = 32 << 20;
+/// Address space of one linear memory, in bytes: what the engine reserves for it, and twice as much again for guards.
+const ADDRESS_SPACE_OF_MEMORY_BYTES: u64 = 12 << 30;
+/// Address space besides writable memory and that of guests, in bytes: the program, code, and what allocators reserve.
+/// Without a limit, the page tables of memory that is only read would be memory that no limit counts.
+const EXTRA_ADDRESS_SPACE_BYTES: u64 = 64 << 30;
 /// Maximum number of open descriptors of the process.
 const MAX_DESCRIPTORS: u64 = 4096;
 
@@ -69,15 +74,14 @@ impl Files {
         })
     }
 
-    fn reachable_files(&self, setup: &Setup) -> Vec<Reachable<'_>> {
-        let folders = self.folders.iter().zip(&setup.folders);
+    fn reachable(&mut self, setup: &Setup) -> Reachable<'_> {
+        let folders = self.folders.iter_mut().zip(&setup.folders);
         let folders = folders.map(|(file, granted)| (file, granted.quota.is_some()));
+        let scratch = self.scratch.iter_mut().map(|file| (file, true));
+        let all = folders.chain(scratch).map(|(file, is_writable)| ReachableFolder { file, is_writable });
         // Sealed memory is in no folder: Landlock has no rule for it, and needs none.
         let is_on_disk = |file: &&File| !fumehood_platform::sealed::is_sealed(file);
-        let read = [self.code.file()].into_iter().filter(is_on_disk).map(|file| (file, false));
-        let scratch = self.scratch.iter().map(|file| (file, true));
-        let all = folders.chain(read).chain(scratch);
-        all.map(|(file, is_writable)| Reachable { file, is_writable }).collect()
+        Reachable { folders: all.collect(), files: [self.code.file()].into_iter().filter(is_on_disk).collect() }
     }
 }
 
@@ -112,11 +116,11 @@ pub(super) fn load(channel: &Channel) -> io::Result<Option<LoadedComponent>> {
     Ok(running)
 }
 
-fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedComponent, Loaded), Loaded> {
+fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedComponent, Loaded), Loaded> {
     let host = |error: &dyn std::fmt::Display| load_failure(LoadFailure::Host, error);
     // Before the jail, in which the engine could not open `/proc/self/pagemap` to find the pages that calls touched.
     let engine = build_engine(setup)?;
-    let jail = enter_jail(setup, &files)?;
+    let jail = enter_jail(setup, &mut files)?;
     let store = RelayStore::new(channel.clone());
     let requests = Requests::new(channel.clone());
     let mut bytes = Vec::new();
@@ -126,6 +130,8 @@ fn start(channel: &Channel, setup: &Setup, files: Files) -> Result<(LoadedCompon
     let shared = build_shared(setup, engine, &store, files.scratch).map_err(|error| host(&error))?;
     shared.protected.replace(setup.protected.clone());
     let component = map_from_host(&shared.engine, &files.code).map_err(|error| host(&error))?;
+    let has_folders = !files.folders.is_empty() || setup.powers.scratch.is_some();
+    jail::end_setup(jail, has_folders).map_err(|error| load_failure(LoadFailure::Jail, error))?;
     let surface = Surface::read(&bytes).map_err(|error| host(&error))?;
     let dialect = dialect::detect(&surface.exports)?;
     let caps = DefinitionLimits::from(setup.definitions);
@@ -160,12 +166,13 @@ fn build_engine(setup: &Setup) -> Result<Engine, Loaded> {
     ))
 }
 
-fn enter_jail(setup: &Setup, files: &Files) -> Result<JailReport, Loaded> {
+fn enter_jail(setup: &Setup, files: &mut Files) -> Result<JailReport, Loaded> {
     let calls = u64::from(setup.concurrency);
     let data = PROCESS_BYTES.saturating_add(calls.saturating_mul(setup.memory_ceiling.saturating_add(CALL_BYTES)));
-    let resources =
-        Resources { data, address_space: None, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
-    let jail = jail::enter(&files.reachable_files(setup), &resources, Profile::Worker)
+    let reserved = calls.saturating_mul(u64::from(MAX_MEMORIES)).saturating_mul(ADDRESS_SPACE_OF_MEMORY_BYTES);
+    let address_space = Some(data.saturating_add(reserved).saturating_add(EXTRA_ADDRESS_SPACE_BYTES));
+    let resources = Resources { data, address_space, cpu_seconds: None, file_size: None, descriptors: MAX_DESCRIPTORS };
+    let jail = jail::enter(&mut files.reachable(setup), &resources, Profile::Worker)
         .map_err(|error| load_failure(LoadFailure::Jail, error))?;
     if setup.is_jail_required && !jail.is_complete() {
         let message =

@@ -1,6 +1,8 @@
-//! The layers of Linux: resource limits, no new privileges, Landlock and seccomp.
+//! The layers of Linux: resource limits, no new privileges, an empty mount tree, Landlock, no capabilities, and seccomp.
 
+mod capabilities;
 mod landlock;
+mod mounts;
 mod seccomp;
 
 use std::io;
@@ -10,7 +12,7 @@ use rustix::process::{Resource, Rlimit};
 
 pub(crate) use seccomp::Profile;
 
-use super::{JailReport, Reachable, Resources};
+use super::{JailReport, Reachable, ReachableFolder, Resources};
 
 /// Standard input, output and error.
 const STANDARD_STREAMS: usize = 3;
@@ -42,20 +44,46 @@ fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Restricts this process. Landlock does not restrict threads that exist already, so this must come first.
+/// Restricts this process. Neither Landlock nor capabilities restrict threads that exist already, so this must come
+/// first. The descriptors of the folders may be replaced by others of the same folders.
 ///
 /// # Errors
 /// If a layer that the kernel supports cannot be put in force. Layers that it lacks are in the report.
 pub(crate) fn enter(
-    reachable: &[Reachable<'_>],
+    reachable: &mut Reachable<'_>,
     resources: &Resources,
     profile: Profile,
 ) -> Result<JailReport, String> {
+    let no_capabilities = |error: io::Error| format!("capabilities cannot be dropped: {error}");
     resources.apply().map_err(|error| format!("resource limits cannot be set: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("`no_new_privs` cannot be set: {error}"))?;
+    capabilities::raise().map_err(no_capabilities)?;
+    let is_empty = mounts::enter_empty_root(reachable);
     let landlock = landlock::restrict(reachable)?;
-    let seccomp = seccomp::restrict(profile)?;
-    Ok(JailReport { landlock, seccomp })
+    let may_write = reachable.folders.iter().any(|folder| folder.is_writable);
+    // Without Landlock, what a process of root could keep would lead to the files of all users.
+    let folders = reachable.folders.iter().filter(|_| landlock).map(|folder| &*folder.file);
+    capabilities::drop_all_but(capabilities::needed_for(folders)).map_err(no_capabilities)?;
+    let seccomp = seccomp::restrict(profile, may_write)?;
+    let paths = is_empty || (seccomp && reachable.folders.is_empty());
+    Ok(JailReport { landlock, seccomp, paths })
+}
+
+/// Restricts this process further, once it has loaded its code: from now on no memory becomes executable, and no system
+/// call that takes a path succeeds unless the process has folders.
+///
+/// # Errors
+/// If the kernel has filters and refuses another one.
+pub(crate) fn end_setup(jail: JailReport, has_folders: bool) -> Result<(), String> {
+    if jail.seccomp { seccomp::end_setup(has_folders) } else { Ok(()) }
+}
+
+/// Opens nothing with more rights than an ordinary user, up to [`enter`]. Must come before the process starts threads.
+///
+/// # Errors
+/// If the kernel refuses it.
+pub(crate) fn lower_capabilities() -> io::Result<()> {
+    capabilities::lower()
 }
 
 /// Drops descriptors that the host itself inherited without `FD_CLOEXEC`, which arrive here too: if there are any, it

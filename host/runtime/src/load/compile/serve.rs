@@ -11,7 +11,7 @@ use wasmtime::Engine;
 
 use super::wire::{self, CompileFailure, Request, describe_malformed, is_out_of_memory};
 use crate::engine::{self, EngineSettings};
-use crate::jail::{self, Profile, Resources};
+use crate::jail::{self, Profile, Reachable, Resources};
 
 /// Address space besides writable memory: the program itself, and what allocators reserve.
 const EXTRA_ADDRESS_SPACE_BYTES: u64 = 1 << 30;
@@ -101,7 +101,7 @@ fn enter_jail(request: &Request) -> Result<(), String> {
         file_size: Some(0),
         descriptors: MAX_DESCRIPTORS,
     };
-    jail::enter(&[], &resources, Profile::Compiler).map(|_layers| ())
+    jail::enter(&mut Reachable::default(), &resources, Profile::Compiler).map(|_layers| ())
 }
 
 #[cfg(test)]
