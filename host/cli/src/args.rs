@@ -137,10 +137,15 @@ pub(crate) struct Arguments {
     #[arg(long, global = true)]
     pub(crate) offline: bool,
 
-    /// Use ./fumehood.toml in this run even if it is not trusted, for automation that checked it out itself
+    /// Use ./fumehood.toml, or the cases of `test`, in this run even if not trusted, for automation that checked them out itself
     // No variable: one that stays set would switch the question off everywhere.
     #[arg(long, global = true)]
     pub(crate) trust_config: bool,
+
+    /// Take every approval in the lock for yours, whoever wrote it, for services and automation that brought the lock themselves
+    // No variable either, for the same reason.
+    #[arg(long, global = true)]
+    pub(crate) accept_lock: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -70,7 +70,7 @@ impl ConfigurationChange {
     /// If it would not be valid.
     pub(crate) fn config(&self) -> Result<Config> {
         let changed = Config::parse(&self.config.origin, &self.document.to_string())?;
-        Ok(Config { offline: self.config.offline, ..changed })
+        Ok(Config { offline: self.config.offline, accept_lock: self.config.accept_lock, ..changed })
     }
 
     /// Writes the file: a reader sees the old one or the new one. A file that was trusted as it was is trusted as it is then, and

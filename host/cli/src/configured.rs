@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use fumehood::approval::Approval;
@@ -15,7 +16,7 @@ use crate::config::powers::PowerFault;
 use crate::config::registry::Place;
 use crate::config::tool::{ApprovalRule, ToolSection};
 use crate::exit::UsageError;
-use crate::published;
+use crate::{published, render, user_folders};
 
 /// Maximum number of components in one folder.
 const MAX_COMPONENTS_IN_FOLDER: usize = 1_000;
@@ -37,6 +38,13 @@ pub(crate) struct ConfiguredComponent {
     pub(crate) is_pinned: bool,
     /// The settings that decide, beside the file, what its tools may do.
     pub(crate) terms: LoadSettings,
+}
+
+impl ConfiguredComponent {
+    /// Returns whether it is there because a folder in `tools_in` has it, and not because it is named anywhere.
+    pub(crate) fn is_from_folder(&self) -> bool {
+        self.is_pinned && self.terms.section.is_none()
+    }
 }
 
 /// The settings that decide, beside the bytes of a component, what its tools may do and whether they may be called.
@@ -72,7 +80,10 @@ pub(crate) enum Version {
 /// # Errors
 /// If the lock cannot be used.
 pub(crate) fn open_lock(config: &Config) -> Result<Lock> {
-    open_lock_beside(&config.origin)
+    let mut lock = open_lock_beside(&config.origin, config.accept_lock)?;
+    let keys = config.approval.public_keys();
+    lock.accept_signed(|text, signature| keys.iter().any(|key| key.verifies(text, signature)));
+    Ok(lock)
 }
 
 /// Returns the path of the lock of a configuration.
@@ -85,12 +96,22 @@ pub(crate) fn lock_file_beside(origin: &Path) -> PathBuf {
     origin.with_extension("lock")
 }
 
-/// Opens the lock beside a configuration file, whatever that contains.
+/// Opens the lock beside a configuration file, whatever that contains. Its entries are approvals if this user gave them, or if
+/// all of them are accepted.
 ///
 /// # Errors
 /// If the lock cannot be used.
-pub(crate) fn open_lock_beside(origin: &Path) -> Result<Lock> {
-    Ok(Lock::open(lock_file_beside(origin))?)
+pub(crate) fn open_lock_beside(origin: &Path, is_accepted: bool) -> Result<Lock> {
+    let file = lock_file_beside(origin);
+    if is_accepted {
+        return Ok(Lock::open(file)?);
+    }
+    Ok(Lock::open_for_user(file, user_folders::approvals().as_deref())?)
+}
+
+/// Returns the path of the record of this user's approvals, which changes with them.
+pub(crate) fn record_path(config: &Config) -> Option<PathBuf> {
+    user_folders::approvals().map(|folder| Lock::record_path(&folder, &lock_file(config)))
 }
 
 /// Returns the names in the lock that no component and no server of the configuration has.
@@ -98,8 +119,7 @@ pub(crate) fn open_lock_beside(origin: &Path) -> Result<Lock> {
 /// # Errors
 /// If a folder of components cannot be read.
 pub(crate) fn stale_names(config: &Config, lock: &Lock) -> Result<BTreeSet<Namespace>> {
-    let named = lock.iter().map(|(name, _)| name).chain(lock.entries().map(|(name, _)| name));
-    let mut stale: BTreeSet<Namespace> = named.cloned().collect();
+    let mut stale: BTreeSet<Namespace> = lock.names().into_iter().cloned().collect();
     for (name, _) in components_in_folders(config)? {
         stale.remove(&name);
     }
@@ -181,10 +201,11 @@ async fn get_published(
     Ok(components)
 }
 
-/// Returns the reference that the lock pins for a component, if it is of the same name and tag.
+/// Returns the reference that the lock pins or proposes for a component, if it is of the same name and tag.
 pub(crate) fn pinned_reference(lock: &Lock, name: &str, reference: &Reference) -> Option<Reference> {
     let Reference::Oci(wanted) = reference else { return None };
-    let approval = lock.get(&Namespace::parse(name).ok()?)?;
+    let name = Namespace::parse(name).ok()?;
+    let approval = lock.get(&name).or_else(|| lock.proposal(&name))?;
     let pinned: OciReference = approval.manifest().origin.as_ref()?.reference.parse().ok()?;
     let is_same = pinned.name() == wanted.name() && pinned.tag() == wanted.tag();
     (is_same && wanted.digest().is_none()).then_some(Reference::Oci(pinned))
@@ -233,7 +254,7 @@ pub(crate) fn from_section(
     let is_pinned = section.approval == ApprovalRule::Required;
     let mut load = load.named(name.as_str()).limits(limits).grant(grant);
     if is_pinned {
-        load = load.approval_below(config.absolute_folder(), lock.get(&name).cloned());
+        load = load.approval_below(config.absolute_folder(), lock.locked(&name));
     }
     if section.strict_imports {
         load = load.strict_imports();
@@ -270,7 +291,7 @@ pub(crate) fn fetched_file(
         return None;
     }
     let digest = lock.get(name)?.manifest().component?;
-    Some((crate::user_folders::fetched_components()?.join(format!("{}.wasm", digest.hex())), digest))
+    Some((user_folders::fetched_components()?.join(format!("{}.wasm", digest.hex())), digest))
 }
 
 /// Returns nothing: this program was built without cells.
@@ -284,13 +305,14 @@ fn from_folder(config: &Config, lock: &Lock, name: Namespace, file: PathBuf) -> 
     let load = Load::path(&file)
         .named(name.as_str())
         .limits(limits)
-        .approval_below(config.absolute_folder(), lock.get(&name).cloned());
+        .approval_below(config.absolute_folder(), lock.locked(&name));
     let terms = LoadSettings { section: None, limits, docs: None, approved: lock.get(&name).map(Approval::pin) };
     let label = file_name(&file);
     ConfiguredComponent { name, file, label, load, limits, is_pinned: true, terms }
 }
 
-/// Returns the `.wasm` files of the folders in `tools_in`, each with its name.
+/// Returns the `.wasm` files of the folders in `tools_in`, each with its name. A file whose name makes none is left out, with a
+/// warning.
 ///
 /// # Errors
 /// If a folder cannot be read, or two files have one name.
@@ -298,7 +320,13 @@ pub(crate) fn components_in_folders(config: &Config) -> Result<Vec<(Namespace, P
     let mut found: Vec<(Namespace, PathBuf)> = Vec::new();
     for folder in &config.tools_in {
         for file in components_in(&config.path(folder))? {
-            let name = Load::path(&file).name()?;
+            let name = match Load::path(&file).name() {
+                Ok(name) => name,
+                Err(error) => {
+                    warn_once(&file, &error.to_string());
+                    continue;
+                }
+            };
             if let Some((_, other)) = found.iter().find(|(taken, _)| *taken == name) {
                 let (other, file) = (other.display(), file.display());
                 let message = format!("{other} and {file} would both be called `{name}`; rename one of them");
@@ -308,6 +336,14 @@ pub(crate) fn components_in_folders(config: &Config) -> Result<Vec<(Namespace, P
         }
     }
     Ok(found)
+}
+
+/// Says, once in a process, that a file of a folder in `tools_in` is left out.
+pub(crate) fn warn_once(file: &Path, why: &str) {
+    static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(file.to_owned()) {
+        render::warning(&format!("{} is left out: {why}", file.display()));
+    }
 }
 
 fn components_in(folder: &Path) -> Result<Vec<PathBuf>> {

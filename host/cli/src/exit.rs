@@ -55,6 +55,18 @@ pub(crate) struct UntrustedConfigError {
     pub(crate) why: &'static str,
 }
 
+/// Cases reach beyond their project and are not trusted, so none was run.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{file} {why}, so no case was run: it reaches beyond the project\n{effects}\nlook at it and trust it with \
+     `fumehood trust {file}`, or use it for this run only with `--trust-config`"
+)]
+pub(crate) struct UntrustedCasesError {
+    pub(crate) file: String,
+    pub(crate) why: &'static str,
+    pub(crate) effects: String,
+}
+
 /// The component cannot be loaded. It is named after its file, because the name that a host gives it was not typed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ComponentLoadError {
@@ -218,7 +230,7 @@ pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         Some(_) => Exit::NotLoaded,
         None if error.is::<ComponentLoadError>() => Exit::NotLoaded,
         None if error.is::<UsageError>() || error.is::<ModelSetupError>() => Exit::Usage,
-        None if error.is::<UntrustedConfigError>() => Exit::Refused,
+        None if error.is::<UntrustedConfigError>() || error.is::<UntrustedCasesError>() => Exit::Refused,
         None if let Some(error) = error.downcast_ref::<FetchError>() => match error {
             FetchError::Policy(_) => Exit::Refused,
             _ => Exit::NotLoaded,

@@ -17,15 +17,15 @@ use futures_util::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Arguments, COMPILE_COMPONENT};
-use crate::config::{Config, resolve};
+use crate::config::Config;
 pub(crate) use crate::configured::file_name;
-use crate::configured::lock_file_beside;
+use crate::configured::{ConfiguredComponent, lock_file_beside};
 use crate::exit::{ComponentLoadError, UsageError};
 use crate::isolation::Mode;
 use crate::power_arguments::PowerArguments;
+use crate::protected_files::{self, secret_file};
 use crate::user_folders::{default_cache, default_store, state_folder, store_of};
 use crate::{flags, published, render};
-use fumehood::settings::{TextSource, ValueSource};
 
 /// Time without a result after which a spinner is shown.
 const SPINNER_DELAY: Duration = Duration::from_millis(300);
@@ -97,62 +97,13 @@ pub(crate) fn with_secret_file(builder: HostBuilder, file: Option<&Path>) -> Hos
     file.into_iter().fold(builder, |builder, file| builder.protect(file, FileRole::Secret))
 }
 
-fn secret_file(base: &Path, source: &ValueSource) -> Option<(PathBuf, FileRole)> {
-    match source {
-        ValueSource::File(path) => Some((resolve(base, path), FileRole::Secret)),
-        ValueSource::Env(_) | ValueSource::Keyring(_) => None,
-    }
-}
-
-/// Returns the files that a configuration names and that are kept from all tools: those of secrets, ignore lists, components, programs
-/// of servers, and programs and schemas of skills.
-pub(crate) fn named_files(config: &Config) -> Vec<(PathBuf, FileRole)> {
-    let servers = config.mcp.servers.values();
-    let of_servers = servers.clone().flat_map(|server| {
-        let client_secret = server.login.as_ref().and_then(|login| login.client_secret.as_ref());
-        let secrets = server.secret_env.values().chain(server.secret_headers.values());
-        secrets.chain(&server.bearer).chain(client_secret)
-    });
-    let of_tools = config.tools.values().flat_map(|tool| tool.secrets.iter().map(|secret| &secret.from));
-    let others = config.model.key.iter().chain(&config.log.key).chain(&config.serve.token);
-    let others = others.chain(config.telemetry.secret_headers.values());
-    let sources = of_servers.chain(of_tools).chain(others);
-    let mut files: Vec<_> = sources.filter_map(|source| secret_file(config.folder(), source)).collect();
-    #[cfg(feature = "cell")]
-    if let Some(cell) = &config.cell {
-        files.extend(cell.password.iter().filter_map(|source| secret_file(config.folder(), source)));
-        let keys = std::iter::once(&cell.key).chain(&cell.certificate_key);
-        files.extend(keys.map(|file| (config.path(file), FileRole::Secret)));
-    }
-    files.extend(config.guardrails.ignore_file.iter().map(|file| (config.path(file), FileRole::Policy)));
-    for tool in config.tools.values() {
-        let of_tool = tool.component.iter().chain(&tool.wit);
-        files.extend(of_tool.map(|file| (config.path(file), FileRole::Component)));
-    }
-    for server in servers {
-        let folder = server.folder.as_ref().map_or_else(|| PathBuf::from("."), |folder| config.path(folder));
-        // An argument may be a script, which counts from where the program is started; the program itself does not.
-        let words = server.command.iter().flatten().map(|word| folder.join(word));
-        let program = server.command.iter().flatten().take(1).map(|word| config.folder().join(word));
-        let programs = words.chain(program).filter(|file| file.is_file());
-        files.extend(programs.map(|file| (file, FileRole::Program)));
-    }
-    for skill in config.skills.values() {
-        let program = match skill.implemented_by.as_ref().and_then(|by| by.program.as_ref()) {
-            Some(TextSource::InFile(file)) => Some(&file.file),
-            Some(TextSource::Here(_)) | None => None,
-        };
-        let of_skill = program.into_iter().chain(&skill.output_schema);
-        files.extend(of_skill.map(|file| (config.path(file), FileRole::Program)));
-    }
-    files
-}
-
 /// Like [`builder`], for the components of a configuration: the files that it names are kept from tools as well, and
 /// tools have their keys and values in the store that it names.
 pub(crate) fn builder_for(arguments: &Arguments, config: &Config) -> Result<HostBuilder> {
     let mut builder = builder(arguments);
-    builder = named_files(config).into_iter().fold(builder, |builder, (file, role)| builder.protect(file, role));
+    builder = protected_files::named_files(config)
+        .into_iter()
+        .fold(builder, |builder, (file, role)| builder.protect(file, role));
     // A count that does not fit was rejected when the configuration was read.
     let http_in_flight = config.http_in_flight.and_then(|count| u32::try_from(count.0).ok());
     builder = http_in_flight.into_iter().fold(builder, HostBuilder::http_in_flight);
@@ -293,6 +244,19 @@ fn split_name(typed: &Path) -> (Option<&str>, &Path) {
 /// Loads a component. If that takes long, a terminal shows a spinner.
 pub(crate) async fn load(host: &Host, what: &str, load: Load) -> Result<Component> {
     load_reported(what, host.load(load)).await
+}
+
+/// Like [`load`], for a component of a configuration. A file of a folder in `tools_in` that cannot be loaded is left out, with a
+/// warning: nobody named it. Returns whether it was loaded.
+pub(crate) async fn load_configured(host: &Host, component: &ConfiguredComponent, request: Load) -> Result<bool> {
+    match load(host, &component.label, request).await {
+        Ok(_) => Ok(true),
+        Err(error) if component.is_from_folder() => {
+            render::warning(&format!("{error:#}; {} is left out", component.file.display()));
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Like [`load`], in place of the component of the same name.

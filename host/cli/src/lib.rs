@@ -23,6 +23,7 @@ mod moment;
 mod persist_rules;
 mod plot;
 mod power_arguments;
+mod protected_files;
 mod published;
 #[cfg(feature = "cell")]
 mod pushed_components;

@@ -111,6 +111,7 @@ pub(crate) fn settings(config: &Config) -> RegistrySettings {
         tls_roots: section.tls_roots.iter().map(|file| config.path(file)).collect(),
         mirrors: section.mirrors.clone(),
         redirect_hosts: section.redirect_hosts.clone(),
+        token_hosts: section.token_hosts.clone(),
         proxy: section.proxy.clone(),
     }
 }

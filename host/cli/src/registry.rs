@@ -30,6 +30,8 @@ pub(crate) struct RegistrySettings {
     pub(crate) mirrors: BTreeMap<String, Vec<String>>,
     /// Hosts (`HOST[:PORT]`) that registries may redirect downloads to, although their addresses are private.
     pub(crate) redirect_hosts: Vec<String>,
+    /// Hosts (`HOST[:PORT]`) of authorization services that registries may name, wherever they are.
+    pub(crate) token_hosts: Vec<String>,
     /// The proxy for all requests, `http://HOST:PORT`.
     pub(crate) proxy: Option<String>,
 }
@@ -61,6 +63,9 @@ pub(crate) fn registry_client(settings: &RegistrySettings) -> Result<RegistryCli
     }
     for host in &settings.https {
         http = http.scheme(host, Scheme::Https);
+    }
+    for host in &settings.token_hosts {
+        http = http.token_host(host);
     }
     for host in &settings.redirect_hosts {
         http = http.redirect_host(host);

@@ -119,8 +119,10 @@ fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
             continue;
         }
         let name = &server.name;
+        let is_proposed = lock.proposed_names().contains(name);
         let why = match lock.entry(name) {
             Some(_) => "how it is started or reached changed since it was approved",
+            None if is_proposed => "its approval in the lock is not yours",
             None => "how it is started or reached was never approved",
         };
         render::warning(&format!(
@@ -153,7 +155,7 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<McpTools> {
         }
         let (refused, unchecked) = (remotes.refused().len(), remotes.unchecked().len());
         let added = match is_pinned {
-            true => remotes.add_pinned(&remote, entry, lock.get(name)).await.map(drop),
+            true => remotes.add_pinned(&remote, entry, lock.locked(name)).await.map(drop),
             false => remotes.add(&remote).await,
         };
         if let Err(error) = added {

@@ -72,6 +72,11 @@ pub(crate) fn login_of(config: &Config, server: &str, url: &str) -> Option<PathB
     Some(state_folder()?.join("logins").join(format!("{}.json", digest.get(..32).unwrap_or(&digest))))
 }
 
+/// Returns the folder of the records of this user's approvals; `None` without a home folder.
+pub(crate) fn approvals() -> Option<PathBuf> {
+    Some(state_folder()?.join("approvals"))
+}
+
 /// Returns the default folder for compiled code.
 pub(crate) fn default_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("fumehood").join("code"))

@@ -183,8 +183,9 @@ pub use load::loaded_component::LoadedComponent;
 pub use load::registry_source::{RegistrySource, StoredComponent, default_component_name};
 pub use load::wit_docs::{WitDocs, WitDocsError};
 pub use load::{IsolationPolicy, Load};
-pub use lock::approval_check::ApprovalCheck;
-pub use lock::{Lock, LockError};
+pub use lock::Lock;
+pub use lock::approval_check::{ApprovalCheck, LockedApproval};
+pub use lock::error::LockError;
 pub use model_text::model_text;
 pub use secrets::{SecretSource, SecretSourceError};
 #[cfg(feature = "tower")]

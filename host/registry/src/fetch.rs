@@ -13,7 +13,7 @@ use crate::client::{Progress, RegistryClient, Resolved};
 use crate::error::RegistryError;
 use crate::policy::{Policy, PolicyError, SignatureRule, Trust};
 use crate::reference::{OciReference, UrlReference};
-use crate::signature::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES, SignatureError, Verified, verify};
+use crate::signature::{BUNDLE_MEDIA_TYPE, MAX_BUNDLE_BYTES, SignatureError, Verified, verify_reference};
 use crate::store::{Store, StoreError, StoreRecord, VerifiedBy};
 
 /// A component in the store that the policy accepts.
@@ -101,19 +101,50 @@ pub async fn fetch(
             Err(error) => return Err(error),
         }
     }
-    let resolved = client.resolve(reference).await?;
-    policy.check_revoked(&name, &[resolved.manifest, resolved.component])?;
-    policy.check_size(&name, resolved.component_bytes)?;
-    let bundles = match policy.signature_rule() {
-        SignatureRule::Off => Vec::new(),
-        _ => signatures(client, &resolved, policy.signature_rule()).await?,
+    let (resolved, bundles, trust) = match vouched(client, policy, client.resolve(reference).await?, now).await {
+        // A mirror is believed nothing: what it gives out without a good signature is looked for at the registry itself.
+        Err(FetchError::Policy(PolicyError::Signature(_))) if client.has_mirrors(reference) => {
+            vouched(client, policy, client.resolve_own(reference).await?, now).await?
+        }
+        vouched => vouched?,
     };
-    let verification = verify_bundles(policy, &name, &resolved.manifest, &resolved.component, &bundles);
-    let trust = policy.judge(&name, verification, now)?;
     client.download(&resolved, store, progress).await?;
     let fetched = fetched(store, &resolved.reference, describe_resolved(&resolved), trust);
     record(store, &fetched, &resolved.manifest_bytes, &bundles, now)?;
     Ok(fetched)
+}
+
+/// Applies the policy to what a place gives out for a reference. Returns it with its signatures and the result.
+async fn vouched(
+    client: &RegistryClient,
+    policy: &Policy,
+    resolved: Resolved,
+    now: Timestamp,
+) -> Result<(Resolved, Vec<Vec<u8>>, Trust), FetchError> {
+    let name = resolved.reference.name();
+    policy.check_revoked(&name, &[resolved.manifest, resolved.component])?;
+    policy.check_size(&name, resolved.component_bytes)?;
+    let rule = policy.signature_rule();
+    if rule == SignatureRule::Off {
+        return Ok((resolved, Vec::new(), Trust::Unchecked));
+    }
+    let digests = (resolved.manifest, resolved.component);
+    let found = signatures(client, &resolved, rule).await;
+    let mut bundles = match (found, client.has_mirrors(&resolved.reference)) {
+        (Err(_), true) => Vec::new(),
+        (found, _) => found?,
+    };
+    let mut verification = verify_bundles(policy, &resolved.reference, digests, &bundles);
+    if verification.is_err() && client.has_mirrors(&resolved.reference) {
+        let (subject, maximum) = (&resolved.manifest, MAX_BUNDLE_BYTES as u64);
+        let own = client.own_referrer_contents(&resolved.reference, subject, BUNDLE_MEDIA_TYPE, maximum).await;
+        let own_verification = verify_bundles(policy, &resolved.reference, digests, &own);
+        if own_verification.is_ok() || bundles.is_empty() {
+            (bundles, verification) = (own, own_verification);
+        }
+    }
+    let trust = policy.judge(&name, verification, now)?;
+    Ok((resolved, bundles, trust))
 }
 
 /// Gets a component from the store, without a network. A tag stands for what it stood for when it was last pulled.
@@ -204,7 +235,7 @@ fn from_store(
             bundles.extend(store.blob(digest, MAX_BUNDLE_BYTES as u64)?);
         }
     }
-    let verification = verify_bundles(policy, &name, manifest, &described.component, &bundles);
+    let verification = verify_bundles(policy, &reference, (*manifest, described.component), &bundles);
     let trust = policy.judge(&name, verification, now)?;
     if !store.has_blob(&described.component, described.component_bytes) {
         return Err(missing());
@@ -228,12 +259,11 @@ async fn signatures(
 
 fn verify_bundles(
     policy: &Policy,
-    name: &str,
-    manifest: &Digest,
-    component: &Digest,
+    reference: &OciReference,
+    (manifest, component): (Digest, Digest),
     bundles: &[Vec<u8>],
 ) -> Result<Verified, SignatureError> {
-    verify(name, manifest, component, bundles, policy.keys_for(name))
+    verify_reference(reference, &manifest, &component, bundles, policy.keys_for(&reference.name()))
 }
 
 fn describe_resolved(resolved: &Resolved) -> (Digest, Described) {

@@ -15,8 +15,7 @@ use crate::signature::KeyId;
 /// Maximum size of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 64 << 10;
 
-/// The times of the newest lists that were read, in a folder that only its owner can access. Lists of one place that
-/// different keys signed are unrelated.
+/// The times of the newest lists that were read, in a folder that only its owner can access, for each place and key.
 #[derive(Debug, Clone)]
 pub struct IndexHistory {
     folder: PathBuf,
@@ -48,19 +47,27 @@ impl IndexHistory {
     /// # Errors
     /// If a newer one was read before, or the record of it cannot be read or written.
     pub fn check(&self, place: &str, key: KeyId, index: &Index) -> Result<(), IndexError> {
-        let digest = Digest::of(format!("{key}\n{place}").as_bytes()).hex();
-        let path = self.folder.join(format!("{digest}.json"));
-        let newest = read(&path).map_err(|error| unusable(&path, &error))?;
-        let newest = newest.filter(|newest| newest.place == place && newest.key == key);
-        let before = newest.map(|newest| newest.issued_at);
-        if let Some(before) = before.filter(|before| index.issued_at < *before) {
-            return Err(IndexError::Older {
-                name: index.name.clone(),
-                issued_at: display(index.issued_at),
-                newest: display(before),
-                record: path,
-            });
+        self.check_among(place, key, &[], index)
+    }
+
+    /// Like [`Self::check`], also against the lists that these other keys signed: all of them are trusted for the index, so that
+    /// an old list of a key which was replaced is as old as any.
+    ///
+    /// # Errors
+    /// Like [`Self::check`].
+    pub fn check_among(&self, place: &str, key: KeyId, others: &[KeyId], index: &Index) -> Result<(), IndexError> {
+        for signer in others.iter().chain([&key]) {
+            let (path, before) = self.newest(place, *signer)?;
+            if let Some(before) = before.filter(|before| index.issued_at < *before) {
+                return Err(IndexError::Older {
+                    name: index.name.clone(),
+                    issued_at: display(index.issued_at),
+                    newest: display(before),
+                    record: path,
+                });
+            }
         }
+        let (path, before) = self.newest(place, key)?;
         if before == Some(index.issued_at) {
             return Ok(());
         }
@@ -68,6 +75,15 @@ impl IndexHistory {
         let json = serde_json::to_vec_pretty(&newest).map_err(io::Error::from);
         let written = json.and_then(|json| private_file::replace(&path, &json));
         written.map_err(|error| unusable(&path, &error))
+    }
+
+    /// Returns the path of the record of a place and key, and the time of the newest list that was read.
+    fn newest(&self, place: &str, key: KeyId) -> Result<(PathBuf, Option<Timestamp>), IndexError> {
+        let digest = Digest::of(format!("{key}\n{place}").as_bytes()).hex();
+        let path = self.folder.join(format!("{digest}.json"));
+        let newest = read(&path).map_err(|error| unusable(&path, &error))?;
+        let newest = newest.filter(|newest| newest.place == place && newest.key == key);
+        Ok((path, newest.map(|newest| newest.issued_at)))
     }
 }
 

@@ -47,7 +47,9 @@ async fn changes(bytes: Vec<u8>, grant: Grant, approved: Option<Approval>) -> Ve
     let ended = std::iter::from_fn(|| events.try_next()).collect::<Vec<_>>();
     assert!(matches!(&ended[..], [Observed::Event(Event::Finished { .. })]), "refused, and not started: {ended:?}");
     match standing {
-        ApprovalStatus::Changed(changes) => changes.into_iter().map(|change| change.what).collect(),
+        ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => {
+            changes.into_iter().map(|change| change.what).collect()
+        }
         ApprovalStatus::NeverApproved | ApprovalStatus::Approved => vec!["never".to_owned()],
     }
 }

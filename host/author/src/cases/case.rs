@@ -20,6 +20,8 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 pub struct CaseFile {
     /// The file.
     pub path: PathBuf,
+    /// Its text.
+    pub text: String,
     /// Its cases, in order.
     pub cases: Vec<Case>,
 }
@@ -214,7 +216,7 @@ impl CaseFile {
                 return Err(wrong("another case has the same name; give each one of its own".to_owned()));
             }
         }
-        Ok(Self { path: path.to_owned(), cases })
+        Ok(Self { path: path.to_owned(), text: text.to_owned(), cases })
     }
 
     /// Reads all files of cases in a folder, in the order of their names. A folder that is missing has none.

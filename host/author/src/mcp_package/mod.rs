@@ -86,7 +86,10 @@ pub enum McpPackageError {
     )]
     Url(String),
     /// The version is a range.
-    #[error("`{0}` cannot be a version in the MCP registry; expected one version, such as 1.0.0, and no range of them")]
+    #[error(
+        "`{0}` cannot be a version in the MCP registry; expected one version of letters, digits, `.`, `-`, `+` and `_`, such as \
+         1.0.0, and no range of them"
+    )]
     Version(String),
     /// The component is too large.
     #[error("the component is too large for a bundle, which has at most 4 GiB")]
@@ -223,12 +226,13 @@ fn web_address(url: Option<&str>) -> Option<&str> {
         .filter(|url| !url.contains(|c: char| c.is_whitespace() || c.is_control()))
 }
 
-/// Returns whether a version is one, and neither a range nor a name for the newest.
+/// Returns whether a version is one, and neither a range nor a name for the newest. It is a part of the bundle's file name, and
+/// comes from the component: it has no character that a path, a terminal or an address takes for another thing.
 fn is_one_version(version: &str) -> bool {
-    let is_wildcard = |part: &str| matches!(part, "x" | "X" | "*");
-    let is_range =
-        version.split('.').any(is_wildcard) || version.contains(|c: char| "^~<>=|*".contains(c) || c.is_whitespace());
-    !version.is_empty() && version.len() <= MAX_VERSION_BYTES && version != "latest" && !is_range
+    let is_wildcard = |part: &str| matches!(part, "x" | "X");
+    let is_plain = version.chars().all(|c| c.is_ascii_alphanumeric() || ".-+_".contains(c));
+    let is_range = version.split('.').any(is_wildcard);
+    !version.is_empty() && version.len() <= MAX_VERSION_BYTES && version != "latest" && is_plain && !is_range
 }
 
 /// Returns owner and name of a repository on GitHub.
@@ -298,6 +302,9 @@ mod tests {
         check(named("com.acme/cities-"), "a letter or digit at both ends");
         for url in ["http://a.example/b.mcpb", "https://a.example/b.zip"] {
             check(ServerInfo { bundle_url: Some(url.to_owned()), ..info() }, "expected https://");
+        }
+        for version in ["1/../../up", "..\\up", "1.0\0", "1.0\u{202e}", "1%2fup", "1?x", "1#x"] {
+            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "of letters, digits");
         }
         for version in ["latest", "^1.2", "1.x", "1.2.*", "1.0 || 2.0", ""] {
             check(ServerInfo { version: Some(version.to_owned()), ..info() }, "no range of them");

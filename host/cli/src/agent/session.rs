@@ -241,8 +241,9 @@ async fn load(
         host::load(&host, &named.label, load).await.map_err(host::with_option_hints)?;
     }
     for component in configured {
-        let load = if typed.allow_slow_compile { component.load.allow_slow_compile() } else { component.load };
-        host::load(&host, &component.label, load).await?;
+        let load = component.load.clone();
+        let load = if typed.allow_slow_compile { load.allow_slow_compile() } else { load };
+        host::load_configured(&host, &component, load).await?;
     }
     Ok(host)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::key::PassphraseArguments;
 use crate::plot::{PlotFile, parse_plot_file};
 
 #[derive(Debug, Args)]
@@ -92,6 +93,13 @@ pub(crate) struct Approve {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) check: bool,
 
+    /// Key, by name or file, that signs all your approvals, for those who have its public half in `[approval]`
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["check", "revoke", "prune"])]
+    pub(crate) sign: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArguments,
+
     /// Revoke the approvals of these names; a running server keeps them until SIGHUP, or its end, unless it has `--watch`
     #[arg(long, requires = "names", conflicts_with_all = ["yes", "check"])]
     pub(crate) revoke: bool,
@@ -103,7 +111,7 @@ pub(crate) struct Approve {
 
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
-    /// Configuration, or its folder [default: ./fumehood.toml]
+    /// Configuration, its folder, or a file with cases of `test` [default: ./fumehood.toml]
     pub(crate) path: Option<PathBuf>,
 
     /// Show it without trusting it; exit with 3 if it is not trusted

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use fumehood::approval::{ApprovalNote, Entry};
+use fumehood::approval::{ApprovalNote, ApprovalStatus, Entry, Manifest};
 use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText};
 use serde::Serialize;
 
@@ -15,11 +15,15 @@ use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{Exit, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
+use crate::signing_key::KeyFiles;
 use crate::trust::ConfigSource;
 use crate::{host, moment, question, render};
 
 /// Maximum length of the name of an approver, in bytes.
 const MAX_NAME_BYTES: usize = 256;
+
+/// The beginning of the line of a provenance with the time of the signature.
+const SIGNED_AT: &str = "signed at: ";
 
 /// Approval of one component, for `--json`.
 #[derive(Serialize)]
@@ -27,10 +31,13 @@ pub(crate) struct ApprovalLine<'a> {
     name: &'a str,
     status: &'static str,
     pin: String,
+    /// True if the lock has exactly this approval, from somebody else.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    proposed: bool,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'a [fumehood::approval::Change],
     #[serde(skip_serializing_if = "Option::is_none")]
-    parts: Option<&'a fumehood::approval::Manifest>,
+    parts: Option<&'a Manifest>,
 }
 
 /// The command or address of a server, for `--json`.
@@ -90,6 +97,8 @@ pub(crate) async fn review(
     version: Version,
 ) -> Result<Exit> {
     let mut lock = configured::open_lock(config)?;
+    let key = approve.sign.as_deref().map(|key| KeyFiles::find(key)?.open(&approve.passphrase)).transpose()?;
+    report_proposals(arguments, &lock);
     let candidates = choose_candidates(config, &lock, approve, version).await?;
     let host = host::builder_for(arguments, config)?.memory_ceiling(MAX_MEMORY_BYTES).build()?;
     let (mut open, mut failed) = (Vec::new(), Vec::new());
@@ -117,6 +126,11 @@ pub(crate) async fn review(
         }
     }
     host.shutdown(Duration::ZERO).await;
+    if let Some(key) = key {
+        lock.sign(|text| key.sign_text(text).map_err(|error| error.to_string()))?;
+        lock.save()?;
+        render::note(&format!("signed your approvals in {}", lock.path().display()));
+    }
     if approve.names.is_empty() {
         revoke::report_stale(arguments, config, &lock)?;
     }
@@ -207,7 +221,7 @@ async fn inspect_candidate(
         Candidate::Server(server) => {
             let (name, remote) = (&server.name, server.remote(config)?);
             let mut tools = McpTools::without_arguments(servers::actor_arguments(config));
-            let added = tools.add_pinned(&remote, server.entry.clone(), lock.get(name)).await;
+            let added = tools.add_pinned(&remote, server.entry.clone(), lock.locked(name)).await;
             tools.close().await;
             servers::warn_of_tools(name, Some(tools.refused()), Some(tools.unchecked()));
             let check = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
@@ -224,7 +238,7 @@ fn decide_entry(
     lock: &mut Lock,
     Server { name, entry, .. }: &Server,
 ) -> Result<bool> {
-    let old = lock.entry(name).map(Entry::lines);
+    let old = lock.previous_entry(name).map(Entry::lines);
     if arguments.json {
         let status = if approve.yes { "entry_approved" } else { "entry_needs_approval" };
         render::json(&EntryLine { name: name.as_str(), status, old, entry })?;
@@ -254,6 +268,7 @@ fn decide(
     check: &ApprovalCheck,
 ) -> Result<bool> {
     let is_approved = check.standing().is_approved();
+    warn_if_older(lock, name, check);
     let status = match is_approved {
         true => "unchanged",
         false if approve.check => "needs_approval",
@@ -261,9 +276,13 @@ fn decide(
         false => "needs_approval",
     };
     if arguments.json {
-        render::json(&approval_line(name.as_str(), status, check))?;
+        let proposed = is_proposed(lock, name, check);
+        render::json(&ApprovalLine { proposed, ..approval_line(name.as_str(), status, check) })?;
     } else {
         render::approval(name.as_str(), origin, check, approve.full)?;
+        if is_proposed(lock, name, check) {
+            render::note(&format!("{} has exactly this approval, from whoever wrote it", lock.path().display()));
+        }
     }
     if is_approved || approve.check {
         return Ok(is_approved);
@@ -278,6 +297,43 @@ fn decide(
     Ok(false)
 }
 
+/// Says that the lock has approvals which this user did not give, and how many are unchanged.
+fn report_proposals(arguments: &Arguments, lock: &Lock) {
+    let (proposed, all) = (lock.proposed_names(), lock.names().len());
+    if proposed.is_empty() || arguments.json {
+        return;
+    }
+    let names: Vec<String> = proposed.iter().map(|name| format!("`{name}`")).collect();
+    let path = lock.path().display();
+    render::note(&format!(
+        "{path} was written by somebody else: {} of {all} unchanged since you approved, and not approved by you: {}",
+        all - proposed.len(),
+        names.join(", ")
+    ));
+}
+
+/// Warns of a release that was signed before the one that is approved: a tag such as `latest` may go back.
+fn warn_if_older(lock: &Lock, name: &Namespace, check: &ApprovalCheck) {
+    let signed_at = |manifest: &Manifest| {
+        let lines = manifest.origin.as_ref()?.provenance.iter();
+        let time = lines.filter_map(|line| line.strip_prefix(SIGNED_AT)).next()?.to_owned();
+        Some((humantime::parse_rfc3339_weak(&time).ok()?, time))
+    };
+    let approved = lock.get(name).and_then(|approval| signed_at(approval.manifest()));
+    if let (Some((before, approved)), Some((now, found))) = (approved, signed_at(check.parts()))
+        && now < before
+    {
+        render::warning(&format!(
+            "`{name}` is an older release: it was signed at {found}, and what is approved at {approved}"
+        ));
+    }
+}
+
+/// Returns whether somebody else approved exactly this.
+fn is_proposed(lock: &Lock, name: &Namespace, check: &ApprovalCheck) -> bool {
+    lock.proposal(name).is_some_and(|proposal| proposal.pin() == check.parts().pin())
+}
+
 /// Returns what the lock keeps of an approval that is given now.
 pub(crate) fn approval_note(by: Option<&str>) -> ApprovalNote {
     ApprovalNote { by: by.map(PrintableText::from), at: moment::now() }
@@ -285,11 +341,12 @@ pub(crate) fn approval_note(by: Option<&str>) -> ApprovalNote {
 
 pub(crate) fn approval_line<'a>(name: &'a str, status: &'static str, check: &'a ApprovalCheck) -> ApprovalLine<'a> {
     let (changes, parts) = match check.standing() {
-        fumehood::approval::ApprovalStatus::Changed(changes) => (changes.as_slice(), None),
-        fumehood::approval::ApprovalStatus::NeverApproved => (&[][..], Some(check.parts())),
-        fumehood::approval::ApprovalStatus::Approved => (&[][..], None),
+        ApprovalStatus::NeverApproved => (&[][..], Some(check.parts())),
+        ApprovalStatus::Proposed(changes) if changes.is_empty() => (&[][..], Some(check.parts())),
+        ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => (changes.as_slice(), None),
+        ApprovalStatus::Approved => (&[][..], None),
     };
-    ApprovalLine { name, status, pin: check.parts().pin().to_string(), changes, parts }
+    ApprovalLine { name, status, pin: check.parts().pin().to_string(), proposed: false, changes, parts }
 }
 
 /// Compares a loaded component with its approval; `None` if it needs no approval or has no tools.

@@ -25,7 +25,7 @@ struct RevocationLine<'a> {
 ///
 /// The configuration is not read, so that a broken one does not prevent a revocation.
 pub(crate) fn revoke_named(arguments: &Arguments, names: &[String]) -> Result<Exit> {
-    let mut lock = configured::open_lock_beside(&Config::place(arguments.config.as_deref()))?;
+    let mut lock = configured::open_lock_beside(&Config::place(arguments.config.as_deref()), arguments.accept_lock)?;
     let names = names.iter().map(|name| parse_approved_name(&lock, name)).collect::<Result<BTreeSet<_>, _>>()?;
     revoke_all(arguments, &mut lock, &names)?;
     Ok(Exit::Ok)
@@ -66,17 +66,11 @@ pub(crate) fn report_stale(arguments: &Arguments, config: &Config, lock: &Lock) 
     Ok(())
 }
 
-/// Returns all names with an approval, those of servers perhaps twice.
-fn approved_names(lock: &Lock) -> impl Iterator<Item = &Namespace> {
-    lock.iter().map(|(name, _)| name).chain(lock.entries().map(|(name, _)| name))
-}
-
 /// Parses a name that has an approval.
 fn parse_approved_name(lock: &Lock, typed: &str) -> Result<Namespace, UsageError> {
-    let is_there = |name: &Namespace| lock.get(name).is_some() || lock.entry(name).is_some();
-    let found = Namespace::parse(typed).ok().filter(is_there);
+    let found = Namespace::parse(typed).ok().filter(|name| lock.names().contains(name));
     found.ok_or_else(|| {
-        let known: BTreeSet<&str> = approved_names(lock).map(Namespace::as_str).collect();
+        let known: Vec<&str> = lock.names().into_iter().map(Namespace::as_str).collect();
         let known = match known.is_empty() {
             false => format!("it has: {}", join_names(known.into_iter())),
             true => "it has none".to_owned(),

@@ -99,7 +99,8 @@ fn absolute(path: &Path) -> String {
 
 fn open(bytes: &[u8], name: &str, keys: &[PublicKey], history: &IndexHistory, place: &str) -> Result<OpenedIndex> {
     let (index, key) = Index::open(bytes, name, keys)?;
-    history.check(place, key, &index)?;
+    let trusted: Vec<KeyId> = keys.iter().map(PublicKey::id).collect();
+    history.check_among(place, key, &trusted, &index)?;
     Ok(OpenedIndex { name: name.to_owned(), key, index })
 }
 

@@ -41,7 +41,7 @@ enum Outcome {
 pub(crate) fn run(arguments: &Arguments, command: &args::Store) -> Result<Exit> {
     let store = Store::open(user_folders::component_store()?)?;
     let origin = Config::place(arguments.config.as_deref());
-    let lock = configured::open_lock_beside(&origin)?;
+    let lock = configured::open_lock_beside(&origin, arguments.accept_lock)?;
     match command {
         args::Store::List => list(arguments, &store, &lock),
         args::Store::Verify => verify(arguments, &store),
@@ -113,9 +113,10 @@ fn prune(arguments: &Arguments, store: &Store, lock: &Lock, dry_run: bool) -> Re
     Ok(Exit::Ok)
 }
 
-/// Returns the digests of manifests, and of components at URLs, that a lock names.
+/// Returns the digests of manifests, and of components at URLs, that a lock names, approved or not.
 fn named_digests(lock: &Lock) -> BTreeSet<Digest> {
-    let origins = lock.iter().filter_map(|(_, approval)| approval.manifest().origin.as_ref());
+    let entry = |name| lock.get(name).or_else(|| lock.proposal(name));
+    let origins = lock.names().into_iter().filter_map(|name| entry(name)?.manifest().origin.as_ref());
     let digest = |reference: Reference| match reference {
         Reference::Oci(oci) => oci.digest().copied(),
         Reference::Url(url) => Some(*UrlReference::digest(&url)),

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use fumehood::Grant;
 use fumehood::limits::{display_bytes, display_count};
 use fumehood::sanitize::printable;
+use fumehood::{Grant, HostBuilder};
 use fumehood_author::Project;
 use fumehood_author::cases::{
     Case, CaseFile, Comparison, Environment, Observation, Runner, Verdict, append_case, update_cases,
@@ -13,10 +13,10 @@ use fumehood_author::cases::{
 use serde_json::Value;
 
 use crate::args::{self, Arguments};
-use crate::config::grant_of_table;
 use crate::exit::{Exit, UsageError};
 use crate::host;
 use crate::render::{self, BAD, FAINT, GOOD, styled};
+use crate::trust::{self, TrustedCases};
 
 /// One case that ran.
 struct Ran<'a> {
@@ -34,11 +34,9 @@ pub(crate) async fn run(arguments: &Arguments, test: &args::Test) -> Result<Exit
         return Err(UsageError(format!("there is no {shown}; make it with `fumehood build`")).into());
     }
     let builder = || host::builder(arguments);
-    let grant = |table: &toml::Table, folder: &Path| -> Result<Grant, String> { grant_of_table(table, folder) };
-    let environment = Environment { host: &builder, grant: &grant };
     match &test.record {
-        Some(tool) => record(arguments, test, &project, environment, &component, tool).await,
-        None => run_cases(arguments, test, &project, environment, &component).await,
+        Some(tool) => record(arguments, test, &project, &builder, &component, tool).await,
+        None => run_cases(arguments, test, &project, &builder, &component).await,
     }
 }
 
@@ -46,7 +44,7 @@ async fn run_cases(
     arguments: &Arguments,
     test: &args::Test,
     project: &Project,
-    environment: Environment<'_>,
+    host: &dyn Fn() -> HostBuilder,
     component: &Path,
 ) -> Result<Exit> {
     let files = CaseFile::read_all(&project.cases())?;
@@ -65,7 +63,9 @@ async fn run_cases(
         ))
         .into());
     }
-    let runner = Runner::start(environment, component, &files).await?;
+    let trusted = TrustedCases::check(arguments, &project.folder, &chosen)?;
+    let grant = |table: &toml::Table, folder: &Path| trusted.grant(table, folder);
+    let runner = Runner::start(Environment { host, grant: &grant }, component, &files).await?;
     let mut ran = Vec::new();
     for (file, case) in chosen {
         let observation = runner.run(case, &project.folder).await?;
@@ -78,7 +78,7 @@ async fn run_cases(
     }
     runner.close().await;
     if test.update {
-        return update(arguments, &files, &ran);
+        return update(arguments, project, &files, &ran);
     }
     let failed = ran.iter().filter(|ran| ran.comparison.verdict != Verdict::Passed).count();
     let passed = ran.len() - failed;
@@ -92,7 +92,7 @@ async fn run_cases(
 }
 
 /// Writes the results into the files of the cases.
-fn update(arguments: &Arguments, files: &[CaseFile], ran: &[Ran<'_>]) -> Result<Exit> {
+fn update(arguments: &Arguments, project: &Project, files: &[CaseFile], ran: &[Ran<'_>]) -> Result<Exit> {
     let mut changed = Vec::new();
     for file in files {
         let found = |case: &Case| {
@@ -103,6 +103,7 @@ fn update(arguments: &Arguments, files: &[CaseFile], ran: &[Ran<'_>]) -> Result<
         let count = found.iter().flatten().count();
         if count > 0 {
             update_cases(&file.path, &found)?;
+            trust::keep_trust(file, &project.folder)?;
             changed.push((file.path.display().to_string(), count));
         }
     }
@@ -129,7 +130,7 @@ async fn record(
     arguments: &Arguments,
     test: &args::Test,
     project: &Project,
-    environment: Environment<'_>,
+    host: &dyn Fn() -> HostBuilder,
     component: &Path,
     tool: &str,
 ) -> Result<Exit> {
@@ -147,7 +148,8 @@ async fn record(
     let file = CaseFile::parse(&into, &text)?;
     let case = file.cases.first().context("the recorded case is missing")?;
     let files = std::slice::from_ref(&file);
-    let runner = Runner::start(environment, component, files).await?;
+    let grant = |_: &toml::Table, _: &Path| Ok(Grant::none());
+    let runner = Runner::start(Environment { host, grant: &grant }, component, files).await?;
     let observation = runner.run(case, &project.folder).await?;
     runner.close().await;
     append_case(&into, &name, tool, &typed, &observation)?;

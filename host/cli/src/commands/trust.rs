@@ -1,15 +1,16 @@
 //! `fumehood trust`: shows the effects of a configuration, and trusts it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use fumehood_author::cases::CaseFile;
 use serde::Serialize;
 
 use crate::args::{self, Arguments};
 use crate::config::{Config, DEFAULT_FILE_NAME, text_of};
 use crate::exit::{Exit, UsageError};
 use crate::render;
-use crate::trust::{Effect, TrustStatus, TrustStore, effects, lines};
+use crate::trust::{Effect, TrustStatus, TrustStore, effects, effects_of_cases, project_of_cases, wrap};
 
 /// The trust in a configuration, for `--json`.
 #[derive(Serialize)]
@@ -36,13 +37,12 @@ pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     let text = text_of(&file)?;
-    let config = Config::parse(&file, &text)?;
+    let effects = read_effects(&file, &text)?;
     let status = store.status(&file, &text);
     if !arguments.json {
         render::line(&format!("{path} may:"))?;
-        lines(&config).iter().try_for_each(|line| render::line(line))?;
+        wrap(&effects).iter().try_for_each(|line| render::line(line))?;
     }
-    let effects = effects(&config);
     if trust.check {
         let status_word = if status == TrustStatus::Trusted { "trusted" } else { "not_trusted" };
         report(arguments, &path, status_word, &effects)?;
@@ -51,6 +51,14 @@ pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
     store.trust(&file, &text).with_context(|| format!("the trust in {path} cannot be kept"))?;
     report(arguments, &path, "trusted", &effects)?;
     Ok(Exit::Ok)
+}
+
+/// Returns the effects of a configuration, or of a file with cases: one that has cases, in the folder `tests` of a project.
+fn read_effects(file: &Path, text: &str) -> Result<Vec<Effect>> {
+    match (project_of_cases(file), CaseFile::parse(file, text)) {
+        (Some(project), Ok(cases)) if !cases.cases.is_empty() => effects_of_cases(&cases, &project),
+        _ => Ok(effects(&Config::parse(file, text)?)),
+    }
 }
 
 fn config_path(arguments: &Arguments, trust: &args::Trust) -> PathBuf {

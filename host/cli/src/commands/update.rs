@@ -5,7 +5,7 @@ use anyhow::Result;
 use fumehood_registry::reference::Reference;
 
 use super::approve;
-use crate::args::{self, Arguments};
+use crate::args::{self, Arguments, PassphraseArguments};
 use crate::config::Config;
 use crate::config::registry::Place;
 use crate::configured::Version;
@@ -35,6 +35,8 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
         check: update.dry_run,
         revoke: false,
         prune: false,
+        sign: None,
+        passphrase: PassphraseArguments::default(),
     };
     approve::review(arguments, &review, &config, Version::New).await
 }

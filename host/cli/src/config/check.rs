@@ -29,6 +29,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     check_unique_names(&mut faults, config);
     server::check(&mut faults, config);
     registry::check(&mut faults, config);
+    super::approval::check(&mut faults, config);
     check_skills(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::agent::AgentSection;
 use super::amount::{Count, Time};
+use super::approval::ApprovalSection;
 #[cfg(feature = "cell")]
 use super::cell::CellSection;
 use super::flows::FlowsSection;
@@ -41,6 +42,9 @@ pub(crate) struct Config {
     /// True if registries must not be asked.
     #[serde(skip)]
     pub(crate) offline: bool,
+    /// True if every entry of the lock is an approval, whoever wrote it.
+    #[serde(skip)]
+    pub(crate) accept_lock: bool,
     /// Folders of components: each `.wasm` file in them is a set of tools without any power.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools_in: Vec<PathBuf>,
@@ -56,6 +60,9 @@ pub(crate) struct Config {
     /// Components, and what their tools may do. The full name of a tool is NAME__TOOL.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tools: BTreeMap<String, ToolSection>,
+    /// Approvals of others that count beside your own.
+    #[serde(default)]
+    pub(crate) approval: ApprovalSection,
     /// Components of registries: which of them may be used, and the way to them.
     #[serde(default)]
     pub(crate) registry: RegistrySection,

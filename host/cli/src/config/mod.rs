@@ -6,6 +6,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod amount;
+pub(crate) mod approval;
 #[cfg(feature = "cell")]
 pub(crate) mod cell;
 mod check;
@@ -39,4 +40,4 @@ pub(crate) mod tool;
 pub(crate) use fault::ConfigError;
 pub(crate) use file::{Config, resolve, schema};
 pub(crate) use open::{DEFAULT_FILE_NAME, text_of};
-pub(crate) use powers::grant_of_table;
+pub(crate) use powers::{Powers, grant_of_powers, powers_of_table};

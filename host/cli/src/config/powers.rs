@@ -7,13 +7,19 @@ pub(crate) use fumehood::settings::{PowerFault, Powers};
 
 use super::tool::ToolSection;
 
-/// Builds the grant of a table with the powers of `[tools.NAME]`. Folders and files are relative to `base`.
+/// Reads a table with the powers of `[tools.NAME]`.
 ///
 /// # Errors
-/// Everything in it that is unknown or cannot be granted.
-pub(crate) fn grant_of_table(table: &toml::Table, base: &Path) -> Result<Grant, String> {
-    let powers: Powers =
-        table.clone().try_into().map_err(|error: toml::de::Error| format!("`grant`: {}", error.message()))?;
+/// The first thing in it that is unknown.
+pub(crate) fn powers_of_table(table: &toml::Table) -> Result<Powers, String> {
+    table.clone().try_into().map_err(|error: toml::de::Error| format!("`grant`: {}", error.message()))
+}
+
+/// Builds the grant of powers. Folders and files are relative to `base`.
+///
+/// # Errors
+/// Everything in it that cannot be granted.
+pub(crate) fn grant_of_powers(powers: &Powers, base: &Path) -> Result<Grant, String> {
     let granted = powers.grant(base, &|source| source.value(base));
     granted.map_err(|faults| {
         let lines: Vec<String> =

@@ -60,6 +60,10 @@ pub(crate) struct RegistrySection {
     /// Hosts, "HOST[:PORT]", that registries may redirect downloads to, although their addresses are private.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redirect_hosts: Vec<String>,
+    /// Hosts, "HOST[:PORT]", of authorization services that registries may name although they are of another site, or have private
+    /// addresses. They get the passwords of these registries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) token_hosts: Vec<String>,
     /// Lists of components for `fumehood search`, each under the name that it was signed with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) indexes: BTreeMap<String, IndexSection>,

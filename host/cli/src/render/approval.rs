@@ -32,7 +32,12 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
             print_manifest(&mut quotation, origin, check.parts())?;
             check.parts().tools.iter().map(count_hidden).sum::<u64>()
         }
-        ApprovalStatus::Changed(changes) => {
+        ApprovalStatus::Proposed(changes) if changes.is_empty() => {
+            print_heading(&mut quotation, &styled(BAD, "!"), name, "was approved by somebody else, and not by you")?;
+            print_manifest(&mut quotation, origin, check.parts())?;
+            check.parts().tools.iter().map(count_hidden).sum::<u64>()
+        }
+        ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
             changes.iter().try_for_each(|it| print_change(&mut quotation, it))?;
             print_changed_imports(origin, changes)?;

@@ -56,7 +56,8 @@ pub(crate) fn effects(config: &Config) -> Vec<Effect> {
     for (kind, what) in server_effects(config) {
         add(kind, what);
     }
-    for what in config.tenants.iter().flat_map(|(name, tenant)| tenant_effects(name, tenant)) {
+    let tenants = config.tenants.iter().flat_map(|(name, tenant)| tenant_effects(name, tenant));
+    for what in approval_effects(config).chain(tenants) {
         add("grant", what);
     }
     for (kind, what) in config.serve.oauth.iter().flat_map(oauth_effects) {
@@ -247,6 +248,12 @@ fn add_tool(config: &Config, name: &str, tool: &ToolSection, effects: &mut Vec<E
     }
 }
 
+/// Returns whose approvals count beside those of this user.
+fn approval_effects(config: &Config) -> impl Iterator<Item = String> {
+    let line = |key: &String| format!("approvals in the lock that are signed with the key {}, as yours", quote(key));
+    config.approval.keys.iter().map(line)
+}
+
 /// Returns the settings of registries that decide what is trusted, and who is asked.
 fn registry_effects(registry: &RegistrySection) -> Vec<String> {
     let key = |key: &TextSource| match key {
@@ -271,19 +278,28 @@ fn registry_effects(registry: &RegistrySection) -> Vec<String> {
     let roots = registry.tls_roots.iter().map(|file| quote(&file.to_string_lossy()));
     lines.extend(roots.map(|file| format!("components from hosts that the certificates in {file} vouch for")));
     lines.extend(registry.proxy.iter().map(|proxy| format!("components through the proxy {}", quote(proxy))));
+    let services = registry.token_hosts.iter();
+    lines.extend(
+        services.map(|host| format!("tokens for components from {}, with the passwords of registries", quote(host))),
+    );
     lines.extend(registry.plain_http.iter().map(|host| format!("components of {} without encryption", quote(host))));
     lines
 }
 
 /// Quotes a text as JSON, so that its end is unambiguous and it contains no line break.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns all effects as wrapped lines for a screen.
+/// Returns all effects of a configuration as wrapped lines for a screen.
 pub(crate) fn lines(config: &Config) -> Vec<String> {
+    wrap(&effects(config))
+}
+
+/// Returns effects as wrapped lines for a screen.
+pub(crate) fn wrap(effects: &[Effect]) -> Vec<String> {
     let mut lines = Vec::new();
-    for Effect { kind, what } in effects(config) {
+    for Effect { kind, what } in effects {
         let text: Vec<char> = printable(&format!("{kind:<8}{what}").replace('\n', "\\n")).chars().collect();
         for (index, piece) in text.chunks(MAX_LINE_CHARS).enumerate() {
             let mark = if index == 0 { MARK } else { CONTINUATION_MARK };
@@ -304,6 +320,8 @@ mod tests {
     /// A configuration with every effect.
     const TEXT: &str = r#"
         tools_in = ["tools"]
+        [approval]
+        keys = ["MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE0juFJfulvTTotQyzi0+sJhSSxpUziJRz5YZInlVL9AXZsTnKTwCpbEaCC43lxGJq+bNiyJHjWddGqKjIBKL3Rw=="]
         [model]
         name = "openai:gpt"
         base_url = "https://evil.example/v1"
@@ -362,6 +380,7 @@ mod tests {
             r#"grant   tool notes: http: GET https://api.example.com/**"#,
             r#"grant   tool notes: secret "token" from the file "token.txt""#,
             r#"grant   components of the folder "tools", without powers"#,
+            r#"grant   approvals in the lock that are signed with the key "MFkw"#,
             r#"read    instructions from the file "/etc/passwd""#,
             r#"connect send traces and metrics to "http://evil.example:4318""#,
             r#"connect with traces, the arguments and the results of calls"#,

@@ -3,6 +3,7 @@
 //! A configuration takes effect only through [`ConfigSource`]. A file that is named on the command line counts as
 //! trusted.
 
+mod cases;
 mod effects;
 mod store;
 
@@ -15,7 +16,8 @@ use crate::config::{Config, text_of};
 use crate::exit::UntrustedConfigError;
 use crate::{question, render};
 
-pub(crate) use effects::{Effect, effects, lines};
+pub(crate) use cases::{TrustedCases, effects_of_cases, keep_trust, project_of_cases};
+pub(crate) use effects::{Effect, effects, lines, wrap};
 pub(crate) use store::{TrustStatus, TrustStore};
 
 /// Environment variable that names a configuration.
@@ -29,6 +31,7 @@ pub(crate) struct ConfigSource {
     is_trusted: bool,
     may_ask: bool,
     offline: bool,
+    accept_lock: bool,
 }
 
 impl ConfigSource {
@@ -40,6 +43,7 @@ impl ConfigSource {
             named,
             may_ask: !arguments.json,
             offline: arguments.offline,
+            accept_lock: arguments.accept_lock,
         }
     }
 
@@ -77,7 +81,7 @@ impl ConfigSource {
                 let config = self.check_trust(&text, config)?;
                 Ok((Some(text), config))
             }
-            None => Ok((None, Config { offline: self.offline, ..Config::none() })),
+            None => Ok((None, self.with_arguments(Config::none()))),
         }
     }
 
@@ -110,6 +114,11 @@ impl ConfigSource {
         }
     }
 
+    /// Adds what the command line says beside the file.
+    fn with_arguments(&self, config: Config) -> Config {
+        Config { offline: self.offline, accept_lock: self.accept_lock, ..config }
+    }
+
     fn read(&self) -> Result<Option<(String, Config)>> {
         let file = self.file();
         if self.named.is_none() && !file.exists() {
@@ -117,7 +126,7 @@ impl ConfigSource {
         }
         // The file is read once, so that the text that is trusted is the text that is used.
         let text = text_of(&file)?;
-        let config = Config { offline: self.offline, ..Config::parse(&file, &text)? };
+        let config = self.with_arguments(Config::parse(&file, &text)?);
         Ok(Some((text, config)))
     }
 }

@@ -234,7 +234,8 @@ impl Cell {
 
     fn start_worker_of(&mut self, name: &str, config: &Path) {
         let config = config.display().to_string();
-        let command = self.command(&["--config", &config, "--isolation", "in-process", "worker"]);
+        // The lock is a copy of the gateway's, which this worker's operator vouches for.
+        let command = self.command(&["--config", &config, "--accept-lock", "--isolation", "in-process", "worker"]);
         let worker = self.spawn(name, command);
         worker.wait_for("runs ");
         self.nodes.insert(name.to_owned(), worker);

@@ -65,6 +65,7 @@ fn a_worker_runs_nothing_that_its_own_lock_does_not_approve() {
     assert!(!other.contains(&digest.to_string()));
     std::fs::write(&file, component).unwrap();
     std::fs::write(cell.path("g1.lock"), own).unwrap();
+    assert!(cell.run_as_gateway(&["approve", "--yes"]).status.success());
     let gateway = cell.gateway("");
     wait_until("it is pushed", || cell.said("g1").contains("`calculator` was pushed"));
     cell.worker_apart("w1", |_| other);

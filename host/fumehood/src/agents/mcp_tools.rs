@@ -8,12 +8,12 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::flow::ToolFlow;
-use fumehood_core::policy::approval::{Approval, Manifest};
+use fumehood_core::policy::approval::Manifest;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
-use crate::lock::approval_check::ApprovalCheck;
+use crate::lock::approval_check::{ApprovalCheck, LockedApproval};
 
 /// The calling convention of servers' tools, as approvals name it.
 const CONTRACT: &str = "mcp";
@@ -91,12 +91,12 @@ impl McpTools {
         &mut self,
         remote: &Remote,
         grants: Vec<String>,
-        approved: Option<&Approval>,
+        approved: impl Into<LockedApproval>,
     ) -> Result<ApprovalCheck, ConnectError> {
         // The approval covers only tools that can be used.
         let tools = self.acceptable(remote.tools().await?);
         let definitions: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
-        let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), approved);
+        let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), &approved.into());
         let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool)).collect();
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         self.checks.push((remote.name().clone(), pinned.clone()));

@@ -20,7 +20,7 @@ use fumehood_core::tool::definition::DefinitionLimits;
 use fumehood_core::tool::name::Namespace;
 use fumehood_runtime::{Component, Isolation, LoadError as ComponentError, LoadOptions, MAX_COMPONENT_BYTES};
 
-use crate::lock::approval_check::Pinning;
+use crate::lock::approval_check::{LockedApproval, Pinning};
 use error::LoadError;
 use loaded_component::name_of_file;
 #[cfg(feature = "registry")]
@@ -176,15 +176,15 @@ impl Load {
     /// ever runs.
     #[must_use]
     pub fn approval(mut self, approved: Option<Approval>) -> Self {
-        self.pinning = Pinning::On { approved: approved.map(Box::new), base: None, origin: None };
+        self.pinning = Pinning::On { approved: Box::new(approved.into()), base: None, origin: None };
         self
     }
 
     /// Like [`Self::approval`], with folders of the grant below `base` recorded relative to it, so that an approval
     /// does not depend on the location of `base`.
     #[must_use]
-    pub fn approval_below(mut self, base: impl Into<PathBuf>, approved: Option<Approval>) -> Self {
-        self.pinning = Pinning::On { approved: approved.map(Box::new), base: Some(base.into()), origin: None };
+    pub fn approval_below(mut self, base: impl Into<PathBuf>, approved: impl Into<LockedApproval>) -> Self {
+        self.pinning = Pinning::On { approved: Box::new(approved.into()), base: Some(base.into()), origin: None };
         self
     }
 

@@ -18,12 +18,48 @@ pub(crate) enum Pinning {
     Off,
     /// The component has to be what was approved.
     On {
-        approved: Option<Box<Approval>>,
+        approved: Box<LockedApproval>,
         /// The folder that folders of the grant are recorded relative to.
         base: Option<PathBuf>,
         /// The origin of a component that was published.
         origin: Option<Box<Origin>>,
     },
+}
+
+/// The approval of one name, and what a lock knows beside it: see [`crate::Lock::locked`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LockedApproval {
+    approved: Option<Approval>,
+    /// An entry of the lock that somebody else wrote.
+    proposal: Option<Approval>,
+    /// This user's last approval, whatever the lock has now.
+    previous: Option<Approval>,
+}
+
+impl LockedApproval {
+    pub(crate) fn new(approved: Option<Approval>, proposal: Option<Approval>, previous: Option<Approval>) -> Self {
+        Self { approved, proposal, previous }
+    }
+
+    fn compare(&self, parts: &Manifest) -> ApprovalStatus {
+        let Self { approved, proposal, previous } = self;
+        if approved.is_some() {
+            return ApprovalStatus::compare(parts, approved.as_ref());
+        }
+        let Some(proposal) = proposal else { return ApprovalStatus::NeverApproved };
+        let changes = previous.as_ref().map(|previous| previous.manifest().changes(parts)).unwrap_or_default();
+        if proposal.pin() == parts.pin() || previous.is_some() {
+            ApprovalStatus::Proposed(changes)
+        } else {
+            ApprovalStatus::NeverApproved
+        }
+    }
+}
+
+impl From<Option<Approval>> for LockedApproval {
+    fn from(approved: Option<Approval>) -> Self {
+        Self { approved, ..Self::default() }
+    }
 }
 
 /// A loaded component compared with what was approved.
@@ -44,8 +80,8 @@ impl Pinning {
 
     /// Returns whether an approval is for bytes with this digest. Grants and definitions are compared later.
     pub(crate) fn knows(&self, digest: &Digest) -> bool {
-        let Self::On { approved: Some(approved), .. } = self else { return false };
-        approved.manifest().component == Some(*digest)
+        let Self::On { approved, .. } = self else { return false };
+        approved.approved.as_ref().is_some_and(|approved| approved.manifest().component == Some(*digest))
     }
 
     /// Compares a component that was loaded with what was approved.
@@ -60,7 +96,7 @@ impl Pinning {
         let origin = origin.as_deref().map(|origin| Origin { imports: imports(component), ..origin.clone() });
         let parts = Manifest::new(Some(component.digest()), contract, grants, component.definitions());
         let parts = parts.with_origin(origin);
-        Some(ApprovalCheck::compare(parts, approved.as_deref()))
+        Some(ApprovalCheck::compare(parts, approved))
     }
 }
 
@@ -74,8 +110,8 @@ fn imports(component: &Component) -> Vec<PrintableText> {
 
 impl ApprovalCheck {
     /// Compares these parts with what was approved.
-    pub(crate) fn compare(parts: Manifest, approved: Option<&Approval>) -> Self {
-        let standing = ApprovalStatus::compare(&parts, approved);
+    pub(crate) fn compare(parts: Manifest, approved: &LockedApproval) -> Self {
+        let standing = approved.compare(&parts);
         Self { parts, standing }
     }
 
@@ -97,7 +133,11 @@ impl ApprovalCheck {
             return None;
         }
         let message = format!("`{component}` {}", self.standing);
-        let hint = format!("an operator has to look at it and approve it: `fumehood approve {component}`");
+        let accept = match self.standing {
+            ApprovalStatus::Proposed(_) => ", or vouch for the whole lock with `--accept-lock`",
+            _ => "",
+        };
+        let hint = format!("an operator has to look at it and approve it: `fumehood approve {component}`{accept}");
         Some(CallError::new(ErrorKind::NeedsApproval, message).with_hint(hint))
     }
 }

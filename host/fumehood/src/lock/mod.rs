@@ -1,203 +1,111 @@
 //! The lock: a file, `fumehood.lock`, with the approvals of an operator.
 
 pub(crate) mod approval_check;
+pub(crate) mod error;
+mod file;
+mod user_record;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fumehood_core::digest::Digest;
-use fumehood_core::policy::approval::{Approval, ApprovalNote, Entry, Manifest, PinError};
-use fumehood_core::text::untrusted::PrintableText;
-use fumehood_core::time::Timestamp;
-use fumehood_core::tool::name::{NameError, Namespace};
-use serde::{Deserialize, Serialize};
-use toml::Spanned;
+use fumehood_core::policy::approval::{Approval, ApprovalNote, Entry, Manifest};
+use fumehood_core::tool::name::Namespace;
 
-/// The version of the format that this program writes. It reads earlier ones, too.
-const VERSION: u32 = 3;
+use self::approval_check::LockedApproval;
+use self::error::LockError;
+use self::file::{Approved, Change, parse_if_there, text_of, to_text};
+use self::user_record::UserRecord;
+
 /// Maximum wait for another process that is writing.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Interval of the checks whether that process has finished.
 const POLL: Duration = Duration::from_millis(10);
-/// Maximum size of a lock, in bytes. The definitions of a component have a few megabytes at most.
-const MAX_BYTES: u64 = 64 << 20;
-const HEAD: &str = "\
-# What was approved, written by `fumehood approve`: not to be edited by hand.
-# Every entry is held against its pin, and an entry that does not fit it is refused.
-";
+/// Prefix of the text that the signature of an entry covers, so that the signature has no other meaning.
+const SIGNATURE_CONTEXT: &str = "fumehood lock entry 1\n";
 
 /// Approvals, by the names of components and servers in a host.
 ///
-/// A lock prevents calls of components that have changed since an operator approved them. It does not protect against
-/// users who may write the file itself: they could approve components anyway.
+/// A lock prevents calls of components that have changed since an operator approved them. It is a file that may come from
+/// elsewhere, such as with a checkout. [`Lock::open`] takes all of it, for a program that vouches for its own lock;
+/// [`Lock::open_for_user`] takes only what this user approved at this path, and the rest is a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     path: PathBuf,
-    approved: Approved,
+    /// The content of the file, with the unsaved changes.
+    written: Approved,
+    acceptance: Acceptance,
     /// Changes since the file was read that are not in it yet.
     unsaved: Vec<Change>,
 }
 
-/// The content of a lock.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Approved {
-    approvals: BTreeMap<Namespace, Approval>,
-    entries: BTreeMap<Namespace, Entry>,
-}
-
-/// One change of a lock.
+/// The entries of the file that are approvals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Change {
-    Approve(Namespace, Box<Approval>),
-    ApproveEntry(Namespace, Entry),
-    Revoke(Namespace),
-}
-
-impl Approved {
-    fn apply(&mut self, change: Change) {
-        match change {
-            Change::Approve(name, approval) => drop(self.approvals.insert(name, *approval)),
-            Change::ApproveEntry(name, entry) => drop(self.entries.insert(name, entry)),
-            Change::Revoke(name) => {
-                self.approvals.remove(&name);
-                self.entries.remove(&name);
-            }
-        }
-    }
-}
-
-/// Errors of reading and writing a lock. A lock is read as a whole or not at all.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LockError {
-    /// The file cannot be read.
-    #[error("cannot read the lock {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The path is that of a folder, a device or a pipe, or the file is too large.
-    #[error("the lock {0} is not a regular file of at most 64 MiB; remove it and approve the tools again")]
-    NotALock(PathBuf),
-    /// The file is not TOML of the expected form.
-    #[error("the lock {path} is damaged ({message}); restore it, or remove it and approve the tools again")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The error and its line.
-        message: String,
-    },
-    /// The file was written by a later version of this program.
-    #[error("the lock {path} has version {found}, and this program knows version {VERSION}; use a newer fumehood")]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
-    /// A name in the file is not valid.
-    #[error("the lock {path} has an entry with a bad name in line {line}; remove the entry")]
-    Name {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1 on.
-        line: usize,
-        /// The error of the name.
-        source: NameError,
-    },
-    /// The file has two entries for one name.
-    #[error(
-        "the lock {path} has a second entry for `{name}` in line {line}; remove one, or approve `{name}` again after \
-         removing both"
-    )]
-    Twice {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1 on.
-        line: usize,
-        /// The name.
-        name: Namespace,
-    },
-    /// An entry was edited.
-    #[error(
-        "the entry for `{name}` in line {line} of the lock {path} was edited by hand; remove it, and approve `{name}` again"
-    )]
-    Edited {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1 on.
-        line: usize,
-        /// The name of the entry.
-        name: Namespace,
-        /// The two hashes.
-        source: PinError,
-    },
-    /// Another process holds the lock for longer than ten seconds.
-    #[error("another process has held the lock {0} for ten seconds; end it, or try again when it is done")]
-    Busy(PathBuf),
-    /// The file cannot be written. The old one is unchanged.
-    #[error("cannot write the lock {path}; the old one was left as it was")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written<N> {
-    version: u32,
-    #[serde(default = "Vec::new", rename = "approved")]
-    approvals: Vec<WrittenApproval<N>>,
-    #[serde(default = "Vec::new", rename = "servers", skip_serializing_if = "Vec::is_empty")]
-    entries: Vec<WrittenEntry<N>>,
-}
-
-/// The approved way to start or reach a server.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenEntry<N> {
-    name: N,
-    pin: Digest,
-    lines: Vec<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenApproval<N> {
-    /// The name as text, with its position if it is read from a file.
-    name: N,
-    pin: Digest,
-    /// Its approver and the time in milliseconds since 1970, if they are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<PrintableText>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    at: Option<Timestamp>,
-    parts: Manifest,
-}
-
-/// The version alone, to distinguish a later format from a damaged file.
-#[derive(Deserialize)]
-struct Versioned {
-    version: u32,
+enum Acceptance {
+    /// All of them.
+    All,
+    /// Those of this user, and those with a signature that was accepted.
+    User { record: UserRecord, signed: BTreeSet<(Namespace, Digest)> },
 }
 
 impl Lock {
-    /// Reads the lock at `path`. A missing file is a lock without approvals.
+    /// Reads the lock at `path`, and takes every entry for an approval. A missing file is a lock without approvals.
     ///
     /// # Errors
     /// If the file cannot be read, is not a lock, or was edited by hand.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, LockError> {
         let path = path.into();
-        let approved = read_if_there(&path)?;
-        Ok(Self { path, approved, unsaved: Vec::new() })
+        let written = parse_if_there(&path, text_of(&path)?.as_deref())?;
+        Ok(Self { path, written, acceptance: Acceptance::All, unsaved: Vec::new() })
+    }
+
+    /// Reads the lock at `path`, and takes those entries for approvals that this user gave at this path, as a record in
+    /// `folder` says. The others are proposals. Without a folder, all are proposals, and nothing can be saved.
+    ///
+    /// # Errors
+    /// Like [`Lock::open`], or if the record is damaged.
+    pub fn open_for_user(path: impl Into<PathBuf>, folder: Option<&Path>) -> Result<Self, LockError> {
+        let path = path.into();
+        let text = text_of(&path)?;
+        let written = parse_if_there(&path, text.as_deref())?;
+        let file = folder.map(|folder| UserRecord::path_for(folder, &path));
+        let record = UserRecord::read(file, text.as_deref(), &written)?;
+        let acceptance = Acceptance::User { record, signed: BTreeSet::new() };
+        Ok(Self { path, written, acceptance, unsaved: Vec::new() })
+    }
+
+    /// Returns the path of the record of this user's approvals for the lock at `path`. It changes with every approval.
+    #[must_use]
+    pub fn record_path(folder: &Path, path: &Path) -> PathBuf {
+        UserRecord::path_for(folder, path)
+    }
+
+    /// Takes proposals for approvals whose signatures are accepted. `verify` gets the signed text and the signature.
+    pub fn accept_signed(&mut self, verify: impl Fn(&[u8], &str) -> bool) {
+        let Acceptance::User { signed, .. } = &mut self.acceptance else { return };
+        for ((name, pin), signature) in &self.written.signatures {
+            if verify(&signed_text(name, *pin), signature) {
+                signed.insert((name.clone(), *pin));
+            }
+        }
+    }
+
+    /// Signs all approvals. `sign` gets the text to be signed. [`Lock::save`] writes the signatures to the file.
+    ///
+    /// # Errors
+    /// If `sign` fails.
+    pub fn sign(&mut self, sign: impl Fn(&[u8]) -> Result<String, String>) -> Result<(), LockError> {
+        let mut changes = Vec::new();
+        for (name, pin) in self.written.pins().filter(|(name, pin)| self.accepts(name, *pin)) {
+            let signature = sign(&signed_text(name, pin));
+            let signature = signature.map_err(|reason| LockError::Unsigned { name: name.clone(), reason })?;
+            changes.push(Change::Sign(name.clone(), pin, signature));
+        }
+        changes.into_iter().for_each(|change| self.change(change));
+        Ok(())
     }
 
     /// The file.
@@ -206,26 +114,71 @@ impl Lock {
         &self.path
     }
 
+    fn accepts(&self, name: &Namespace, pin: Digest) -> bool {
+        match &self.acceptance {
+            Acceptance::All => true,
+            Acceptance::User { record, signed } => record.has(name, pin) || signed.contains(&(name.clone(), pin)),
+        }
+    }
+
     /// Returns the approval of the component or server with that name.
     #[must_use]
     pub fn get(&self, name: &Namespace) -> Option<&Approval> {
-        self.approved.approvals.get(name)
+        self.written.approvals.get(name).filter(|approval| self.accepts(name, approval.pin()))
+    }
+
+    /// Returns the entry of the component or server with that name that is no approval, because somebody else wrote it.
+    #[must_use]
+    pub fn proposal(&self, name: &Namespace) -> Option<&Approval> {
+        self.written.approvals.get(name).filter(|approval| !self.accepts(name, approval.pin()))
+    }
+
+    /// Returns the approval of that name, and what is known beside it: a proposal, and this user's last approval.
+    #[must_use]
+    pub fn locked(&self, name: &Namespace) -> LockedApproval {
+        let previous = match &self.acceptance {
+            Acceptance::All => None,
+            Acceptance::User { record, .. } => record.approved.approvals.get(name),
+        };
+        LockedApproval::new(self.get(name).cloned(), self.proposal(name).cloned(), previous.cloned())
     }
 
     /// Returns all approvals, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Namespace, &Approval)> {
-        self.approved.approvals.iter()
+        self.written.approvals.iter().filter(|(name, approval)| self.accepts(name, approval.pin()))
     }
 
     /// Returns the approved way to start or reach the server of that name.
     #[must_use]
     pub fn entry(&self, name: &Namespace) -> Option<&Entry> {
-        self.approved.entries.get(name)
+        self.written.entries.get(name).filter(|entry| self.accepts(name, entry.pin()))
+    }
+
+    /// Returns the way to start or reach the server of that name that this user approved last, whatever the file has.
+    #[must_use]
+    pub fn previous_entry(&self, name: &Namespace) -> Option<&Entry> {
+        match &self.acceptance {
+            Acceptance::All => self.entry(name),
+            Acceptance::User { record, .. } => record.approved.entries.get(name),
+        }
     }
 
     /// Returns the approved ways to start or reach servers, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = (&Namespace, &Entry)> {
-        self.approved.entries.iter()
+        self.written.entries.iter().filter(|(name, entry)| self.accepts(name, entry.pin()))
+    }
+
+    /// Returns the names of entries that are no approvals, because somebody else wrote them.
+    #[must_use]
+    pub fn proposed_names(&self) -> BTreeSet<&Namespace> {
+        let proposed = self.written.pins().filter(|(name, pin)| !self.accepts(name, *pin));
+        proposed.map(|(name, _)| name).collect()
+    }
+
+    /// Returns the names of all entries.
+    #[must_use]
+    pub fn names(&self) -> BTreeSet<&Namespace> {
+        self.written.pins().map(|(name, _)| name).collect()
     }
 
     /// Approves these parts under that name, in place of an earlier approval. [`Lock::save`] writes it to the file.
@@ -233,9 +186,14 @@ impl Lock {
         self.change(Change::Approve(name, Box::new(Approval::new(parts))));
     }
 
-    /// Like [`Self::approve`], and keeps by whom and when.
+    /// Like [`Self::approve`], and keeps by whom and when. A proposal of exactly these parts stays as it is written, unless
+    /// the approver has a name.
     pub fn approve_with_note(&mut self, name: Namespace, parts: Manifest, note: ApprovalNote) {
-        self.change(Change::Approve(name, Box::new(Approval::new(parts).with_note(Some(note)))));
+        let is_named = note.by.is_some();
+        let approval = Approval::new(parts).with_note(Some(note));
+        let proposed = self.proposal(&name).filter(|proposed| proposed.pin() == approval.pin() && !is_named);
+        let approval = proposed.cloned().unwrap_or(approval);
+        self.change(Change::Approve(name, Box::new(approval)));
     }
 
     /// Approves the way to start or reach the server of that name. [`Lock::save`] writes it to the file.
@@ -243,16 +201,19 @@ impl Lock {
         self.change(Change::ApproveEntry(name, entry));
     }
 
-    /// Revokes the approval under that name, and that of the way to start or reach the server. Returns whether there
-    /// was one. [`Lock::save`] writes it to the file.
+    /// Revokes the approval under that name, and that of the way to start or reach the server, proposals included. Returns
+    /// whether there was one. [`Lock::save`] writes it to the file.
     pub fn revoke(&mut self, name: &Namespace) -> bool {
-        let was_there = self.get(name).is_some() || self.entry(name).is_some();
+        let was_there = self.written.approvals.contains_key(name) || self.written.entries.contains_key(name);
         self.change(Change::Revoke(name.clone()));
         was_there
     }
 
     fn change(&mut self, change: Change) {
-        self.approved.apply(change.clone());
+        self.written.apply(change.clone());
+        if let Acceptance::User { record, .. } = &mut self.acceptance {
+            record.apply(change.clone());
+        }
         self.unsaved.push(change);
     }
 
@@ -264,10 +225,20 @@ impl Lock {
     /// file is then unchanged.
     pub fn save(&mut self) -> Result<(), LockError> {
         let _held = self.hold()?;
-        let mut approved = read_if_there(&self.path)?;
-        self.unsaved.iter().cloned().for_each(|change| approved.apply(change));
-        self.write(&approved)?;
-        (self.approved, self.unsaved) = (approved, Vec::new());
+        let old = text_of(&self.path)?;
+        let before = parse_if_there(&self.path, old.as_deref())?;
+        if let Acceptance::User { record, .. } = &mut self.acceptance {
+            record.read_again(old.as_deref(), &before)?;
+            record.prepare(&self.path, &before, &self.unsaved)?;
+        }
+        let mut written = before;
+        self.unsaved.iter().cloned().for_each(|change| written.apply(change));
+        self.write(&written, old.as_deref())?;
+        if let Acceptance::User { record, .. } = &self.acceptance {
+            record.commit(&self.path)?;
+        }
+        self.written = written;
+        self.unsaved.clear();
         Ok(())
     }
 
@@ -290,9 +261,13 @@ impl Lock {
         }
     }
 
-    fn write(&self, approved: &Approved) -> Result<(), LockError> {
+    fn write(&self, approved: &Approved, old: Option<&str>) -> Result<(), LockError> {
         let io = |source| LockError::Write { path: self.path.clone(), source };
-        let text = text(approved).map_err(|error| io(std::io::Error::other(error)))?;
+        let text = to_text(approved).map_err(|error| io(std::io::Error::other(error)))?;
+        // An approval of what the file proposes changes nothing in it.
+        if old == Some(text.as_str()) {
+            return Ok(());
+        }
         // Readable by all: it has no secrets, and every user who runs the tools has to read it.
         let readable = fumehood_platform::private::readable_permissions();
         let mut builder = tempfile::Builder::new();
@@ -304,102 +279,17 @@ impl Lock {
     }
 }
 
-fn text(approved: &Approved) -> Result<String, toml::ser::Error> {
-    let approval = |(name, approval): (&Namespace, &Approval)| WrittenApproval {
-        name: name.to_string(),
-        pin: approval.pin(),
-        by: approval.note().and_then(|note| note.by.clone()),
-        at: approval.note().map(|note| note.at),
-        parts: approval.manifest().clone(),
-    };
-    let entry = |(name, entry): (&Namespace, &Entry)| WrittenEntry {
-        name: name.to_string(),
-        pin: entry.pin(),
-        lines: entry.lines().to_vec(),
-    };
-    let written = Written {
-        version: VERSION,
-        approvals: approved.approvals.iter().map(approval).collect(),
-        entries: approved.entries.iter().map(entry).collect(),
-    };
-    Ok(format!("{HEAD}{}", toml::to_string(&written)?))
-}
-
-fn read_if_there(path: &Path) -> Result<Approved, LockError> {
-    match text_of(path)? {
-        Some(text) => read(path, &text),
-        None => Ok(Approved::default()),
-    }
-}
-
-fn text_of(path: &Path) -> Result<Option<String>, LockError> {
-    let io = |source| LockError::Read { path: path.to_owned(), source };
-    let refused = || LockError::NotALock(path.to_owned());
-    let metadata = match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata.map_err(io)?,
-    };
-    if !metadata.is_file() {
-        return Err(refused());
-    }
-    let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(refused());
-    }
-    let not_text = |_| LockError::Damaged { path: path.to_owned(), message: "it is not UTF-8 text".to_owned() };
-    String::from_utf8(bytes).map(Some).map_err(not_text)
-}
-
-fn read(path: &Path, text: &str) -> Result<Approved, LockError> {
-    let damaged = |error: toml::de::Error| {
-        let line = line_of(text, error.span().map_or(0, |span| span.start));
-        let message: String = error.message().replace('\n', " ").chars().take(200).collect();
-        LockError::Damaged { path: path.to_owned(), message: format!("line {line}: {message}") }
-    };
-    let found = toml::from_str::<Versioned>(text).map_err(damaged)?.version;
-    if found == 0 || found > VERSION {
-        return Err(LockError::Version { path: path.to_owned(), found });
-    }
-    let Written { approvals, entries, .. } = toml::from_str::<Written<Spanned<String>>>(text).map_err(damaged)?;
-    let mut approved = Approved::default();
-    for WrittenApproval { name, pin, by, at, parts } in approvals {
-        let note = at.map(|at| ApprovalNote { by, at });
-        let approval = Approval::from_parts(pin, parts).map(|approval| approval.with_note(note));
-        add(&mut approved.approvals, (path, text), &name, approval)?;
-    }
-    for WrittenEntry { name, pin, lines } in entries {
-        add(&mut approved.entries, (path, text), &name, Entry::from_parts(pin, lines))?;
-    }
-    Ok(approved)
-}
-
-/// Adds an entry of a lock, after a check of its name and its pin.
-fn add<T>(
-    to: &mut BTreeMap<Namespace, T>,
-    (path, text): (&Path, &str),
-    name: &Spanned<String>,
-    found: Result<T, PinError>,
-) -> Result<(), LockError> {
-    let (path, line) = (path.to_owned(), line_of(text, name.span().start));
-    let name = match Namespace::parse(name.get_ref()) {
-        Ok(name) => name,
-        Err(source) => return Err(LockError::Name { path, line, source }),
-    };
-    let edited = |source| LockError::Edited { path: path.clone(), line, name: name.clone(), source };
-    if to.insert(name.clone(), found.map_err(edited)?).is_some() {
-        return Err(LockError::Twice { path, line, name });
-    }
-    Ok(())
-}
-
-/// Returns the line of the byte at `offset`, from 1 on.
-fn line_of(text: &str, offset: usize) -> usize {
-    text.get(..offset).unwrap_or_default().matches('\n').count() + 1
+/// Returns the text that the signature of an entry covers.
+fn signed_text(name: &Namespace, pin: Digest) -> Vec<u8> {
+    format!("{SIGNATURE_CONTEXT}{name}\n{pin}\n").into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
+    use fumehood_core::policy::approval::ApprovalStatus;
+    use fumehood_core::time::Timestamp;
+
+    use super::approval_check::ApprovalCheck;
     use super::*;
 
     fn parts(grant: &str) -> Manifest {
@@ -465,7 +355,7 @@ mod tests {
         check(&good.replace("state = true", "http = everything"), "was edited by hand; remove it, and approve");
         check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with a bad name in line 6");
         check(&good.replace("contract = \"0.1.0\"\n", ""), "is damaged (line");
-        check(&good.replace("version = 3", "version = 4"), "has version 4");
+        check(&good.replace("version = 3", "version = 5"), "has version 5");
         check(&good.replace("version = 3\n", "version = 3\n}"), "is damaged (line 4");
         check(
             &format!("{good}\n{}", good.split_once("\n[[").map(|(_, rest)| format!("[[{rest}")).unwrap()),
@@ -530,5 +420,182 @@ mod tests {
         assert_eq!(approves.get(&notes()), None, "a revocation of another process is not undone");
         let read = Lock::open(&path).unwrap();
         assert!(read.get(&notes()).is_none() && read.get(&other).is_some());
+    }
+
+    /// A lock that somebody else wrote, and the folder with this user's approvals.
+    struct Checkout {
+        folder: tempfile::TempDir,
+    }
+
+    impl Checkout {
+        fn new() -> Self {
+            Self { folder: tempfile::tempdir().unwrap() }
+        }
+
+        fn path(&self) -> PathBuf {
+            let folder = self.folder.path().join("work");
+            std::fs::create_dir_all(&folder).unwrap();
+            folder.join("fumehood.lock")
+        }
+
+        fn text(&self) -> String {
+            std::fs::read_to_string(self.path()).unwrap()
+        }
+
+        fn write_as_other(&self, name: &Namespace, parts: Manifest) {
+            let mut lock = Lock::open(self.path()).unwrap();
+            let note = ApprovalNote { by: Some("mallory".into()), at: Timestamp(1) };
+            lock.approve_with_note(name.clone(), parts, note);
+            lock.save().unwrap();
+        }
+
+        fn open(&self) -> Lock {
+            Lock::open_for_user(self.path(), Some(&self.folder.path().join("state"))).unwrap()
+        }
+
+        fn approve(&self, parts: Manifest) {
+            let mut lock = self.open();
+            lock.approve_with_note(notes(), parts, ApprovalNote { by: None, at: Timestamp(2) });
+            lock.save().unwrap();
+        }
+    }
+
+    #[test]
+    fn entries_of_others_are_proposals() {
+        let checkout = Checkout::new();
+        checkout.write_as_other(&notes(), parts("state = true"));
+        let lock = checkout.open();
+        assert!(lock.get(&notes()).is_none() && lock.iter().count() == 0);
+        assert_eq!(lock.proposal(&notes()).unwrap().manifest(), &parts("state = true"));
+        assert_eq!(lock.proposed_names().into_iter().collect::<Vec<_>>(), [&notes()]);
+        let text = checkout.text();
+        checkout.approve(parts("state = true"));
+        assert_eq!(checkout.text(), text, "approving what a lock proposes does not change it");
+        let lock = checkout.open();
+        assert!(lock.get(&notes()).is_some() && lock.proposal(&notes()).is_none() && lock.proposed_names().is_empty());
+        assert!(Lock::open_for_user(checkout.path(), None).unwrap().get(&notes()).is_none());
+        let elsewhere = checkout.folder.path().join("fumehood.lock");
+        std::fs::copy(checkout.path(), &elsewhere).unwrap();
+        let copy = Lock::open_for_user(elsewhere, Some(&checkout.folder.path().join("state"))).unwrap();
+        assert!(copy.get(&notes()).is_none(), "an approval counts for the lock at one path");
+    }
+
+    #[test]
+    fn a_lock_that_others_change_proposes_again() {
+        let checkout = Checkout::new();
+        let other = Namespace::parse("other").unwrap();
+        checkout.approve(parts("state = true"));
+        checkout.write_as_other(&other, parts("state = true"));
+        let lock = checkout.open();
+        assert!(lock.get(&notes()).is_some() && lock.get(&other).is_none());
+        checkout.write_as_other(&notes(), parts("http = everything"));
+        let lock = checkout.open();
+        assert!(lock.get(&notes()).is_none() && lock.proposal(&notes()).is_some());
+        assert_eq!(lock.proposed_names().len(), 2);
+        let standing = ApprovalCheck::compare(parts("http = everything"), &lock.locked(&notes())).standing().clone();
+        assert!(
+            matches!(standing, ApprovalStatus::Proposed(changes) if changes.len() == 2),
+            "compared with this user's"
+        );
+        checkout.write_as_other(&notes(), parts("state = true"));
+        assert!(checkout.open().get(&notes()).is_some(), "what this user approved is approved");
+    }
+
+    #[test]
+    fn what_was_revoked_stays_revoked_whatever_the_lock_says() {
+        let checkout = Checkout::new();
+        checkout.approve(parts("state = true"));
+        let text = checkout.text();
+        let mut lock = checkout.open();
+        assert!(lock.revoke(&notes()));
+        lock.save().unwrap();
+        std::fs::write(checkout.path(), text).unwrap();
+        assert!(checkout.open().get(&notes()).is_none());
+        checkout.approve(parts("state = true"));
+        checkout.approve(parts("http = GET"));
+        checkout.write_as_other(&notes(), parts("state = true"));
+        assert!(checkout.open().get(&notes()).is_none(), "an earlier approval is replaced");
+    }
+
+    #[test]
+    fn a_process_that_is_killed_leaves_the_old_approval_or_the_new_one() {
+        let checkout = Checkout::new();
+        checkout.approve(parts("state = true"));
+        let mut lock = checkout.open();
+        lock.approve(notes(), parts("http = GET"));
+        let Acceptance::User { record, .. } = &mut lock.acceptance else { panic!("it is this user's") };
+        let before = parse_if_there(&lock.path, text_of(&lock.path).unwrap().as_deref()).unwrap();
+        record.read_again(None, &before).unwrap();
+        record.prepare(&lock.path, &before, &lock.unsaved).unwrap();
+        assert_eq!(checkout.open().get(&notes()).unwrap().manifest(), &parts("state = true"), "killed before the lock");
+        checkout.write_as_other(&notes(), parts("http = GET"));
+        assert_eq!(checkout.open().get(&notes()).unwrap().manifest(), &parts("http = GET"), "killed after the lock");
+        let mut lock = checkout.open();
+        lock.approve(Namespace::parse("other").unwrap(), parts("state = true"));
+        lock.save().unwrap();
+        assert!(checkout.open().get(&notes()).is_some(), "the next one takes it over");
+    }
+
+    #[test]
+    fn a_record_that_others_may_write_counts_for_nothing() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let checkout = Checkout::new();
+        checkout.approve(parts("state = true"));
+        let record = Lock::record_path(&checkout.folder.path().join("state"), &checkout.path());
+        std::fs::set_permissions(&record, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(checkout.open().get(&notes()).is_none());
+        std::fs::remove_file(&record).unwrap();
+        std::os::unix::fs::symlink(checkout.path(), &record).unwrap();
+        assert!(checkout.open().get(&notes()).is_none());
+    }
+
+    #[test]
+    fn approvals_without_a_place_to_keep_them_are_errors() {
+        let checkout = Checkout::new();
+        checkout.write_as_other(&notes(), parts("state = true"));
+        let text = checkout.text();
+        let mut lock = Lock::open_for_user(checkout.path(), None).unwrap();
+        lock.approve(notes(), parts("http = GET"));
+        let error = lock.save().unwrap_err().to_string();
+        assert!(error.contains("set HOME or XDG_STATE_HOME") && error.contains("`--accept-lock`"), "{error}");
+        std::fs::write(checkout.folder.path().join("state"), "").unwrap();
+        let mut lock = checkout.open();
+        lock.approve(notes(), parts("http = GET"));
+        let error = lock.save().unwrap_err().to_string();
+        assert!(error.contains("cannot keep your approvals in ") && error.contains("`--accept-lock`"), "{error}");
+        assert_eq!(checkout.text(), text);
+        let mut lock = Lock::open_for_user(checkout.path(), None).unwrap();
+        assert!(lock.revoke(&notes()));
+        lock.save().unwrap();
+        assert!(Lock::open(checkout.path()).unwrap().get(&notes()).is_none(), "revoking needs no record");
+    }
+
+    #[test]
+    fn a_signature_counts_for_one_name_and_pin() {
+        let checkout = Checkout::new();
+        checkout.approve(parts("state = true"));
+        let mut lock = checkout.open();
+        let sign = |text: &[u8]| Ok(format!("signed {}", Digest::of(text)));
+        let verify = |text: &[u8], signature: &str| signature == format!("signed {}", Digest::of(text));
+        lock.sign(sign).unwrap();
+        lock.save().unwrap();
+        let signed = checkout.text();
+        assert!(signed.contains("version = 4\n"), "{signed}");
+        let open = || {
+            let mut lock = Lock::open_for_user(checkout.path(), None).unwrap();
+            lock.accept_signed(verify);
+            lock
+        };
+        assert!(open().get(&notes()).is_some() && open().proposed_names().is_empty());
+        std::fs::write(checkout.path(), signed.replace("name = \"notes\"", "name = \"other\"")).unwrap();
+        assert!(open().get(&Namespace::parse("other").unwrap()).is_none());
+        let signature = signed.lines().find(|line| line.starts_with("signature = ")).unwrap();
+        checkout.write_as_other(&notes(), parts("http = everything"));
+        let moved = checkout
+            .text()
+            .replace("version = 3", "version = 4")
+            .replace("at = 1\n", &format!("at = 1\n{signature}\n"));
+        std::fs::write(checkout.path(), moved).unwrap();
+        assert!(open().get(&notes()).is_none(), "the signature of other parts");
     }
 }

@@ -213,7 +213,7 @@ impl EmbeddedHost {
             let lock = Lock::open(file).map_err(SettingsError::Lock)?;
             let name = load.name().map_err(|error| SettingsError::setting("name", error_chain(&error)))?;
             let folder = file.parent().unwrap_or_else(|| Path::new("/"));
-            load = load.approval_below(folder, lock.get(&name).cloned());
+            load = load.approval_below(folder, lock.locked(&name));
         }
         if settings.strict_imports {
             load = load.strict_imports();

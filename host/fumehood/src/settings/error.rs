@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::host::BuildError;
-use crate::lock::LockError;
+use crate::lock::error::LockError;
 
 /// Errors of settings, and of what they name.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::{Place, RegistryClient, Right};
 use crate::credentials::Credential;
 use crate::error::RegistryError;
-use crate::http::{Access, Challenge, Request, parse_challenges, read_bounded};
+use crate::http::{Challenge, Request, ServiceAccess, authority, parse_challenges, read_bounded};
 
 /// Maximum size of the answer of an authorization service, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
@@ -107,9 +107,12 @@ impl RegistryClient {
             reason: reason.to_owned(),
         };
         let url = Url::parse(realm).map_err(|_| malformed("its authorization service has no valid address"))?;
-        if url.scheme() != "https" && !(url.scheme() == "http" && self.transport.allows_plain(&url)) {
-            return Err(malformed("its authorization service is not encrypted"));
-        }
+        let authority = authority(&url);
+        let refused = |reason| malformed(&format!("its authorization service {authority} is not asked: {reason}"));
+        let ServiceAccess { gets_password, access } =
+            self.transport.service_access(&place.host, &url).map_err(refused)?;
+        let is_withheld = credential.is_some() && !gets_password;
+        let credential = credential.filter(|_| gets_password);
         let actions = if right == Right::Push { "pull,push" } else { "pull" };
         let needed = format!("repository:{}:{actions}", place.repository);
         // Some registries name repositories in another way; that is fine as long as it asks for no more.
@@ -134,31 +137,48 @@ impl RegistryClient {
             }
         }
         let authorization = authorization.as_ref().map(|header| header.as_str());
-        let response = self.transport.send(&request, authorization, Access::Direct).await?;
+        let response = self.transport.send(&request, authorization, access).await?;
         if response.status() != StatusCode::OK {
             let refusal = self.transport.refusal(&request, response).await;
             // A service that does not know the user says 404 or 400 at times.
             return Err(match refusal {
+                RegistryError::NotFound { what, .. } | RegistryError::Denied { what, .. } if is_withheld => {
+                    let reason = format!(
+                        "its authorization service {authority} is elsewhere, so it got no password; if it is meant, name it in \
+                         `token_hosts`"
+                    );
+                    RegistryError::Denied { host: place.host.clone(), what, reason }
+                }
                 RegistryError::NotFound { what, .. } => {
                     RegistryError::Denied { host: place.host.clone(), what, reason: "no such user or token".to_owned() }
                 }
                 other => other,
             });
         }
+        self.read_token(place, &request, response).await
+    }
+
+    /// Reads the answer of an authorization service.
+    async fn read_token(&self, place: &Place, request: &Request, response: Response) -> Result<Token, RegistryError> {
         let limits = self.transport.limits();
         let bytes = read_bounded(response, &place.host, &request.what, MAX_TOKEN_BYTES, limits).await?;
         let bytes = Zeroizing::new(bytes);
         let answer: TokenAnswer = serde_json::from_slice(&bytes)
-            .map_err(|_| malformed("the answer of its authorization service has no token"))?;
+            .map_err(|_| malformed(place, request, "the answer of its authorization service has no token"))?;
         let token = Zeroizing::new(if answer.token.is_empty() { answer.access_token } else { answer.token });
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(malformed("the answer of its authorization service has no token"));
+            return Err(malformed(place, request, "the answer of its authorization service has no token"));
         }
         let lifetime = answer.expires_in.unwrap_or(DEFAULT_TOKEN_SECONDS).saturating_sub(TOKEN_MARGIN_SECONDS);
         // More than a day is as good as a day, and cannot overflow.
         let until = Instant::now() + Duration::from_secs(lifetime.min(86_400));
         Ok(Token { header: Zeroizing::new(format!("Bearer {}", token.as_str())), until: Some(until) })
     }
+}
+
+fn malformed(place: &Place, request: &Request, reason: &str) -> RegistryError {
+    let (host, what) = (place.host.clone(), request.what.clone());
+    RegistryError::Malformed { host, what, reason: reason.to_owned() }
 }
 
 /// Returns the value of the header for a user and a password (RFC 7617).

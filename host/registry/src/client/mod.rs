@@ -117,6 +117,11 @@ impl RegistryClient {
         hosts.map(|host| Place { host, repository: reference.repository().to_owned() }).collect()
     }
 
+    /// Returns whether other places are asked before the registry of a reference.
+    pub(crate) fn has_mirrors(&self, reference: &OciReference) -> bool {
+        self.mirrors.get(reference.host()).is_some_and(|mirrors| !mirrors.is_empty())
+    }
+
     fn origin(reference: &OciReference) -> Place {
         Place { host: reference.host().to_owned(), repository: reference.repository().to_owned() }
     }

@@ -69,6 +69,14 @@ impl RegistryClient {
         Err(last.unwrap_or_else(|| RegistryError::Setup("there is no place to pull from".to_owned())))
     }
 
+    /// Reads the manifest of a reference from the registry itself, and no mirror.
+    ///
+    /// # Errors
+    /// Like [`Self::resolve`].
+    pub(crate) async fn resolve_own(&self, reference: &OciReference) -> Result<Resolved, RegistryError> {
+        self.resolve_at(&Self::origin(reference), reference).await
+    }
+
     async fn resolve_at(&self, place: &Place, reference: &OciReference) -> Result<Resolved, RegistryError> {
         let raw = self.manifest(place, &reference.version(), reference.digest()).await?;
         let not_a_component = |reason: String| RegistryError::NotAComponent { what: reference.to_string(), reason };

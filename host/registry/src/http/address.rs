@@ -1,8 +1,13 @@
-//! Addresses that a registry may redirect to: public ones, so that no redirect reaches a service behind the firewall.
+//! Addresses that a registry may name: public ones, so that no redirect and no authorization service is behind the firewall.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
+
+/// The error about a name without a public address.
+const NO_PUBLIC_ADDRESS: &str = "it has no public address, and a registry named it; if it is meant, name it in `redirect_hosts` or \
+                                 `token_hosts`";
 
 /// Resolves names to public addresses only.
 #[derive(Debug)]
@@ -14,12 +19,38 @@ impl Resolve for PublicResolver {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
             if public.is_empty() {
-                return Err("it has no public address".into());
+                return Err(NO_PUBLIC_ADDRESS.into());
             }
             let addresses: Addrs = Box::new(public.into_iter());
             Ok(addresses)
         })
     }
+}
+
+/// Returns whether the host of a URL is one of this machine or network by what is written there. Names are resolved later.
+pub(super) fn is_written_as_private(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => !is_public(address.into()),
+        Some(Host::Ipv6(address)) => !is_public(address.into()),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        None => true,
+    }
+}
+
+/// Returns whether two hosts have one owner, as far as names show: one is the other, is below it, or has the same parent of at
+/// least two labels. Addresses are never of one site.
+pub(super) fn is_same_site(one: &Url, other: &Url) -> bool {
+    let (Some(Host::Domain(one)), Some(Host::Domain(other))) = (one.host(), other.host()) else { return false };
+    let is_site = |name: &str| name.contains('.');
+    let is_below = |name: &str, site: &str| {
+        is_site(site) && name.strip_suffix(site).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let parent =
+        |name: &str| name.split_once('.').map(|(_, parent)| parent.to_owned()).filter(|parent| is_site(parent));
+    is_below(one, other) || is_below(other, one) || (parent(one).is_some() && parent(one) == parent(other))
 }
 
 /// Returns whether an address belongs to the public Internet (RFC 6890 and its registries).
@@ -66,7 +97,43 @@ mod tests {
     #[tokio::test]
     async fn names_of_this_machine_do_not_resolve() {
         let error = PublicResolver.resolve("localhost".parse().unwrap()).await.err().unwrap();
-        assert_eq!(error.to_string(), "it has no public address");
+        assert_eq!(error.to_string(), NO_PUBLIC_ADDRESS);
+    }
+
+    #[test]
+    fn names_show_which_hosts_are_of_one_site() {
+        let check = |one: &str, other: &str, expected: bool| {
+            let url = |host: &str| Url::parse(&format!("https://{host}/")).unwrap();
+            assert_eq!(is_same_site(&url(one), &url(other)), expected, "{one} {other}");
+            assert_eq!(is_same_site(&url(other), &url(one)), expected, "{other} {one}");
+        };
+        check("registry-1.docker.io", "auth.docker.io", true);
+        check("registry.gitlab.com", "gitlab.com", true);
+        check("ghcr.io", "ghcr.io", true);
+        check("ghcr.io", "auth.io", false);
+        check("evil.example", "registry.example.com", false);
+        check("evilexample.com", "example.com", false);
+        check("com", "example.com", false);
+        check("127.0.0.1", "127.0.0.1", false);
+        check("10.0.0.1", "11.0.0.1", false);
+        check("localhost", "localhost", false);
+    }
+
+    #[test]
+    fn private_hosts_are_recognised_in_every_spelling() {
+        for host in [
+            "127.0.0.1",
+            "2130706433",
+            "0x7f.1",
+            "[::1]",
+            "[::ffff:10.0.0.1]",
+            "localhost",
+            "a.LOCALHOST",
+            "localhost.",
+        ] {
+            assert!(is_written_as_private(&Url::parse(&format!("https://{host}/")).unwrap()), "{host}");
+        }
+        assert!(!is_written_as_private(&Url::parse("https://ghcr.io/").unwrap()));
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub struct HttpConfig {
     pub(super) extra_roots: Vec<Vec<u8>>,
     pub(super) proxy: Option<String>,
     pub(super) redirect_hosts: Vec<String>,
+    pub(super) token_hosts: Vec<String>,
 }
 
 impl Default for HttpLimits {
@@ -117,6 +118,14 @@ impl HttpConfig {
     #[must_use]
     pub fn redirect_host(mut self, host: impl Into<String>) -> Self {
         self.redirect_hosts.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Adds a host (`HOST[:PORT]`) of an authorization service that registries may name although it is elsewhere, or has a
+    /// private address. It receives the credentials of these registries.
+    #[must_use]
+    pub fn token_host(mut self, host: impl Into<String>) -> Self {
+        self.token_hosts.push(host.into().to_ascii_lowercase());
         self
     }
 }

@@ -4,6 +4,7 @@ mod address;
 mod body;
 mod challenge;
 mod config;
+mod service;
 mod transport;
 
 pub use config::{HttpConfig, HttpLimits, Scheme};
@@ -11,4 +12,5 @@ pub use transport::UploadObserver;
 
 pub(crate) use body::{Pace, read_bounded};
 pub(crate) use challenge::{Challenge, parse_challenges};
-pub(crate) use transport::{Access, Request, Transport};
+pub(crate) use service::ServiceAccess;
+pub(crate) use transport::{Access, Request, Transport, authority};

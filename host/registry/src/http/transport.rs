@@ -10,9 +10,9 @@ use reqwest::header::{CONTENT_LENGTH, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use url::{Host, Url};
+use url::Url;
 
-use super::address::{PublicResolver, is_public};
+use super::address::{PublicResolver, is_written_as_private};
 use super::body::read_bounded;
 use super::config::{HttpConfig, HttpLimits, Scheme};
 use crate::error::RegistryError;
@@ -37,7 +37,7 @@ pub(crate) struct Transport {
     named: Client,
     /// For hosts that a registry named: public addresses only.
     foreign: Client,
-    config: HttpConfig,
+    pub(super) config: HttpConfig,
 }
 
 /// A request, which can be sent several times.
@@ -96,6 +96,8 @@ pub(crate) enum Access {
     Direct,
     /// They are followed, also to other hosts, which get no credentials.
     Redirected,
+    /// They are refused, and a name has to have a public address: a registry named the host.
+    Foreign,
 }
 
 impl Transport {
@@ -166,7 +168,8 @@ impl Transport {
         let mut current = request.clone();
         for _ in 0..=MAX_REDIRECTS {
             let is_origin = current.url.origin() == origin;
-            let response = self.send_with_retries(&current, authorization.filter(|_| is_origin), is_origin).await?;
+            let is_named = is_origin && access != Access::Foreign;
+            let response = self.send_with_retries(&current, authorization.filter(|_| is_origin), is_named).await?;
             if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
                 return Ok(response);
             }
@@ -179,12 +182,12 @@ impl Transport {
         &self,
         request: &Request,
         authorization: Option<&str>,
-        is_origin: bool,
+        is_named: bool,
     ) -> Result<Response, RegistryError> {
         let limits = &self.config.limits;
         let mut failures = 0;
         loop {
-            let (error, requested) = match self.send_once(request, authorization, is_origin).await {
+            let (error, requested) = match self.send_once(request, authorization, is_named).await {
                 Ok(response) if !is_transient(response.status()) => return Ok(response),
                 Ok(response) => {
                     let requested = retry_after(response.headers());
@@ -219,9 +222,9 @@ impl Transport {
         &self,
         request: &Request,
         authorization: Option<&str>,
-        is_origin: bool,
+        is_named: bool,
     ) -> Result<Response, RegistryError> {
-        let is_named = is_origin || self.config.redirect_hosts.contains(&authority(&request.url));
+        let is_named = is_named || self.config.redirect_hosts.contains(&authority(&request.url));
         let client = if is_named { &self.named } else { &self.foreign };
         let mut builder = client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
         if let Some(authorization) = authorization {
@@ -261,7 +264,7 @@ impl Transport {
         if target.origin() == *origin {
             return Ok(target);
         }
-        if access == Access::Direct {
+        if access != Access::Redirected {
             return refuse("only downloads of components may be redirected to other hosts");
         }
         if self.config.redirect_hosts.contains(&authority(&target)) {
@@ -270,13 +273,10 @@ impl Transport {
         if target.scheme() != "https" {
             return refuse("it is not encrypted");
         }
-        let is_private = match target.host() {
-            Some(Host::Ipv4(address)) => !is_public(address.into()),
-            Some(Host::Ipv6(address)) => !is_public(address.into()),
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            None => true,
-        };
-        if is_private { refuse("it is an address of this machine or network") } else { Ok(target) }
+        if is_written_as_private(&target) {
+            return refuse("it is an address of this machine or network");
+        }
+        Ok(target)
     }
 
     /// Converts an answer that is not a success into the error that it means.

@@ -14,6 +14,7 @@ use sigstore_types::{
 use super::crypto_provider;
 use super::key::{KeyId, PublicKey, SigningKey};
 use super::statement::{Claim, PAYLOAD_TYPE, Statement, Subject};
+use crate::reference::OciReference;
 
 /// Maximum size of a bundle with the signature of a component, in bytes.
 pub const MAX_BUNDLE_BYTES: usize = 256 << 10;
@@ -87,6 +88,19 @@ pub enum SignatureError {
         /// The name in the signature.
         signed: String,
     },
+    /// The signature is that of another release.
+    #[error(
+        "the signature of {name} was made for the tag {signed}, and {asked} was asked for: an older release may be given out in the \
+         place of a newer one; ask its publisher, or name {signed}"
+    )]
+    OtherTag {
+        /// The name of the component.
+        name: String,
+        /// The tag in the signature.
+        signed: String,
+        /// The tag that was asked for.
+        asked: String,
+    },
     /// The bundle cannot be read.
     #[error(
         "the signature of {name} cannot be read: {reason}; expected a Sigstore bundle 0.3 with a statement of provenance"
@@ -111,6 +125,7 @@ impl SignatureError {
     /// Returns how close a refused signature came to being accepted: with several of them, the closest explains most.
     fn closeness(&self) -> u8 {
         match self {
+            Self::OtherTag { .. } => 6,
             Self::OtherDigest { .. } => 5,
             Self::OtherName { .. } => 4,
             Self::Wrong { .. } => 3,
@@ -142,6 +157,30 @@ pub fn verify(
     bundles: &[Vec<u8>],
     trusted: &[PublicKey],
 ) -> Result<Verified, SignatureError> {
+    verify_with_tag(name, None, (manifest, component), bundles, trusted)
+}
+
+/// Like [`verify`], for what was asked for under a reference. A signature that states a tag is good for that tag alone.
+///
+/// # Errors
+/// The reason why the best of the signatures is refused.
+pub fn verify_reference(
+    reference: &OciReference,
+    manifest: &Digest,
+    component: &Digest,
+    bundles: &[Vec<u8>],
+    trusted: &[PublicKey],
+) -> Result<Verified, SignatureError> {
+    verify_with_tag(&reference.name(), reference.tag(), (manifest, component), bundles, trusted)
+}
+
+fn verify_with_tag(
+    name: &str,
+    tag: Option<&str>,
+    digests: (&Digest, &Digest),
+    bundles: &[Vec<u8>],
+    trusted: &[PublicKey],
+) -> Result<Verified, SignatureError> {
     if bundles.is_empty() {
         return Err(SignatureError::Missing { name: name.to_owned() });
     }
@@ -150,7 +189,7 @@ pub fn verify(
     }
     let mut closest: Option<SignatureError> = None;
     for bundle in bundles {
-        match verify_one(name, manifest, component, bundle, trusted) {
+        match verify_one(name, tag, digests, bundle, trusted) {
             Ok(verified) => return Ok(verified),
             Err(error) if closest.as_ref().is_none_or(|other| error.closeness() > other.closeness()) => {
                 closest = Some(error);
@@ -163,8 +202,8 @@ pub fn verify(
 
 fn verify_one(
     name: &str,
-    manifest: &Digest,
-    component: &Digest,
+    tag: Option<&str>,
+    (manifest, component): (&Digest, &Digest),
     bundle: &[u8],
     trusted: &[PublicKey],
 ) -> Result<Verified, SignatureError> {
@@ -182,6 +221,12 @@ fn verify_one(
         if signed != *found {
             return Err(SignatureError::OtherDigest { name: name.to_owned(), signed, found: *found });
         }
+    }
+    if let (Some(signed), Some(asked)) = (claim.tag.as_deref(), tag)
+        && signed != asked
+    {
+        let (signed, asked) = (printable(signed).into_owned(), asked.to_owned());
+        return Err(SignatureError::OtherTag { name: name.to_owned(), signed, asked });
     }
     Ok(Verified { key: opened.key, claim })
 }

@@ -13,7 +13,7 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPa
 use serde::{Deserialize, Serialize};
 use sigstore_crypto::KeyPair;
 use sigstore_crypto::{KeyAlgorithm, VerificationKey};
-use sigstore_types::DerPublicKey;
+use sigstore_types::{DerPublicKey, SignatureBytes};
 use zeroize::Zeroizing;
 
 use super::crypto_provider;
@@ -153,6 +153,16 @@ impl PublicKey {
         KeyId(Digest::of(&self.der))
     }
 
+    /// Returns whether the owner of this key signed `text`: see [`SigningKey::sign_text`].
+    #[must_use]
+    pub fn verifies(&self, text: &[u8], signature: &str) -> bool {
+        crypto_provider::install();
+        let Ok(bytes) = STANDARD.decode(signature) else { return false };
+        let verified = VerificationKey::from_spki(&self.as_sigstore())
+            .and_then(|key| key.verify(text, &SignatureBytes::new(bytes)));
+        verified.is_ok()
+    }
+
     pub(super) fn as_sigstore(&self) -> DerPublicKey {
         DerPublicKey::from_bytes(&self.der)
     }
@@ -247,6 +257,16 @@ impl SigningKey {
     #[must_use]
     pub fn public(&self) -> &PublicKey {
         &self.public
+    }
+
+    /// Signs a text as it is, and returns the signature in base64. Whoever calls this gives the text a beginning that no
+    /// other signed text has.
+    ///
+    /// # Errors
+    /// If the system gives no randomness.
+    pub fn sign_text(&self, text: &[u8]) -> Result<String, KeyError> {
+        let signature = self.pair.sign(text).map_err(|_| KeyError::Random)?;
+        Ok(STANDARD.encode(signature.as_bytes()))
     }
 
     pub(super) fn pkcs8(&self) -> &[u8] {

@@ -4,21 +4,27 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
+use fumehood_registry::client::RegistryClient;
 use fumehood_registry::credentials::{Credential, CredentialSource};
 use fumehood_registry::error::RegistryError;
-use fumehood_registry::fetch::FetchError;
+use fumehood_registry::fetch::{FetchError, fetch_offline};
 use fumehood_registry::http::HttpConfig;
-use fumehood_registry::policy::{Policy, SignatureRule};
+use fumehood_registry::policy::{Policy, SignatureRule, Trust};
+use fumehood_registry::reference::OciReference;
+use fumehood_registry::signature::{BUNDLE_MEDIA_TYPE, SignatureError};
 use hyper::{Method, Response};
+use serde_json::json;
 
 use crate::fixture::{
-    TestStore, assert_nothing_stored, client, client_with, component, get, limits, publish, reference,
+    KEY, NOW, OTHER_KEY, TestStore, assert_nothing_stored, client, client_with, component, get, limits, publish,
+    reference,
 };
 use crate::server::{
     Auth, Body, Contents, Options, PASSWORD, Seen, TestRegistry, USER, endless, full, pieces, with_header,
 };
 
 const PADDING: usize = 50_000;
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 fn unsigned() -> Policy {
     Policy::new().signatures(SignatureRule::Off)
@@ -317,6 +323,135 @@ async fn credentials_stay_with_encrypted_services() {
     let error = client.resolve(&reference(&registry.host(), "acme/greeter:1.0")).await.unwrap_err();
     assert!(error.to_string().contains("not encrypted"), "{error}");
     assert!(!error.to_string().contains(PASSWORD) && !format!("{client:?}").contains(PASSWORD));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn authorization_services_elsewhere_get_no_request_and_no_password() {
+    // A service of this machine that is not the registry, which must not see a single request.
+    let inside = TestRegistry::start().await;
+    let port = inside.address.port();
+    for realm in [
+        format!("http://127.0.0.1:{port}/token"),
+        format!("https://127.0.0.1:{port}/token"),
+        format!("http://localhost:{port}/internal/delete?all=1"),
+        format!("http://LOCALHOST.:{port}/token"),
+        format!("http://[::1]:{port}/token"),
+        format!("http://[::ffff:127.0.0.1]:{port}/token"),
+        format!("http://2130706433:{port}/token"),
+        format!("http://0.0.0.0:{port}/token"),
+        "https://169.254.169.254/latest/meta-data".to_owned(),
+        "https://10.0.0.1/token".to_owned(),
+        "https://localhost/token".to_owned(),
+        "file:///etc/passwd".to_owned(),
+    ] {
+        let challenge = format!("Bearer realm=\"{realm}\",service=\"x\",scope=\"repository:acme/greeter:pull\"");
+        let registry =
+            TestRegistry::with_fault(move |_, _| Some(with_header(full(401, ""), "www-authenticate", &challenge)))
+                .await;
+        let credentials = [
+            Credential::Basic { user: USER.to_owned(), password: PASSWORD.to_owned().into() },
+            Credential::IdentityToken(PASSWORD.to_owned().into()),
+        ];
+        for credential in credentials {
+            let credentials = CredentialSource::none().credential(registry.host(), credential);
+            let client = client_with(HttpConfig::new(), credentials);
+            let error = client.resolve(&reference(&registry.host(), "acme/greeter:1.0")).await.unwrap_err();
+            assert!(error.to_string().contains("its authorization service"), "{realm}: {error}");
+        }
+    }
+    assert_eq!(inside.contents().seen.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_authorization_service_gets_the_password() {
+    let service = TestRegistry::with_fault(|_, _| Some(full(200, "{\"token\": \"t\"}"))).await;
+    let challenge = format!("Bearer realm=\"http://{}/token\",service=\"x\"", service.host());
+    let registry =
+        TestRegistry::with_fault(move |_, _| Some(with_header(full(401, ""), "www-authenticate", &challenge))).await;
+    let credential = Credential::Basic { user: USER.to_owned(), password: PASSWORD.to_owned().into() };
+    let credentials = CredentialSource::none().credential(registry.host(), credential);
+    let client = client_with(HttpConfig::new().token_host(service.host()), credentials);
+    let _denied = client.resolve(&reference(&registry.host(), "acme/greeter:1.0")).await.unwrap_err();
+    assert!(service.contents().seen.iter().any(|seen| seen.headers.contains_key("authorization")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_was_signed_for_another_tag_is_refused() {
+    let registry = TestRegistry::start().await;
+    let (old, new) = (reference(&registry.host(), "acme/greeter:1.0"), reference(&registry.host(), "acme/greeter:1.1"));
+    let signed = Policy::new().trusted_keys([KEY.public().clone()]);
+    let old_release = publish(&client(), &old, 100, Some(&KEY)).await;
+    publish(&client(), &new, 200, Some(&KEY)).await;
+    let store = TestStore::new();
+    get(&client(), &store, &signed, &old).await.unwrap();
+    get(&client(), &store, &signed, &new).await.unwrap();
+    // The registry gives out the older release, with its own good signature, under the newer tag.
+    {
+        let mut contents = registry.contents();
+        let tagged = |tag: &str| ("acme/greeter".to_owned(), tag.to_owned());
+        let moved = contents.manifests[&tagged("1.0")].clone();
+        contents.manifests.insert(tagged("1.1"), moved);
+    }
+    let pinned = new.with_digest(old_release.manifest);
+    for (store, asked) in [(&TestStore::new(), &new), (&store, &new), (&store, &pinned), (&TestStore::new(), &pinned)] {
+        let error = get(&client(), store, &signed, asked).await.unwrap_err().to_string();
+        assert!(error.contains("was made for the tag 1.0, and 1.1 was asked for"), "{asked}: {error}");
+    }
+    let error = fetch_offline(&store.store, &signed, &pinned, NOW).unwrap_err().to_string();
+    assert!(error.contains("was made for the tag 1.0, and 1.1 was asked for"), "from the store: {error}");
+    let warned =
+        get(&client(), &TestStore::new(), &signed.clone().signatures(SignatureRule::Warn), &new).await.unwrap();
+    assert!(matches!(warned.trust, Trust::Unverified(SignatureError::OtherTag { .. })), "{:?}", warned.trust);
+    // A digest alone asks for no tag, and one release may have several tags, each with its signature.
+    let by_digest = reference(&registry.host(), &format!("acme/greeter@{}", old_release.manifest));
+    get(&client(), &TestStore::new(), &signed, &by_digest).await.unwrap();
+    publish(&client(), &reference(&registry.host(), "acme/greeter:latest"), 100, Some(&KEY)).await;
+    get(&client(), &TestStore::new(), &signed, &reference(&registry.host(), "acme/greeter:latest")).await.unwrap();
+    get(&client(), &TestStore::new(), &signed, &old).await.unwrap();
+}
+
+fn reference_at(registry: &TestRegistry) -> OciReference {
+    reference(&registry.host(), "acme/greeter:1.0")
+}
+
+/// Answers that a mirror may give, each of which the registry itself makes good.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_mirror_gives_out_wrongly_is_got_from_the_registry() {
+    let registry = TestRegistry::start().await;
+    let reference = reference_at(&registry);
+    let published = publish(&client(), &reference, 100, Some(&KEY)).await;
+    let bogus = |index: usize| {
+        json!({"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": format!("sha256:{index:064x}"), "size": 700,
+               "artifactType": BUNDLE_MEDIA_TYPE})
+    };
+    let flood = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": (0..40).map(bogus).collect::<Vec<_>>()});
+    for kind in ["referrers of nobody", "a referrer of somebody else", "no JSON", "another release"] {
+        let mirror = {
+            let flood = flood.to_string();
+            TestRegistry::with_fault(move |seen, _| {
+                let is_referrers = seen.path.contains("/referrers/");
+                let is_index = |text: &str| with_header(full(200, text.to_owned()), "content-type", INDEX);
+                match kind {
+                    "referrers of nobody" if is_referrers => Some(is_index(&flood)),
+                    "no JSON" if is_referrers => Some(is_index("{")),
+                    _ => None,
+                }
+            })
+            .await
+        };
+        // A mirror has what it mirrors, and what somebody else added to it.
+        let (padding, key) = if kind == "another release" { (300, &*KEY) } else { (100, &*OTHER_KEY) };
+        publish(&client(), &reference_at(&mirror), padding, Some(key)).await;
+        let client = RegistryClient::builder()
+            .http(HttpConfig::new().limits(limits()))
+            .mirror(registry.host(), mirror.host())
+            .build()
+            .unwrap();
+        let fetched = get(&client, &TestStore::new(), &crate::fixture::policy(), &reference).await;
+        let fetched = fetched.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert_eq!(fetched.manifest, published.manifest, "{kind}");
+        assert!(mirror.contents().seen.iter().any(|seen| seen.path.contains("/referrers/")), "{kind}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -166,6 +166,56 @@ async fn what_is_not_there_yet_is_not_planted() {
 }
 
 #[tokio::test]
+async fn components_of_a_folder_are_neither_changed_nor_planted() {
+    for (protected, granted) in [("tools", "."), ("tools", "tools"), ("link", "."), (".", "."), ("later", ".")] {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        std::fs::create_dir_all(at("tools/sub")).unwrap();
+        std::fs::write(at("it.wasm"), component("files").unwrap()).unwrap();
+        symlink("tools", at("link")).unwrap();
+        let below = if granted == "tools" || protected == "." { "" } else { "tools/" };
+        let outside = if granted == "tools" { at("tools") } else { root.path().to_owned() };
+        std::fs::write(outside.join("free"), "as it was").unwrap();
+        let there = outside.join(format!("{below}there.wasm"));
+        std::fs::write(&there, "as it was").unwrap();
+        let host = Host::builder().concurrency(8).protect(at(protected), FileRole::ComponentFolder).build().unwrap();
+        let grant = Grant::none().with_folder(Folder::write(&format!("{}:/w", at(granted).display())).unwrap());
+        host.load(Load::path(at("it.wasm")).grant(grant.unwrap())).await.unwrap();
+        let work = Work { root, host };
+        if protected == "later" {
+            for (tool, arguments) in renames("later").into_iter().filter(|(tool, _)| !tool.starts_with("un")) {
+                work.refused(tool, arguments).await;
+            }
+            continue;
+        }
+        let create = |path: &str| ("write", on(path, json!({"how": CREATE, "offset": 0, "size": 9, "times": 1})));
+        for name in ["new.wasm", "NEW.WASM", ".new.wasm.x1y2"] {
+            let path = format!("{below}{name}");
+            let taken = renames(&path).into_iter().filter(|(tool, _)| !matches!(*tool, "unlink" | "rmdir"));
+            for (tool, arguments) in taken.chain([create(&path)]) {
+                let said = work.refused(tool, arguments.clone()).await;
+                assert!(said.contains("which no tool may change"), "{protected} {tool} {arguments}: {said}");
+            }
+        }
+        let path = format!("{below}there.wasm");
+        for (tool, arguments) in writes(&path).into_iter().chain(renames(&path)) {
+            if arguments["by-path"] != 0 {
+                work.refused(tool, arguments).await;
+            }
+        }
+        assert_eq!(std::fs::read_to_string(&there).unwrap(), "as it was");
+        work.works(
+            "write",
+            on(&format!("{below}notes.txt"), json!({"how": CREATE, "offset": 0, "size": 9, "times": 1})),
+        )
+        .await;
+        if granted == "." && protected != "." {
+            work.refused("rename", on("tools", json!({"to": 0, "new": "moved"}))).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn folders_and_links_on_the_way_stay_where_they_are() {
     let work = Work::new().await;
     let before = work.seen();

@@ -17,7 +17,7 @@ use crate::configured::{self, ConfiguredComponent, LoadSettings, Version};
 use crate::exit::UsageError;
 use crate::persist_rules::PersistRules;
 use crate::trust::ConfigSource;
-use crate::{flows, host, render, telemetry};
+use crate::{flows, host, protected_files, render, telemetry};
 
 /// A request to serve components.
 pub(crate) struct ServeRequest {
@@ -88,12 +88,11 @@ impl ServedComponents {
         for component in served.wanted.clone() {
             let stamp = FileStamp::read(&component.file);
             let load = served.load_request(&component);
-            host::load(&served.host, &component.label, load).await?;
+            let loaded = host::load_configured(&served.host, &component, load).await?;
             let ConfiguredComponent { name, terms, .. } = component;
             served.warn_if_unapproved(&name);
-            served
-                .components
-                .insert(name, ServedComponent { stamp, active_settings: Some(terms.clone()), settings: terms });
+            let active_settings = loaded.then(|| terms.clone());
+            served.components.insert(name, ServedComponent { stamp, active_settings, settings: terms });
         }
         Ok(served)
     }
@@ -153,7 +152,9 @@ impl ServedComponents {
         let documentation = documentation.map(|wit| FileStamp::read(&config.path(wit)));
         // The record of trust is included, because a changed configuration is read once it is trusted again.
         let trust = self.source.record_path().as_deref().and_then(FileStamp::read);
-        [FileStamp::read(&config.origin), FileStamp::read(&lock), trust]
+        // So is that of this user's approvals: approving what the lock proposes changes nothing in the lock.
+        let approvals = configured::record_path(config).as_deref().and_then(FileStamp::read);
+        [FileStamp::read(&config.origin), FileStamp::read(&lock), trust, approvals]
             .into_iter()
             .chain(folders)
             .chain(documentation)
@@ -180,7 +181,7 @@ impl ServedComponents {
         let wanted = self.wanted_components(&config, &lock).await?;
         self.check_memory(&wanted)?;
         // Before any tool that is loaded now could read one.
-        host::named_files(&config).iter().for_each(|(file, role)| self.host.protect(file, *role));
+        protected_files::named_files(&config).iter().for_each(|(file, role)| self.host.protect(file, *role));
         if let Some(current) = &self.tenants {
             tenants::replace(current, &self.config, &config)?;
         }
@@ -293,6 +294,8 @@ fn changes_for_next_start(before: &Config, after: &Config) -> Vec<&'static str> 
         // These hold at once, or are no settings.
         origin: _,
         offline: _,
+        accept_lock: _,
+        approval: _,
         tools_in: _,
         limits: _,
         tools: _,

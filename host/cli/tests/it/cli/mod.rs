@@ -45,6 +45,10 @@ mod documented;
 #[cfg(test)]
 mod flows;
 #[cfg(test)]
+mod foreign_cases;
+#[cfg(test)]
+mod foreign_lock;
+#[cfg(test)]
 mod gateway;
 mod granted;
 #[cfg(test)]

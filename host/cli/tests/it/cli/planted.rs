@@ -120,6 +120,54 @@ fn a_run_protects_the_component_that_was_typed() {
 }
 
 #[test]
+fn folders_of_components_take_none_of_a_tool() {
+    let work = Work::new();
+    std::fs::create_dir_all(work.path("tools")).unwrap();
+    std::fs::create_dir_all(work.path("build")).unwrap();
+    let wasm = std::fs::read(work.path("files.wasm")).unwrap();
+    std::fs::write(work.path("tools/there.wasm"), &wasm).unwrap();
+    std::fs::write(work.path("build/linked.wasm"), &wasm).unwrap();
+    std::os::unix::fs::symlink("../build/linked.wasm", work.path("tools/linked.wasm")).unwrap();
+    let text =
+        "tools_in = [\"tools\"]\n[tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nwrite = [\".:/w\"]\n";
+    std::fs::write(work.path("fumehood.toml"), text).unwrap();
+    for isolation in ["in-process", "process"] {
+        for path in ["tools/there.wasm", "tools/new.wasm", "tools/NEW.Wasm", "build/linked.wasm"] {
+            let refused = work.refused(&["--isolation", isolation, "files"], path);
+            let because = refused["because"].as_str().unwrap();
+            assert!(because.contains("component") && because.contains("which no tool may change"), "{path}: {because}");
+        }
+        assert_eq!(work.write(&["--isolation", isolation, "files"], "tools/notes.txt").code, 0);
+    }
+    for path in ["tools/there.wasm", "build/linked.wasm"] {
+        assert_eq!(std::fs::read(work.path(path)).unwrap(), wasm, "{path}");
+    }
+}
+
+#[test]
+fn what_is_no_component_keeps_nothing_else_from_being_served() {
+    let bench = Workbench::new();
+    std::fs::create_dir(bench.path("tools")).unwrap();
+    bench.put("tools/broken.wasm", "this is no component");
+    bench.put("tools/__.wasm", "neither is this");
+    bench.put("tools/notes.wasm", fumehood_tests::component("files").unwrap());
+    bench.put("fumehood.toml", "tools_in = [\"tools\"]\n");
+    assert_eq!(bench.run(&["approve", "notes", "--yes"]).code, 0);
+    let mut session = super::session::Session::start(&bench, &[]);
+    assert!(session.names().iter().any(|name| name.starts_with("notes__")), "{}", session.said());
+    for file in ["broken.wasm is left out", "__.wasm is left out"] {
+        assert_eq!(session.said().matches(file).count(), 1, "{file}: {}", session.said());
+    }
+    session.leave();
+    bench.put("script.jsonl", "{\"text\": \"done\"}\n");
+    let ran = bench.run(&["run", "x", "--script", "script.jsonl"]);
+    assert!(ran.code == 0 && ran.stderr.contains("broken.wasm is left out"), "{ran:?}");
+    // One that is named has to be there.
+    bench.put("fumehood.toml", "[tools.broken]\ncomponent = \"tools/broken.wasm\"\n");
+    assert_eq!(bench.run(&["run", "x", "--script", "script.jsonl"]).code, 6);
+}
+
+#[test]
 fn the_state_folder_is_never_granted() {
     let work = Work::new();
     let check = |grant: &str| {

@@ -134,6 +134,9 @@ pub enum ApprovalStatus {
     NeverApproved,
     /// The manifest differs from the approved one. The list is never empty.
     Changed(Vec<Change>),
+    /// The stored approval was not given by this user. The changes are those since this user's own last approval of
+    /// that name, none without one.
+    Proposed(Vec<Change>),
 }
 
 impl Manifest {
@@ -354,7 +357,10 @@ impl fmt::Display for ApprovalStatus {
         match self {
             Self::Approved => f.write_str("is approved"),
             Self::NeverApproved => f.write_str("was never approved"),
-            Self::Changed(changes) => {
+            Self::Proposed(changes) if changes.is_empty() => {
+                f.write_str("has an approval in the lock that is not yours")
+            }
+            Self::Changed(changes) | Self::Proposed(changes) => {
                 let mut parts: Vec<&str> = changes.iter().map(|change| change.what.as_str()).collect();
                 parts.dedup();
                 f.write_str("changed since it was approved: ")?;

@@ -1,7 +1,6 @@
 //! Approvals for the dashboard: those of served components in the lock, and those of waiting calls in the event log.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -17,6 +16,7 @@ use fumehood::{ApprovalCheck, Host, Lock, McpTools, Namespace, PrintableText, Un
 
 use crate::agent::saved;
 use crate::commands::approve;
+use crate::config::Config;
 use crate::exit::UsageError;
 use crate::render;
 use crate::{configured, moment};
@@ -31,8 +31,8 @@ const ANSWERED_BY: &str = "dashboard";
 pub(super) struct ServedApprovals {
     host: Host,
     servers: Option<Arc<McpTools>>,
-    /// The path of the configuration, beside which the lock is.
-    origin: PathBuf,
+    /// The configuration, beside which the lock is.
+    config: Config,
     /// True if components are loaded again after their approval changed.
     is_watched: bool,
     log: Option<Arc<EventLog>>,
@@ -41,11 +41,11 @@ pub(super) struct ServedApprovals {
 impl ServedApprovals {
     pub(super) fn new(
         (host, servers): (Host, Option<Arc<McpTools>>),
-        origin: PathBuf,
+        config: Config,
         is_watched: bool,
         log: Option<Arc<EventLog>>,
     ) -> Self {
-        Self { host, servers, origin, is_watched, log }
+        Self { host, servers, config, is_watched, log }
     }
 
     /// Returns the served components and the reached MCP servers that need an approval, by name.
@@ -62,7 +62,7 @@ impl ServedApprovals {
         if checks.is_empty() {
             return Ok(Vec::new());
         }
-        let lock = configured::open_lock_beside(&self.origin)?;
+        let lock = configured::open_lock(&self.config)?;
         Ok(checks.iter().map(|(name, check)| component(name, check, &lock)).collect())
     }
 
@@ -74,7 +74,7 @@ impl ServedApprovals {
             let message = format!("`{name}` has changed since the page was opened; look at it again");
             return Err(UsageError(message).into());
         }
-        let mut lock = configured::open_lock_beside(&self.origin)?;
+        let mut lock = configured::open_lock(&self.config)?;
         let done = match decision {
             Decision::Approve => {
                 let note = approve::approval_note(Some(ANSWERED_BY));
@@ -88,7 +88,7 @@ impl ServedApprovals {
         };
         lock.save().with_context(|| {
             let (config, revoke) =
-                (self.origin.display(), if matches!(decision, Decision::Revoke) { "--revoke " } else { "" });
+                (self.config.origin.display(), if matches!(decision, Decision::Revoke) { "--revoke " } else { "" });
             format!("nothing was changed; run `fumehood --config {config} approve {revoke}{name}` as a user who may write there")
         })?;
         render::note(&format!("the dashboard: {done}"));
@@ -166,7 +166,9 @@ fn component(name: &Namespace, check: &ApprovalCheck, lock: &Lock) -> ComponentA
         (ApprovalStatus::Approved, ApprovalStatus::Approved) => (ApprovalState::Approved, &[][..]),
         (_, ApprovalStatus::Approved) => (ApprovalState::Stored, &[][..]),
         (_, ApprovalStatus::NeverApproved) => (ApprovalState::Never, &[][..]),
-        (_, ApprovalStatus::Changed(changes)) => (ApprovalState::Changed, changes.as_slice()),
+        (_, ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes)) => {
+            (ApprovalState::Changed, changes.as_slice())
+        }
     };
     let origin = parts.origin.as_ref();
     ComponentApproval {

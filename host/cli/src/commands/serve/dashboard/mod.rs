@@ -59,8 +59,7 @@ pub(super) fn open(
     let token = Token::generate()?;
     let url = format!("http://{}/dashboard/login?token={}", listener.address(), token.reveal());
     let log = recording.map(Recording::event_log);
-    let approvals =
-        ServedApprovals::new((host.clone(), servers.cloned()), config.origin.clone(), serve.watch, log.cloned());
+    let approvals = ServedApprovals::new((host.clone(), servers.cloned()), config.clone(), serve.watch, log.cloned());
     let options = DashboardOptions {
         actor: serve.actor.as_deref().map(Arc::from),
         tenants,

@@ -9,6 +9,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The end of the names of components.
+const COMPONENT_SUFFIX: &[u8] = b".wasm";
+
 /// The identity of a file, a folder or a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileId {
@@ -38,6 +41,8 @@ pub enum FileRole {
     Lock,
     /// A component that is or may be loaded.
     Component,
+    /// A folder of which every component is or may be loaded. What else is in it is not protected.
+    ComponentFolder,
     /// A program that the host starts, or a script that it runs.
     Program,
     /// A policy.
@@ -60,6 +65,7 @@ impl FileRole {
             Self::Configuration => "the configuration of the host",
             Self::Lock => "the lock with the approvals",
             Self::Component => "a component that the host loads",
+            Self::ComponentFolder => "a folder of components that the host loads",
             Self::Program => "a program that the host starts",
             Self::Policy => "a policy of the host",
             Self::Secret => "a secret of the host",
@@ -88,7 +94,8 @@ pub struct ProtectedFile {
     pub way: Vec<FolderEntry>,
     /// The location of the file, and those of the links to it.
     pub names: Vec<FolderEntry>,
-    /// The identities of the file and of the links to it.
+    /// The identities of the file and of the links to it. Those of a folder of components are looked for in the parents of
+    /// names, too.
     pub ids: Vec<FileId>,
 }
 
@@ -166,12 +173,25 @@ impl ProtectedFiles {
 
 impl ProtectedFile {
     fn is_named(&self, folder: FileId, name: &[u8]) -> bool {
+        if self.role == FileRole::ComponentFolder && self.ids.contains(&folder) && is_component_name(name) {
+            return true;
+        }
         self.names.iter().any(|known| known.is_equal(folder, name) || known.is_temporary(folder, name))
     }
 
     fn protection(&self, on_the_way: bool) -> Protection {
         Protection { role: self.role, shown: self.shown.clone(), on_the_way }
     }
+}
+
+/// Returns whether a name ends with `.wasm`, or is that of a temporary file with which programs replace one of such a name.
+fn is_component_name(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.ends_with(COMPONENT_SUFFIX) || (name.starts_with(b".") && contains(&name, b".wasm."))
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
 }
 
 impl FolderEntry {
@@ -208,6 +228,33 @@ mod tests {
             ids: ids.to_vec(),
         });
         files
+    }
+
+    #[test]
+    fn protects_components_of_a_folder_there_or_not() {
+        let at = |folder, name: &[u8]| FolderEntry { folder, name: name.to_vec() };
+        let mut files = ProtectedFiles::default();
+        files.add(ProtectedFile {
+            role: FileRole::ComponentFolder,
+            shown: "tools".to_owned(),
+            way: vec![at(HOME, b"work")],
+            names: vec![at(WORK, b"tools")],
+            ids: vec![FILE],
+        });
+        for name in ["new.wasm", "NEW.Wasm", ".wasm", ".new.wasm.x1", ".NEW.WASM.tmp"] {
+            let error = files.check_name(FILE, name.as_bytes()).unwrap_err().to_string();
+            assert_eq!(
+                error, "`tools` is a folder of components that the host loads, which no tool may change",
+                "{name}"
+            );
+            assert!(files.check_use(FileUse::Change, OTHER, FILE, name.as_bytes()).is_err(), "{name}");
+            assert_eq!(files.check_use(FileUse::Read, OTHER, FILE, name.as_bytes()), Ok(()), "{name}");
+            assert_eq!(files.check_name(OTHER, name.as_bytes()), Ok(()), "{name} elsewhere");
+        }
+        for name in ["notes.txt", "new.wasm.txt", "wasm", ".wasmer"] {
+            assert_eq!(files.check_name(FILE, name.as_bytes()), Ok(()), "{name}");
+        }
+        assert!(files.check_name(WORK, b"tools").is_err() && files.check_name(HOME, b"work").is_err());
     }
 
     #[test]

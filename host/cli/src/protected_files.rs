@@ -1,0 +1,67 @@
+//! The files that a configuration names and that no tool may change.
+
+use std::path::{Path, PathBuf};
+
+use fumehood::permission::files::FileRole;
+use fumehood::settings::{TextSource, ValueSource};
+
+use crate::config::{Config, resolve};
+use crate::configured::components_in_folders;
+
+/// Returns the file that a secret is in; `None` if it is in none.
+pub(crate) fn secret_file(base: &Path, source: &ValueSource) -> Option<(PathBuf, FileRole)> {
+    match source {
+        ValueSource::File(path) => Some((resolve(base, path), FileRole::Secret)),
+        ValueSource::Env(_) | ValueSource::Keyring(_) => None,
+    }
+}
+
+/// Returns the files that a configuration names and that are kept from all tools: those of secrets, ignore lists, components, programs
+/// of servers, and programs and schemas of skills.
+pub(crate) fn named_files(config: &Config) -> Vec<(PathBuf, FileRole)> {
+    let servers = config.mcp.servers.values();
+    let of_servers = servers.clone().flat_map(|server| {
+        let client_secret = server.login.as_ref().and_then(|login| login.client_secret.as_ref());
+        let secrets = server.secret_env.values().chain(server.secret_headers.values());
+        secrets.chain(&server.bearer).chain(client_secret)
+    });
+    let of_tools = config.tools.values().flat_map(|tool| tool.secrets.iter().map(|secret| &secret.from));
+    let others = config.model.key.iter().chain(&config.log.key).chain(&config.serve.token);
+    let others = others.chain(config.telemetry.secret_headers.values());
+    let sources = of_servers.chain(of_tools).chain(others);
+    let mut files: Vec<_> = sources.filter_map(|source| secret_file(config.folder(), source)).collect();
+    #[cfg(feature = "cell")]
+    if let Some(cell) = &config.cell {
+        files.extend(cell.password.iter().filter_map(|source| secret_file(config.folder(), source)));
+        let keys = std::iter::once(&cell.key).chain(&cell.certificate_key);
+        files.extend(keys.map(|file| (config.path(file), FileRole::Secret)));
+    }
+    for folder in &config.tools_in {
+        files.push((config.path(folder), FileRole::ComponentFolder));
+    }
+    // Each by itself as well, because a link there may lead elsewhere. A folder that cannot be read is reported later.
+    let in_folders = components_in_folders(config).unwrap_or_default();
+    files.extend(in_folders.into_iter().map(|(_, file)| (file, FileRole::Component)));
+    files.extend(config.guardrails.ignore_file.iter().map(|file| (config.path(file), FileRole::Policy)));
+    for tool in config.tools.values() {
+        let of_tool = tool.component.iter().chain(&tool.wit);
+        files.extend(of_tool.map(|file| (config.path(file), FileRole::Component)));
+    }
+    for server in servers {
+        let folder = server.folder.as_ref().map_or_else(|| PathBuf::from("."), |folder| config.path(folder));
+        // An argument may be a script, which counts from where the program is started; the program itself does not.
+        let words = server.command.iter().flatten().map(|word| folder.join(word));
+        let program = server.command.iter().flatten().take(1).map(|word| config.folder().join(word));
+        let programs = words.chain(program).filter(|file| file.is_file());
+        files.extend(programs.map(|file| (file, FileRole::Program)));
+    }
+    for skill in config.skills.values() {
+        let program = match skill.implemented_by.as_ref().and_then(|by| by.program.as_ref()) {
+            Some(TextSource::InFile(file)) => Some(&file.file),
+            Some(TextSource::Here(_)) | None => None,
+        };
+        let of_skill = program.into_iter().chain(&skill.output_schema);
+        files.extend(of_skill.map(|file| (config.path(file), FileRole::Program)));
+    }
+    files
+}
