@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::history::CallHistories;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, CancellationToken};
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, unknown_tool};
@@ -19,6 +20,8 @@ use crate::usage::{DayUsage, UsageLedger};
 
 /// Puts something in front of the tools of a tenant, such as programs that call them.
 type Layer = Arc<dyn Fn(Arc<dyn ToolProvider>) -> Arc<dyn ToolProvider> + Send + Sync>;
+/// The calls of clients without sessions, by the tenant's name and the actor.
+type Histories = CallHistories<(Arc<str>, Option<Arc<str>>)>;
 /// The tools that were made for a tenant.
 type Made = (Arc<Tenant>, Arc<dyn ToolProvider>);
 
@@ -31,6 +34,7 @@ pub struct TenantTools {
     programs: ProgramPlaces,
     usage: UsageLedger,
     running: RunningCalls,
+    histories: Arc<Histories>,
     made: Arc<RwLock<HashMap<Arc<str>, Made>>>,
 }
 
@@ -45,8 +49,8 @@ impl TenantTools {
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>) -> Self {
         let (usage, running) = (UsageLedger::default(), RunningCalls::default());
-        let programs = ProgramPlaces::default();
-        Self { tools, layer: None, places: None, programs, usage, running, made: Arc::default() }
+        let (programs, histories) = (ProgramPlaces::default(), Arc::default());
+        Self { tools, layer: None, places: None, programs, usage, running, histories, made: Arc::default() }
     }
 
     /// Returns other tools for the same tenants, which share the places, the usage and the running calls with these.
@@ -125,7 +129,8 @@ impl TenantTools {
         let limited = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
             let (tenant, usage) = (Arc::clone(tenant), self.usage.clone());
             let (places, programs, running) = (self.places.clone(), self.programs.clone(), self.running.clone());
-            Arc::new(LimitedTools { tools, behind, tenant, usage, places, programs, running })
+            let histories = Arc::clone(&self.histories);
+            Arc::new(LimitedTools { tools, behind, tenant, usage, places, programs, running, histories })
         };
         let own = limited(Arc::clone(&self.tools), None);
         match &self.layer {
@@ -145,6 +150,7 @@ struct LimitedTools {
     places: Option<CallPlaces>,
     programs: ProgramPlaces,
     running: RunningCalls,
+    histories: Arc<Histories>,
 }
 
 /// The place of a running call; `None` if places are not limited, or counted elsewhere. Dropping it gives it to the next
@@ -260,6 +266,11 @@ impl ToolLayer for LimitedTools {
     }
 
     async fn handle(&self, mut call: PendingCall) -> Result<CallResult, Stop> {
+        let context = call.context_mut();
+        if context.history.is_none() {
+            let history = self.histories.of((Arc::clone(&self.tenant.name), context.actor.clone()));
+            context.history = Some(history);
+        }
         if self.behind.as_ref().is_some_and(|behind| behind.find(call.tool_name()).is_some()) {
             return call.run(self.inner()).await;
         }

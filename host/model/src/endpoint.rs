@@ -1,6 +1,6 @@
 //! The base URL and key of a provider, from its settings and the environment.
 
-use reqwest::Url;
+use fumehood_transport::Url;
 
 use crate::config::{Key, ProviderConfig};
 use crate::spec::Service;
@@ -141,10 +141,9 @@ fn parse(service: Service, text: &str) -> Result<Url, SetupError> {
     Ok(url)
 }
 
-/// Returns the proxy at `address`.
-pub(crate) fn parse_proxy(service: Service, address: &str) -> Result<reqwest::Proxy, SetupError> {
-    let url = parse(service, address).map_err(|_| SetupError::BadProxy(service))?;
-    reqwest::Proxy::all(url).map_err(|_| SetupError::BadProxy(service))
+/// Returns the URL of the proxy at `address`.
+pub(crate) fn parse_proxy(service: Service, address: &str) -> Result<Url, SetupError> {
+    parse(service, address).map_err(|_| SetupError::BadProxy(service))
 }
 
 /// Returns whether a request to the URL never leaves this machine.

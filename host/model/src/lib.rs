@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod answer_stream;
 mod config;
 mod endpoint;
 mod provider;

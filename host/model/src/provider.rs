@@ -2,26 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response};
 use fumehood_core::telemetry;
-use futures_util::StreamExt as _;
+use fumehood_transport::{TransportError, Url};
 use genai::adapter::AdapterKind;
 use genai::resolver::AuthData;
-use genai::{Client, Headers, ModelIden, ServiceTarget};
-use rustls_platform_verifier::BuilderVerifierExt as _;
+use genai::{Headers, ModelIden, ServiceTarget};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use crate::answer_stream::{Connector, StreamError};
 use crate::config::ProviderConfig;
 use crate::endpoint::{Endpoint, SetupError, parse_proxy, resolve};
 use crate::retry::retry_delay;
 use crate::spec::{ModelSpec, Service, is_name};
 use crate::wire::{
-    Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, Remedy, ResponseBuilder, classify, prepare,
-    timeout_error, truncated_error,
+    Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, Remedy, ResponseBuilder, classify,
+    classify_transport, prepare, timeout_error, truncated_error,
 };
 
 /// A model of a provider.
@@ -36,7 +35,7 @@ pub struct Provider {
     spec: String,
     config: ProviderConfig,
     endpoint: Endpoint,
-    client: Client,
+    connector: Connector,
     /// Adjustments learned from rejected requests, by model name.
     adjustments: Mutex<BTreeMap<String, Adjustments>>,
 }
@@ -63,8 +62,10 @@ impl Provider {
             return Err(SetupError::NotAProvider(spec.to_string()));
         };
         let endpoint = resolve(*service, &config, &environment)?;
-        let client = Client::builder().with_reqwest(http_client(*service, &config, &endpoint)?).build();
-        let client = client.map_err(|error| SetupError::Client(Box::new(error)))?;
+        let proxy = config.proxy.as_deref().map(|proxy| parse_proxy(*service, proxy)).transpose()?;
+        let encrypted = endpoint.url.as_ref().is_none_or(|url| url.scheme() == "https");
+        let connector = Connector::new(*service, &config, encrypted, proxy);
+        let connector = connector.map_err(|error| SetupError::Client(Box::new(error)))?;
         let adjustments = Mutex::default();
         Ok(Self {
             service: *service,
@@ -72,7 +73,7 @@ impl Provider {
             spec: spec.to_string(),
             config,
             endpoint,
-            client,
+            connector,
             adjustments,
         })
     }
@@ -147,43 +148,49 @@ impl Provider {
         deltas: &mut dyn DeltaSink,
     ) -> Result<Response, AttemptError> {
         let PreparedRequest { chat, options, with_tools, names: _, parameters } = prepared;
-        let classify =
-            |error: &genai::Error| classify(self.service, self.endpoint.key.as_ref(), with_tools, &parameters, error);
+        let key = self.endpoint.key.as_ref();
+        let classify = |error: &genai::Error| classify(self.service, key, with_tools, &parameters, error);
+        let unreachable = |error: &TransportError| classify_transport(self.service, key, error);
         let (frames, sink) = FrameWatcher::new(self.service);
         let options = options.with_raw_frame_sink_arc(sink);
         let started = Instant::now();
-        let target = self.target(name).await.map_err(|error| classify(&error))?;
-        let answer = self.client.exec_chat_stream(target, chat, Some(&options)).await;
-        let mut stream = answer.map_err(|error| classify(&error))?.stream;
+        let (target, base) = self.target(name).await.map_err(|error| classify(&error))?;
+        let answer = self.connector.send(target, base, chat, options);
+        let mut answer = answer.map_err(|error| unreachable(&error))?;
         loop {
             let timeout = match builder.has_started() {
                 true => self.config.timeouts.between_chunks,
                 false => self.config.timeouts.first_token.saturating_sub(started.elapsed()),
             };
-            let next = tokio::time::timeout(timeout, stream.next()).await;
-            let Some(event) = next.map_err(|_| timeout_error(self.service, !builder.has_started()))? else {
-                return Err(truncated_error(self.service).into());
+            let next = tokio::time::timeout(timeout, answer.next()).await;
+            let event = match next.map_err(|_| timeout_error(self.service, !builder.has_started()))? {
+                None => return Err(truncated_error(self.service).into()),
+                Some(Err(StreamError::Library(error))) => return Err(classify(&error)),
+                Some(Err(StreamError::Transport(error))) => return Err(unreachable(&error).into()),
+                Some(Ok(event)) => event,
             };
-            let event = event.map_err(|error| classify(&error))?;
             if let Progress::Complete(response) = builder.push(event, &frames, deltas)? {
                 return Ok(response);
             }
         }
     }
 
-    /// Returns the target of a request. The adapter is always named, so that the library never guesses a provider from
-    /// a model's name.
-    async fn target(&self, name: &str) -> Result<ServiceTarget, genai::Error> {
+    /// Returns the target of a request, and the base URL of its server. The adapter is always named, so that the library
+    /// never guesses a provider from a model's name.
+    async fn target(&self, name: &str) -> Result<(ServiceTarget, Url), genai::Error> {
         let kind = match self.service {
             Service::OpenAi | Service::Compatible => AdapterKind::OpenAI,
             Service::Anthropic => AdapterKind::Anthropic,
             Service::Gemini => AdapterKind::Gemini,
             Service::Ollama => AdapterKind::Ollama,
         };
-        let mut target = self.client.resolve_service_target(ModelIden::new(kind, name)).await?;
-        if let Some(url) = &self.endpoint.url {
-            target.endpoint = genai::resolver::Endpoint::from_owned(url.as_str());
-        }
+        let mut target = self.connector.library().resolve_service_target(ModelIden::new(kind, name)).await?;
+        let base = match &self.endpoint.url {
+            Some(url) => url.clone(),
+            None => {
+                Url::parse(target.endpoint.base_url()).map_err(|error| genai::Error::Internal(error.to_string()))?
+            }
+        };
         target.auth = match (&self.endpoint.key, &self.endpoint.url) {
             (Some(key), _) => AuthData::from_single(key.reveal()),
             // The library requires a key for this protocol; an overridden request needs none.
@@ -192,7 +199,7 @@ impl Provider {
             }
             _ => AuthData::None,
         };
-        Ok(target)
+        Ok((target, base))
     }
 }
 
@@ -221,32 +228,4 @@ impl Model for Provider {
             answer
         })
     }
-}
-
-/// Creates the HTTP client of one provider, which reuses its connections.
-fn http_client(service: Service, config: &ProviderConfig, endpoint: &Endpoint) -> Result<reqwest::Client, SetupError> {
-    let encrypted = endpoint.url.as_ref().is_none_or(|url| url.scheme() == "https");
-    let mut client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls(encrypted).map_err(SetupError::Client)?)
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .connect_timeout(config.timeouts.connect)
-        .pool_idle_timeout(Duration::from_secs(60))
-        .user_agent(concat!("fumehood/", env!("CARGO_PKG_VERSION")));
-    if let Some(proxy) = &config.proxy {
-        client = client.proxy(parse_proxy(service, proxy)?);
-    }
-    client.build().map_err(|error| SetupError::Client(Box::new(error)))
-}
-
-/// Returns a TLS configuration with the system's root certificates. Unless the connection is `encrypted`, it has none,
-/// so that a small container without certificates can still reach its own Ollama.
-fn tls(encrypted: bool) -> Result<rustls::ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(match encrypted {
-        true => builder.with_platform_verifier()?.with_no_client_auth(),
-        false => builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
-    })
 }

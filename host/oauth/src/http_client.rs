@@ -1,14 +1,12 @@
 //! The HTTP client of OAuth: no redirects, no proxy, bounded time and size, and only public addresses beside configured hosts.
 
-use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::policy::permission::http::check_public;
+use fumehood_transport::{Addresses, ResponseLimits, Roots, Transport, TransportError};
 use http::{Request, Response};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use url::{Host, Url};
 
 /// Maximum time of one request, with its body.
@@ -16,18 +14,19 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of the body of a response, in bytes.
-const MAX_BODY_BYTES: usize = 512 << 10;
+const MAX_BODY_BYTES: u64 = 512 << 10;
 
 /// A client for the requests of OAuth.
 ///
 /// - Hosts that the operator named are connected to wherever they are. All others must have public addresses.
 /// - `http` is for loopback addresses, and for these only if the operator named one of them.
 /// - Redirects are returned as they are, and proxies of the environment are not used.
-/// - A request takes ten seconds at most, and a response has at most 512 KiB.
+/// - A request takes ten seconds at most, and a response has at most 512 KiB, or 64 KiB if it is no success.
+/// - Responses with a content coding are refused.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
-    configured: reqwest::Client,
-    public: reqwest::Client,
+    configured: Transport,
+    public: Transport,
     /// Hosts and ports of the URLs that the operator named.
     hosts: Arc<[(String, u16)]>,
     allows_loopback: bool,
@@ -47,7 +46,7 @@ pub enum RequestError {
     },
     /// The HTTP client could not be created.
     #[error("the HTTP client cannot be set up")]
-    Setup(#[source] Box<dyn Error + Send + Sync>),
+    Setup(#[source] TransportError),
     /// The request failed on its way, or took too long.
     #[error("{origin} does not answer: {why}")]
     Failed {
@@ -70,8 +69,8 @@ impl HttpClient {
         let encrypted = configured.iter().any(|url| url.scheme() == "https");
         let host = |url: &&Url| Some((url.host_str()?.to_owned(), url.port_or_known_default()?));
         Ok(Self {
-            configured: build(encrypted, false).map_err(RequestError::Setup)?,
-            public: build(encrypted, true).map_err(RequestError::Setup)?,
+            configured: build(encrypted, Addresses::Any).map_err(RequestError::Setup)?,
+            public: build(encrypted, Addresses::Public).map_err(RequestError::Setup)?,
             hosts: configured.iter().filter_map(host).collect(),
             allows_loopback: configured.iter().any(|url| is_loopback(url)),
         })
@@ -85,7 +84,7 @@ impl HttpClient {
         self.client_for(url).map(drop)
     }
 
-    fn client_for(&self, url: &Url) -> Result<&reqwest::Client, RequestError> {
+    fn client_for(&self, url: &Url) -> Result<&Transport, RequestError> {
         let prohibited = |why: String| Err(RequestError::Prohibited { origin: origin_of(url), why });
         let is_local = is_loopback(url) && self.allows_loopback;
         match url.scheme() {
@@ -123,55 +122,27 @@ impl HttpClient {
         let url = Url::parse(&request.uri().to_string()).map_err(invalid)?;
         let client = self.client_for(&url)?;
         let origin = origin_of(&url);
-        let failed = |error: reqwest::Error| RequestError::Failed { origin: origin.clone(), why: innermost(&error) };
-        let request = reqwest::Request::try_from(request).map_err(failed)?;
-        let mut response = client.execute(request).await.map_err(failed)?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
-            if chunk.len() > MAX_BODY_BYTES.saturating_sub(body.len()) {
-                return Err(RequestError::TooLarge(origin));
-            }
-            body.extend_from_slice(&chunk);
-        }
-        let mut answer = Response::new(body);
-        *answer.status_mut() = response.status();
-        *answer.headers_mut() = std::mem::take(response.headers_mut());
+        let failed = |error: TransportError| match error {
+            TransportError::TooLarge(_) => RequestError::TooLarge(origin.clone()),
+            error => RequestError::Failed { origin: origin.clone(), why: error.to_string() },
+        };
+        let (head, body) = request.into_parts();
+        let mut forwarded = fumehood_transport::Request::new(head.method, url).body(body);
+        forwarded.headers = head.headers;
+        let limits = ResponseLimits::within(TIMEOUT, MAX_BODY_BYTES);
+        let mut response = client.send(forwarded, limits).await.map_err(failed)?;
+        let status = response.status();
+        let headers = response.take_headers();
+        let mut answer = Response::new(response.bytes().await.map_err(failed)?);
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
         Ok(answer)
     }
 }
 
-fn build(encrypted: bool, public_only: bool) -> Result<reqwest::Client, Box<dyn Error + Send + Sync>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let tls = match encrypted {
-        true => tls.with_platform_verifier()?.with_no_client_auth(),
-        false => tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
-    };
-    let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(TIMEOUT)
-        .pool_max_idle_per_host(0);
-    let client = if public_only { client.dns_resolver(Arc::new(PublicResolver)) } else { client };
-    Ok(client.build()?)
-}
-
-/// The system's resolver, without addresses that are not public.
-struct PublicResolver;
-
-impl Resolve for PublicResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            for address in &found {
-                // One such address is enough: nobody can say which of them would be used.
-                check_public(address.ip()).map_err(|what| format!("it has {what}, and was not configured"))?;
-            }
-            Ok(Box::new(found.into_iter()) as Addrs)
-        })
-    }
+fn build(encrypted: bool, addresses: Addresses) -> Result<Transport, TransportError> {
+    let builder = Transport::builder().roots(Roots::if_encrypted(encrypted)).addresses(addresses);
+    builder.connect_timeout(CONNECT_TIMEOUT).build()
 }
 
 /// Returns whether a URL names a loopback address.
@@ -186,14 +157,6 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 
 fn origin_of(url: &Url) -> String {
     url.origin().ascii_serialization()
-}
-
-fn innermost(error: &dyn Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

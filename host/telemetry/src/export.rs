@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fumehood_transport::{Request, ResponseLimits, Roots, Transport, TransportError, Url};
 use opentelemetry::Context;
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_sdk::Resource;
@@ -14,10 +15,8 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor};
 use tokio::runtime::Handle;
 
-use crate::tls::http_client;
-
 /// Maximum size of a collector's answer that is read, in bytes.
-const MAX_ANSWER_BYTES: usize = 64 << 10;
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 /// Receives the one warning about a collector that cannot be reached.
 pub(crate) type Warn = Arc<dyn Fn(&str) + Send + Sync>;
@@ -151,7 +150,7 @@ impl Warning {
 
 /// An HTTP client that sends from a runtime of its own: the SDK exports from plain threads.
 pub(crate) struct CollectorClient {
-    http: reqwest::Client,
+    http: Transport,
     runtime: Handle,
     timeout: Duration,
     /// Notified of failures of metrics, which pass no exporter of ours.
@@ -174,8 +173,8 @@ impl CollectorClient {
         runtime: Handle,
         timeout: Duration,
         warning: Arc<Warning>,
-    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let http = http_client(encrypted, timeout)?;
+    ) -> Result<Self, TransportError> {
+        let http = Transport::builder().roots(Roots::if_encrypted(encrypted)).max_idle_connections(1).build()?;
         Ok(Self { http, runtime, timeout, warning })
     }
 }
@@ -189,11 +188,9 @@ impl HttpClient for CollectorClient {
         'life0: 'async_trait,
         Self: 'async_trait,
     {
-        let (client, timeout) = (self.http.clone(), self.timeout);
-        let sending = self.runtime.spawn(async move {
-            let sending = tokio::time::timeout(timeout, send(client, request));
-            sending.await.map_err(|_| HttpError::from("the collector did not answer in time"))?
-        });
+        let client = self.http.clone();
+        let limits = ResponseLimits::within(self.timeout, MAX_ANSWER_BYTES);
+        let sending = self.runtime.spawn(send(client, request, limits));
         Box::pin(async move {
             let answer = sending.await.unwrap_or_else(|_| Err("telemetry has ended".into()));
             if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
@@ -205,20 +202,20 @@ impl HttpClient for CollectorClient {
     }
 }
 
-async fn send(client: reqwest::Client, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, HttpError> {
-    let mut answer = client.execute(request.try_into()?).await?;
+async fn send(
+    client: Transport,
+    request: http::Request<Bytes>,
+    limits: ResponseLimits,
+) -> Result<http::Response<Bytes>, HttpError> {
+    let (head, body) = request.into_parts();
+    let mut forwarded = Request::new(head.method, Url::parse(&head.uri.to_string())?).body(body);
+    forwarded.headers = head.headers;
+    let mut answer = client.send(forwarded, limits).await?;
     let mut response = http::Response::builder().status(answer.status());
     if let Some(headers) = response.headers_mut() {
-        *headers = std::mem::take(answer.headers_mut());
+        *headers = answer.take_headers();
     }
-    let mut body = Vec::new();
-    while let Some(part) = answer.chunk().await? {
-        if body.len().saturating_add(part.len()) > MAX_ANSWER_BYTES {
-            return Err("the collector's answer is larger than 64 KiB".into());
-        }
-        body.extend_from_slice(&part);
-    }
-    Ok(response.body(Bytes::from(body))?)
+    Ok(response.body(Bytes::from(answer.bytes().await?))?)
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ mod pipeline;
 mod sampling;
 mod service;
 mod span_metrics;
-mod tls;
 mod tool_metrics;
 
 pub use live::{CallPhase, LiveCall, LiveSnapshot};

@@ -3,24 +3,25 @@
 use std::fmt;
 use std::time::Duration;
 
+use fumehood_transport::{Request, Response, ResponseLimits, Roots, Transport, TransportError};
+use http::Method;
 use url::Url;
 
 use crate::live::LiveSnapshot;
 use crate::service::LIVE_PATH;
-use crate::tls::http_client;
 
 /// The path of the calls, as the HTTP API has it.
 const CALLS_PATH: &str = "/v1/calls";
 /// Maximum time of one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of an answer, in bytes: far more than a thousand calls have.
-const MAX_ANSWER_BYTES: usize = 4 << 20;
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// A client for the running calls of one server.
 pub struct LiveClient {
     url: Url,
     token: Option<String>,
-    http: reqwest::Client,
+    http: Transport,
 }
 
 impl fmt::Debug for LiveClient {
@@ -70,7 +71,8 @@ impl LiveClient {
             return Err(address());
         }
         let url = url.join(LIVE_PATH).map_err(|_| address())?;
-        let http = http_client(url.scheme() == "https", TIMEOUT);
+        let http =
+            Transport::builder().roots(Roots::if_encrypted(url.scheme() == "https")).max_idle_connections(1).build();
         let http = http.map_err(|error| LiveClientError::Setup(error.to_string()))?;
         Ok(Self { url, token, http })
     }
@@ -80,19 +82,16 @@ impl LiveClient {
     /// # Errors
     /// See [`LiveClientError`].
     pub async fn snapshot(&self) -> Result<LiveSnapshot, LiveClientError> {
-        let mut answer = self.send(self.http.get(self.url.clone())).await?;
+        let answer = self.send(Request::get(self.url.clone())).await?;
         match answer.status().as_u16() {
             200 => {}
             404 => return Err(LiveClientError::NotFound(self.origin())),
             _ => return Err(self.unexpected(&answer)),
         }
-        let mut body = Vec::new();
-        while let Some(part) = answer.chunk().await.map_err(|error| self.unreachable(&error))? {
-            if body.len().saturating_add(part.len()) > MAX_ANSWER_BYTES {
-                return Err(LiveClientError::Answer(self.origin()));
-            }
-            body.extend_from_slice(&part);
-        }
+        let body = answer.bytes().await.map_err(|error| match error {
+            TransportError::TooLarge(_) => LiveClientError::Answer(self.origin()),
+            error => self.unreachable(&error),
+        })?;
         serde_json::from_slice(&body).map_err(|_| LiveClientError::Answer(self.origin()))
     }
 
@@ -108,7 +107,7 @@ impl LiveClient {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.push(handle);
         }
-        let answer = self.send(self.http.delete(url)).await?;
+        let answer = self.send(Request::new(Method::DELETE, url)).await?;
         match answer.status().as_u16() {
             202 => Ok(true),
             404 => Ok(false),
@@ -116,12 +115,13 @@ impl LiveClient {
         }
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, LiveClientError> {
+    async fn send(&self, request: Request) -> Result<Response, LiveClientError> {
         let request = match &self.token {
-            Some(token) => request.bearer_auth(token),
+            Some(token) => request.bearer(token),
             None => request,
         };
-        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let limits = ResponseLimits::within(TIMEOUT, MAX_ANSWER_BYTES);
+        let answer = self.http.send(request, limits).await.map_err(|error| self.unreachable(&error))?;
         match answer.status().as_u16() {
             401 | 403 => Err(LiveClientError::Unauthorized(self.origin())),
             _ => Ok(answer),
@@ -132,18 +132,13 @@ impl LiveClient {
         self.url.origin().ascii_serialization()
     }
 
-    fn unexpected(&self, answer: &reqwest::Response) -> LiveClientError {
+    fn unexpected(&self, answer: &Response) -> LiveClientError {
         let reason = format!("it answered with status {}", answer.status().as_u16());
         LiveClientError::Unreachable { url: self.origin(), reason }
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> LiveClientError {
-        // The innermost reason, such as "Connection refused".
-        let mut reason: &dyn std::error::Error = error;
-        while let Some(source) = reason.source() {
-            reason = source;
-        }
-        LiveClientError::Unreachable { url: self.origin(), reason: reason.to_string() }
+    fn unreachable(&self, error: &TransportError) -> LiveClientError {
+        LiveClientError::Unreachable { url: self.origin(), reason: error.to_string() }
     }
 }
 

@@ -181,7 +181,7 @@ impl Parts<'_> {
     fn client(&self, url: &Url, warning: &Arc<Warning>) -> Result<CollectorClient, TelemetryError> {
         let (handle, timeout) = (self.runtime.clone(), self.options.timeout);
         CollectorClient::new(url.scheme() == "https", handle, timeout, Arc::clone(warning))
-            .map_err(TelemetryError::Client)
+            .map_err(|error| TelemetryError::Client(Box::new(error)))
     }
 
     fn warning(&self, url: &Url) -> Arc<Warning> {

@@ -19,6 +19,7 @@ const PUBLISHED: &[&str] = &[
     "fumehood-runtime",
     "fumehood-agent",
     "fumehood-storage",
+    "fumehood-transport",
     "fumehood-model",
     "fumehood-listener",
     "fumehood-oauth",

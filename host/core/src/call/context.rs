@@ -28,7 +28,7 @@ pub struct CallContext {
     pub step: Option<SessionStep>,
     /// The name and version that a client of a server claims, `name/version`, printable.
     pub client: Option<String>,
-    /// The calls of the same client's session so far; `None` if the caller has no sessions.
+    /// The calls of the same client's session so far, or of the same tenant without one; `None` if the caller has neither.
     pub history: Option<Arc<CallHistory>>,
     /// The calls of the program that makes the call; `None` for a direct call.
     pub program: Option<Arc<CallHistory>>,

@@ -1,8 +1,18 @@
 //! The history of a session's calls: the tools that ran, in the order of their first calls.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+
+/// Maximum number of tools of a history.
+const MAX_TOOLS: usize = 4096;
+/// The entry that stands for all further tools. No tool has this name, so nothing is known of its data.
+const FURTHER_TOOLS: &str = "(further tools)";
+/// Maximum number of callers that have a history of their own.
+const MAX_CALLERS: usize = 4096;
 
 /// The first call of a tool in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +87,44 @@ impl State {
     }
 
     fn add(&mut self, tool: &str, number: u64) {
-        if !self.contains(tool) {
-            self.first.push(PastCall { tool: tool.to_owned(), number });
+        if self.contains(tool) {
+            return;
+        }
+        match self.first.len() {
+            // What is left out must not look as if it had not been called.
+            MAX_TOOLS.. => {}
+            len if len + 1 == MAX_TOOLS => self.first.push(PastCall { tool: FURTHER_TOOLS.to_owned(), number }),
+            _ => self.first.push(PastCall { tool: tool.to_owned(), number }),
+        }
+    }
+}
+
+/// The histories of callers without sessions, one for each.
+///
+/// None is ever forgotten, because a caller without its history would seem to have read nothing. Callers beyond a maximum
+/// number share one history.
+pub struct CallHistories<K>(Mutex<HashMap<K, Arc<CallHistory>>>, Arc<CallHistory>);
+
+impl<K> Default for CallHistories<K> {
+    fn default() -> Self {
+        Self(Mutex::default(), Arc::default())
+    }
+}
+
+impl<K> fmt::Debug for CallHistories<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallHistories").finish_non_exhaustive()
+    }
+}
+
+impl<K: Eq + Hash> CallHistories<K> {
+    /// Returns the history of a caller.
+    pub fn of(&self, caller: K) -> Arc<CallHistory> {
+        let mut histories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match histories.get(&caller) {
+            Some(history) => Arc::clone(history),
+            None if histories.len() >= MAX_CALLERS => Arc::clone(&self.1),
+            None => Arc::clone(histories.entry(caller).or_default()),
         }
     }
 }
@@ -86,6 +132,30 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_beyond_the_maximum_are_unknown_and_not_forgotten() {
+        let history = CallHistory::default();
+        for number in 0..2 * MAX_TOOLS {
+            history.start(&number.to_string());
+        }
+        let past = history.past();
+        assert_eq!((past.len(), past.last().unwrap().tool.as_str()), (MAX_TOOLS, FURTHER_TOOLS));
+    }
+
+    #[test]
+    fn callers_beyond_the_maximum_share_a_history() {
+        let histories = CallHistories::default();
+        let first = histories.of(0);
+        first.start("a");
+        assert!(histories.of(0).contains("a") && !histories.of(1).contains("a"));
+        for caller in 0..2 * MAX_CALLERS {
+            histories.of(caller);
+        }
+        assert!(Arc::ptr_eq(&histories.of(0), &first), "it is not forgotten");
+        histories.of(MAX_CALLERS).start("b");
+        assert!(histories.of(MAX_CALLERS + 1).contains("b") && !histories.of(0).contains("b"));
+    }
 
     #[test]
     fn keeps_the_first_call_of_each_tool() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::history::CallHistory;
+use fumehood_core::call::history::CallHistories;
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::call::{Call, CallContext};
 use fumehood_core::flow::{FlowAction, FlowPolicy};
@@ -15,15 +15,16 @@ use super::call_log::CallLog;
 /// The tools of a provider, whose calls are refused if they would send private data to the public.
 ///
 /// The calls of one client are judged together: those with the same [history](CallContext::history). Calls without one
-/// are judged with all others that have none. Nobody is asked here, so a policy that asks refuses with `needs_approval`.
+/// are judged with all others of the same [actor](CallContext::actor) that have none. Nobody is asked here, so a policy that
+/// asks refuses with `needs_approval`.
 ///
 /// Programs belong in front of it, so that each of their calls is checked.
 pub struct FlowProvider {
     tools: Arc<dyn ToolProvider>,
     policy: FlowPolicy,
     log: Option<CallLog>,
-    /// The calls of clients without sessions.
-    shared: Arc<CallHistory>,
+    /// The calls of clients without sessions, by their actors.
+    actors: CallHistories<Option<Arc<str>>>,
 }
 
 impl fmt::Debug for FlowProvider {
@@ -36,7 +37,7 @@ impl FlowProvider {
     /// Puts a policy in front of these tools.
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>, policy: FlowPolicy) -> Self {
-        Self { tools, policy, log: None, shared: Arc::default() }
+        Self { tools, policy, log: None, actors: CallHistories::default() }
     }
 
     /// Records the calls that are refused here. The others are recorded by the tools behind.
@@ -49,8 +50,8 @@ impl FlowProvider {
     /// Checks a call of this tool that is about to start, and adds it to the history unless it is refused. `is_valid`
     /// returns whether the tool will run.
     fn admit(&self, tool: &Tool, context: &CallContext, is_valid: impl FnOnce() -> bool) -> Result<(), CallError> {
-        let history = context.history.as_ref().unwrap_or(&self.shared);
-        let judged = context.program.as_ref().filter(|_| self.policy.is_per_program()).unwrap_or(history);
+        let history = context.history.clone().unwrap_or_else(|| self.actors.of(context.actor.clone()));
+        let judged = context.program.as_ref().filter(|_| self.policy.is_per_program()).unwrap_or(&history);
         if let Some(violation) = self.policy.check(tool, &judged.past(), |name| self.tools.find(name)) {
             return Err(match self.policy.then() {
                 FlowAction::Ask => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fumehood::agent::code::CodeMode;
 use fumehood::agent::execution::{Status, ToolExecution};
 use fumehood::flow::{FlowLabel, FlowLabels, FlowPolicy, ToolFlow};
+use fumehood::listener::{Tenant, TenantTools};
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::permission::files::Folder;
 use fumehood::permission::http::{HttpGrant, HttpLimits};
@@ -110,8 +111,56 @@ async fn clients_of_a_provider_are_judged_by_their_own_calls() {
     assert_eq!(call(Some(&one), "files__read", read.clone()).await, None);
     assert_eq!(call(Some(&one), "fetch__get", send.clone()).await, refused);
     assert_ne!(call(Some(&other), "fetch__get", send.clone()).await, refused);
-    // Clients without sessions share one history.
+    // Clients without sessions and actors share one history.
     assert_ne!(call(None, "fetch__get", send.clone()).await, refused);
     assert_eq!(call(None, "files__read", read).await, None);
     assert_eq!(call(None, "fetch__get", send).await, refused);
+}
+
+/// A tool that returns private data, and one that sends to the public, with their arguments.
+fn read_and_send() -> [(&'static str, serde_json::Value); 2] {
+    let (path, url) = ("/docs/secret.txt", "http://127.0.0.1:9/");
+    [("files__read", json!({ "path": path })), ("fetch__get", json!({ "url": url }))]
+}
+
+#[tokio::test]
+async fn actors_without_sessions_are_judged_apart() {
+    let (host, _folder) = host().await;
+    let provider = FlowProvider::new(Arc::new(host.clone()), FlowPolicy::new());
+    let call = async |actor: Option<&str>, (tool, arguments): (&str, serde_json::Value)| {
+        let mut call = Call::new(tool, arguments);
+        call.context.actor = actor.map(Arc::from);
+        provider.dispatch(call).await.error().map(|error| error.kind)
+    };
+    let refused = Some(ErrorKind::NeedsApproval);
+    let [read, send] = read_and_send();
+    assert_eq!(call(Some("ann"), read.clone()).await, None);
+    assert_eq!(call(Some("ann"), send.clone()).await, refused);
+    assert_ne!(call(Some("bob"), send.clone()).await, refused);
+    assert_ne!(call(None, send.clone()).await, refused);
+    assert_eq!(call(None, read).await, None);
+    assert_ne!(call(Some("bob"), send.clone()).await, refused);
+    assert_eq!(call(None, send).await, refused);
+}
+
+#[tokio::test]
+async fn tenants_are_judged_apart_and_remembered_when_their_settings_change() {
+    let (host, _folder) = host().await;
+    let tools = TenantTools::new(Arc::new(FlowProvider::new(Arc::new(host.clone()), FlowPolicy::new())));
+    // The same actor may stand behind several tenants.
+    let call = async |tenant: &str, (tool, arguments): (&str, serde_json::Value)| {
+        let tenant = Arc::new(Tenant::anyone(tenant));
+        tools.of(&tenant).dispatch(Call::new(tool, arguments)).await.error().cloned()
+    };
+    let is_refused = |error: &Option<fumehood::CallError>| {
+        let refusal = error.as_ref().filter(|error| error.kind == ErrorKind::NeedsApproval);
+        refusal.is_some()
+    };
+    let [read, send] = read_and_send();
+    assert!(call("a", read).await.is_none());
+    let other = call("b", send.clone()).await;
+    assert!(!is_refused(&other) && !format!("{other:?}").contains("files__read"), "{other:?}");
+    // Every call has new settings here.
+    assert!(is_refused(&call("a", send.clone()).await));
+    assert!(!is_refused(&call("b", send).await));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fumehood_core::text::sanitize::printable;
-use reqwest::Url;
+use fumehood_transport::{TransportError, Url};
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
@@ -137,18 +137,14 @@ fn connect_error_cause(error: &ClientInitializeError) -> Option<String> {
         }
         _ => return None,
     };
-    let StreamableHttpError::Client(error) = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? else {
+    let StreamableHttpError::Client(error) = error.error.downcast_ref::<StreamableHttpError<TransportError>>()? else {
         return None;
     };
-    if !error.is_connect() {
+    if !matches!(error, TransportError::Unreachable(_) | TransportError::ConnectTimeout) {
         return None;
     }
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
     // The number of the system's error is of no use to an operator.
-    let why = cause.to_string();
+    let why = error.to_string();
     Some(why.split(" (os error").next().unwrap_or(&why).to_lowercase())
 }
 

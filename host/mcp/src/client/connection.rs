@@ -109,7 +109,8 @@ impl Connection {
         options: &ConnectOptions,
         lifecycle: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
-        let client = http_client::build(url.starts_with("https:")).map_err(ConnectError::Client)?;
+        let client = http_client::build(url.starts_with("https:"));
+        let client = client.map_err(|error| ConnectError::Client(Box::new(error)))?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url)
             .max_sse_event_size(options.max_message_bytes)
             .custom_headers(options.headers.to_map());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use reqwest::Url;
+use fumehood_transport::Url;
 
 use fumehood_listener::Token;
 

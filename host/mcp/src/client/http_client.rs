@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_listener::bounds::{self, BoundsError};
+use fumehood_transport::{
+    EventLimits, Framing, Request, Response, ResponseLimits, Roots, Transport, TransportError, Url,
+};
 use futures_util::stream::{BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, StatusCode};
-use reqwest::{Client, Response};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use rmcp::transport::streamable_http_client::{
@@ -20,44 +22,35 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use super::event_limit::EventLimit;
 use super::oauth::TokenSource;
 use crate::transport::line_transport::parse_id;
 
-/// Maximum size of the body of an error response, in bytes.
-const MAX_REFUSAL_BYTES: usize = 64 << 10;
-const SESSION_ID: &str = "mcp-session-id";
+/// Time after which a response without a sign of life is given up. Calls have deadlines of their own, and the stream of a
+/// session may be silent for long.
+const MAX_SILENCE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum size of a stream, as a multiple of that of a message. A session opens another one after that.
+const MAX_MESSAGES_OF_FULL_SIZE: u64 = 64;
+/// Maximum number of events of a stream.
+const MAX_EVENTS: u64 = 1 << 20;
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
+const ACCEPTED: &str = "text/event-stream, application/json";
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type ClientError = StreamableHttpError<reqwest::Error>;
+type ClientError = StreamableHttpError<TransportError>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-type AnyError = Box<dyn std::error::Error + Send + Sync>;
-
 /// Builds a client without redirects and without a proxy, and with the system's root certificates if they are needed.
-pub(crate) fn build(encrypted: bool) -> Result<Client, AnyError> {
-    use rustls_platform_verifier::BuilderVerifierExt as _;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let tls = match encrypted {
-        true => tls.with_platform_verifier()?.with_no_client_auth(),
-        false => tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
-    };
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls)
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(Duration::from_secs(10))
-        .pool_max_idle_per_host(0);
-    Ok(client.build()?)
+pub(crate) fn build(encrypted: bool) -> Result<Transport, TransportError> {
+    Transport::builder().roots(Roots::if_encrypted(encrypted)).build()
 }
 
 /// An HTTP client with a limit on messages.
 #[derive(Clone)]
 pub(crate) struct BoundedClient {
-    http: Client,
+    http: Transport,
     max_message_bytes: usize,
     tokens: Option<Arc<TokenSource>>,
 }
@@ -65,7 +58,7 @@ pub(crate) struct BoundedClient {
 impl BoundedClient {
     /// Creates a client for messages of at most `max_message_bytes` that are within the bounds of [`bounds::measure`].
     /// Requests without a token get one of `tokens`.
-    pub(crate) fn new(http: Client, max_message_bytes: usize, tokens: Option<Arc<TokenSource>>) -> Self {
+    pub(crate) fn new(http: Transport, max_message_bytes: usize, tokens: Option<Arc<TokenSource>>) -> Self {
         Self { http, max_message_bytes, tokens }
     }
 
@@ -77,6 +70,51 @@ impl BoundedClient {
         }
     }
 
+    /// Creates a request with the token and headers of a connection.
+    async fn request(
+        &self,
+        method: Method,
+        uri: &str,
+        session: Option<&str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Request, ClientError> {
+        let url = Url::parse(uri).map_err(|error| client_error(TransportError::Unreachable(error.to_string())))?;
+        let mut request = Request::new(method, url);
+        if let Some(token) = self.token(token).await {
+            request = request.bearer(&token);
+        }
+        request.headers.extend(headers);
+        if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
+            request.headers.insert(SESSION_ID, session);
+        }
+        Ok(request)
+    }
+
+    async fn send(&self, request: Request) -> Result<Response, ClientError> {
+        let limits = ResponseLimits {
+            head: MAX_SILENCE,
+            idle: MAX_SILENCE,
+            total: None,
+            max_bytes: (self.max_message_bytes as u64).saturating_mul(MAX_MESSAGES_OF_FULL_SIZE),
+            ..ResponseLimits::default()
+        };
+        self.http.send(request, limits).await.map_err(client_error)
+    }
+
+    /// Returns the events of a stream.
+    fn events(&self, response: Response) -> Events {
+        let limits = EventLimits {
+            framing: Framing::ServerSent,
+            max_event_bytes: self.max_message_bytes,
+            max_events: MAX_EVENTS,
+            // They are measured, with those of other messages.
+            max_values: usize::MAX,
+        };
+        let pieces = response.events(limits).into_stream().boxed();
+        bound_events(SseStream::from_bytes_stream(pieces).boxed())
+    }
+
     async fn post(
         &self,
         uri: Arc<str>,
@@ -85,16 +123,11 @@ impl BoundedClient {
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, ClientError> {
-        let mut request = self.http.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
-        if let Some(token) = self.token(token).await {
-            request = request.bearer_auth(token);
-        }
-        request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
         let has_session = session.is_some();
-        if let Some(session) = session {
-            request = request.header(SESSION_ID, session.as_ref());
-        }
-        let response = request.json(&message).send().await?;
+        let mut request = self.request(Method::POST, &uri, session.as_deref(), token, headers).await?;
+        request.headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
+        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let response = self.send(request.body(serde_json::to_vec(&message)?)).await?;
         if let Some(error) = auth_error(&response) {
             if let Some(tokens) = &self.tokens {
                 tokens.forget().await;
@@ -123,15 +156,14 @@ impl BoundedClient {
         if response.content_length() == Some(0) && !wants_answer {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        let session = header_text(&response, SESSION_ID);
-        let kind = header_text(&response, CONTENT_TYPE.as_str());
+        let session = header_text(&response, &SESSION_ID);
+        let kind = header_text(&response, &CONTENT_TYPE);
         match kind.as_deref() {
             Some(kind) if kind.starts_with(EVENTS) => {
-                let limit = EventLimit::new(response.bytes_stream(), self.max_message_bytes);
-                Ok(StreamableHttpPostResponse::Sse(bound_events(SseStream::from_bytes_stream(limit).boxed()), session))
+                Ok(StreamableHttpPostResponse::Sse(self.events(response), session))
             }
             Some(kind) if kind.starts_with(JSON) => {
-                let body = read_body(response, self.max_message_bytes).await?;
+                let body = response.at_most(self.max_message_bytes as u64).bytes().await.map_err(client_error)?;
                 match parse(body).await {
                     Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
                     Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
@@ -179,23 +211,21 @@ fn bound_events(events: Events) -> Events {
     events.map(check).boxed()
 }
 
-async fn read_body(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, ClientError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        if chunk.len() > max_bytes.saturating_sub(body.len()) {
-            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: max_bytes });
+fn client_error(error: TransportError) -> ClientError {
+    match error {
+        TransportError::TooLarge(max) => {
+            StreamableHttpError::ResponseBodyTooLarge { max_size: usize::try_from(max).unwrap_or(usize::MAX) }
         }
-        body.extend_from_slice(&chunk);
+        error => StreamableHttpError::Client(error),
     }
-    Ok(body)
 }
 
-fn header_text(response: &Response, name: &str) -> Option<String> {
+fn header_text(response: &Response, name: &HeaderName) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 fn auth_error(response: &Response) -> Option<ClientError> {
-    let challenge = header_text(response, WWW_AUTHENTICATE.as_str())?;
+    let challenge = header_text(response, &WWW_AUTHENTICATE)?;
     match response.status() {
         StatusCode::UNAUTHORIZED => Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
         StatusCode::FORBIDDEN => {
@@ -212,15 +242,15 @@ async fn read_refusal(
     has_session: bool,
     response: Response,
 ) -> Result<StreamableHttpPostResponse, ClientError> {
-    let (status, session) = (response.status(), header_text(&response, SESSION_ID));
-    let is_json = header_text(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(JSON));
+    let (status, session) = (response.status(), header_text(&response, &SESSION_ID));
+    let is_json = header_text(&response, &CONTENT_TYPE).is_some_and(|kind| kind.starts_with(JSON));
     let by_status = (status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error())
-        .then(|| HttpStatusError::new(status.as_u16(), header_text(&response, RETRY_AFTER.as_str())));
+        .then(|| HttpStatusError::new(status.as_u16(), header_text(&response, &RETRY_AFTER)));
     let by_status = match by_status {
         Some(error) if !is_json || status == StatusCode::TOO_MANY_REQUESTS => return Err(error.into()),
         by_status => by_status,
     };
-    let body = match read_body(response, MAX_REFUSAL_BYTES).await {
+    let body = match response.bytes().await.map_err(client_error) {
         Ok(body) => body,
         Err(error @ StreamableHttpError::ResponseBodyTooLarge { .. }) => {
             return Err(by_status.map_or(error, Into::into));
@@ -255,7 +285,7 @@ async fn read_refusal(
 }
 
 impl StreamableHttpClient for BoundedClient {
-    type Error = reqwest::Error;
+    type Error = TransportError;
 
     async fn post_message(
         &self,
@@ -275,8 +305,13 @@ impl StreamableHttpClient for BoundedClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), ClientError> {
-        let token = self.token(auth_header).await;
-        self.http.delete_session(uri, session_id, token, custom_headers).await
+        let request = self.request(Method::DELETE, &uri, Some(&session_id), auth_header, custom_headers).await?;
+        let response = self.http.send(request, ResponseLimits::default()).await.map_err(client_error)?;
+        // A server need not let clients end sessions.
+        match response.status() {
+            status if status.is_success() || status == StatusCode::METHOD_NOT_ALLOWED => Ok(()),
+            status => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into())),
+        }
     }
 
     async fn get_stream(
@@ -287,15 +322,27 @@ impl StreamableHttpClient for BoundedClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<Events, ClientError> {
-        let token = self.token(auth_header).await;
-        let opened = self.http.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            token,
-            custom_headers,
-            self.max_message_bytes,
-        );
-        opened.await.map(bound_events)
+        let mut request = self.request(Method::GET, &uri, session_id.as_deref(), auth_header, custom_headers).await?;
+        request.headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
+        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(&id).ok()) {
+            request.headers.insert(LAST_EVENT_ID, id);
+        }
+        let response = self.send(request).await?;
+        if let Some(error) = auth_error(&response) {
+            return Err(error);
+        }
+        let status = response.status();
+        let kind = header_text(&response, &CONTENT_TYPE);
+        match status {
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
+                Err(HttpStatusError::new(status.as_u16(), header_text(&response, &RETRY_AFTER)).into())
+            }
+            status if !status.is_success() => {
+                Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into()))
+            }
+            _ if kind.as_deref().is_some_and(|kind| kind.starts_with(EVENTS)) => Ok(self.events(response)),
+            _ => Err(StreamableHttpError::UnexpectedContentType(kind)),
+        }
     }
 }

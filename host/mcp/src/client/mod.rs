@@ -6,7 +6,6 @@ mod client_handler;
 mod connect_error;
 mod connection;
 mod endpoint;
-mod event_limit;
 mod headers;
 mod http_client;
 mod inspecting_transport;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use fumehood_core::digest::Digest;
-use reqwest::Url;
+use fumehood_transport::Url;
 use serde_json::{Value, json};
 
 /// Behaviour of the servers that tests change.

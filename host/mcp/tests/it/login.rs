@@ -7,7 +7,7 @@ use fumehood_core::tool::name::Namespace;
 use fumehood_mcp::{
     ClientSecret, Credentials, Endpoint, Login, LoginError, OAuthOptions, Remote, RemoteOptions, logout,
 };
-use reqwest::Url;
+use fumehood_transport::Url;
 use tempfile::TempDir;
 
 use crate::authorized_server::AuthorizedServer;

@@ -4,9 +4,9 @@ use std::time::SystemTime;
 
 use fumehood_core::chat::{ModelError, ModelFailure};
 use fumehood_core::text::sanitize::{printable, truncate_str};
+use fumehood_transport::TransportError;
 use genai::webc::StreamTimeout;
-use reqwest::StatusCode;
-use reqwest::header::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use super::parameter::{Mention, Parameter};
 use crate::config::Key;
@@ -79,9 +79,6 @@ pub(crate) fn classify(
             if let Some(timeout) = error.downcast_ref::<StreamTimeout>() {
                 return timeout_error(service, matches!(timeout, StreamTimeout::Headers)).into();
             }
-            if let Some(error) = error.downcast_ref::<reqwest::Error>() {
-                return classifier.transport_error(error).into();
-            }
             classifier.malformed_error("its answer is not in its own format")
         }
         genai::Error::StreamParse { serde_error, .. } => {
@@ -102,6 +99,22 @@ pub(crate) fn classify(
         _ => classifier.error(ModelFailure::Setup, "can not be sent this request"),
     };
     error.into()
+}
+
+/// Converts an error of the transport.
+pub(crate) fn classify_transport(service: Service, key: Option<&Key>, error: &TransportError) -> ModelError {
+    let classifier = Classifier { service, key, with_tools: false };
+    match error {
+        error if error.is_timeout() => timeout_error(service, error.is_before_response()),
+        TransportError::Setup(why) => classifier.error(ModelFailure::Setup, &format!("can not be asked: {why}")),
+        TransportError::Unreachable(why) | TransportError::NoResponse(why) => {
+            let why = classifier.redact_key(why);
+            let what = format!("can not be reached: {why}; look whether it runs and whether the base URL is right");
+            classifier.error(ModelFailure::Unavailable, &what)
+        }
+        TransportError::Broken => classifier.malformed_error("the connection broke off in the middle of its answer"),
+        error => classifier.malformed_error(&error.to_string()),
+    }
 }
 
 /// Returns the error of an answer of which no piece came in time: none at all if `is_first`, no further one otherwise.
@@ -129,23 +142,6 @@ impl Classifier<'_> {
     fn malformed_error(&self, what: &str) -> ModelError {
         let what = self.redact_key(what);
         ModelError::new(ModelFailure::Malformed, format!("{} can not be understood: {what}; ask again", self.service))
-    }
-
-    fn transport_error(&self, error: &reqwest::Error) -> ModelError {
-        if error.is_timeout() {
-            return timeout_error(self.service, error.is_connect());
-        }
-        if error.is_connect() || error.is_request() {
-            let mut cause: &dyn std::error::Error = error;
-            while let Some(deeper) = cause.source() {
-                cause = deeper;
-            }
-            let cause = self.redact_key(&cause.to_string());
-            let what = format!("can not be reached: {cause}; look whether it runs and whether the base URL is right");
-            return self.error(ModelFailure::Unavailable, &what);
-        }
-        // The connection broke while the answer was on its way.
-        self.malformed_error("the connection broke off in the middle of its answer")
     }
 
     /// Converts an HTTP error status. The error names the setting of the parameter that was rejected, if there is one.

@@ -10,7 +10,7 @@ mod parameter;
 mod reply;
 mod request;
 
-pub(crate) use failure::{AttemptError, Remedy, classify, timeout_error};
+pub(crate) use failure::{AttemptError, Remedy, classify, classify_transport, timeout_error};
 pub(crate) use frames::FrameWatcher;
 pub(crate) use parameter::Adjustments;
 pub(crate) use reply::{Progress, ResponseBuilder, truncated_error};

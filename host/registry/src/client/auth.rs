@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
+use fumehood_transport::Response;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
 use serde::Deserialize;
 use url::Url;
 use zeroize::Zeroizing;
@@ -160,8 +161,7 @@ impl RegistryClient {
 
     /// Reads the answer of an authorization service.
     async fn read_token(&self, place: &Place, request: &Request, response: Response) -> Result<Token, RegistryError> {
-        let limits = self.transport.limits();
-        let bytes = read_bounded(response, &place.host, &request.what, MAX_TOKEN_BYTES, limits).await?;
+        let bytes = read_bounded(response, &place.host, &request.what, MAX_TOKEN_BYTES).await?;
         let bytes = Zeroizing::new(bytes);
         let answer: TokenAnswer = serde_json::from_slice(&bytes)
             .map_err(|_| malformed(place, request, "the answer of its authorization service has no token"))?;

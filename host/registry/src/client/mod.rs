@@ -14,8 +14,9 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
-use reqwest::{Method, Response, StatusCode};
+use fumehood_transport::Response;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
 
 pub use pull::{Progress, Resolved};
 pub use push::Pushed;
@@ -155,7 +156,7 @@ impl RegistryClient {
             value.map(|value| value.split(';').next().unwrap_or_default().trim().to_owned())
         };
         let (media_type, stated) = (text(CONTENT_TYPE), text(CONTENT_DIGEST).and_then(|text| text.parse().ok()));
-        let bytes = read_bounded(response, &place.host, &what, MAX_MANIFEST_BYTES, self.transport.limits()).await?;
+        let bytes = read_bounded(response, &place.host, &what, MAX_MANIFEST_BYTES).await?;
         let digest = Digest::of(&bytes);
         if let Some(wanted) = expected.copied().or(stated).filter(|wanted| *wanted != digest) {
             return Err(RegistryError::Digest { host: place.host.clone(), what, expected: wanted, found: digest });
@@ -176,7 +177,7 @@ impl RegistryClient {
         if response.status() != StatusCode::OK {
             return Err(self.transport.refusal(&request, response).await);
         }
-        let bytes = read_bounded(response, &place.host, &what, max_bytes, self.transport.limits()).await?;
+        let bytes = read_bounded(response, &place.host, &what, max_bytes).await?;
         let found = Digest::of(&bytes);
         match found == *digest {
             true => Ok(bytes),

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::text::untrusted::PrintableText;
-use reqwest::header::{CONTENT_RANGE, HeaderValue, RANGE};
-use reqwest::{Method, Response, StatusCode};
+use fumehood_transport::Response;
+use http::header::{CONTENT_RANGE, HeaderValue, RANGE};
+use http::{Method, StatusCode};
 use url::Url;
 
 use super::{Place, RegistryClient, Right, excerpt};
 use crate::artifact::{INDEX_MEDIA_TYPE, describe};
 use crate::error::RegistryError;
-use crate::http::{Access, Pace, Request, read_bounded};
+use crate::http::{Access, Request, read_bounded, read_error};
 use crate::reference::{OciReference, UrlReference};
 use crate::store::{PendingBlob, Store};
 
@@ -170,7 +171,7 @@ impl RegistryClient {
         if response.status() != StatusCode::OK {
             return Err(self.transport.refusal(&request, response).await);
         }
-        read_bounded(response, &host, &what, max_bytes, self.transport.limits()).await
+        read_bounded(response, &host, &what, max_bytes).await
     }
 
     async fn download_to(
@@ -241,12 +242,11 @@ impl RegistryClient {
         if response.content_length().is_some_and(|rest| rest.saturating_add(blob.bytes()) > download.max_bytes) {
             return Err(too_large());
         }
-        let mut pace = Pace::new(self.transport.limits());
         loop {
             let received = blob.bytes();
             let expected = total.unwrap_or(received);
-            let chunk = pace.next(&mut response).await;
-            match chunk.map_err(|error| error.describe(host, what, received, expected))? {
+            let chunk = response.chunk().await;
+            match chunk.map_err(|error| read_error(error, host, what, received, expected))? {
                 Some(chunk) if received + chunk.len() as u64 > download.max_bytes => return Err(too_large()),
                 Some(chunk) => blob.write(&chunk)?,
                 None if received < expected => {

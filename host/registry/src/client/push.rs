@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
-use reqwest::header::{CONTENT_LENGTH, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Method, StatusCode};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
 use url::Url;
 
 use super::{CONTENT_DIGEST, Place, RegistryClient, Right, with_body};

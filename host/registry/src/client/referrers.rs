@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use fumehood_core::digest::Digest;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
 use oci_client::manifest::{ImageIndexEntry, OciImageIndex, OciImageManifest};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-use reqwest::{Method, StatusCode};
 
 use super::{Place, RegistryClient, Right, excerpt};
 use crate::artifact::{
@@ -214,8 +214,7 @@ impl RegistryClient {
         if !media_type.starts_with(INDEX_MEDIA_TYPE) {
             return Ok(None);
         }
-        let limits = self.transport.limits();
-        let bytes = read_bounded(response, &place.host, &what, MAX_MANIFEST_BYTES, limits).await?;
+        let bytes = read_bounded(response, &place.host, &what, MAX_MANIFEST_BYTES).await?;
         parse_index(place, &what, &bytes).map(Some)
     }
 

@@ -1,31 +1,9 @@
 //! Addresses that a registry may name: public ones, so that no redirect and no authorization service is behind the firewall.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::IpAddr;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use fumehood_core::policy::permission::http::check_public;
 use url::{Host, Url};
-
-/// The error about a name without a public address.
-const NO_PUBLIC_ADDRESS: &str = "it has no public address, and a registry named it; if it is meant, name it in `redirect_hosts` or \
-                                 `token_hosts`";
-
-/// Resolves names to public addresses only.
-#[derive(Debug)]
-pub(super) struct PublicResolver;
-
-impl Resolve for PublicResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
-            if public.is_empty() {
-                return Err(NO_PUBLIC_ADDRESS.into());
-            }
-            let addresses: Addrs = Box::new(public.into_iter());
-            Ok(addresses)
-        })
-    }
-}
 
 /// Returns whether the host of a URL is one of this machine or network by what is written there. Names are resolved later.
 pub(super) fn is_written_as_private(url: &Url) -> bool {
@@ -53,52 +31,14 @@ pub(super) fn is_same_site(one: &Url, other: &Url) -> bool {
     is_below(one, other) || is_below(other, one) || (parent(one).is_some() && parent(one) == parent(other))
 }
 
-/// Returns whether an address belongs to the public Internet (RFC 6890 and its registries).
-pub(super) fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let is_shared = a == 100 && (64..128).contains(&b);
-    let is_benchmark = a == 198 && (b == 18 || b == 19);
-    let is_protocol = a == 192 && b == 0 && c == 0;
-    let is_reserved = a == 0 || a >= 240;
-    !(address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_multicast()
-        || address.is_documentation()
-        || is_shared
-        || is_benchmark
-        || is_protocol
-        || is_reserved)
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Global unicast; addresses that embed one of version 4 are judged by that.
-    let [first, second, third, ..] = address.segments();
-    if let Some(embedded) = address.to_ipv4_mapped() {
-        return is_public_v4(embedded);
-    }
-    let is_documentation = (first == 0x2001 && second == 0x0db8) || (first == 0x3fff && second < 0x1000);
-    let is_tunnel = first == 0x2002 || (first == 0x2001 && second == 0);
-    let is_translated = first == 0x0064 && second == 0xff9b && third <= 1;
-    first & 0xe000 == 0x2000 && !is_documentation && !is_tunnel && !is_translated
+/// Returns whether an address belongs to the public Internet.
+fn is_public(address: IpAddr) -> bool {
+    check_public(address).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn names_of_this_machine_do_not_resolve() {
-        let error = PublicResolver.resolve("localhost".parse().unwrap()).await.err().unwrap();
-        assert_eq!(error.to_string(), NO_PUBLIC_ADDRESS);
-    }
 
     #[test]
     fn names_show_which_hosts_are_of_one_site() {

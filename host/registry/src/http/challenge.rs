@@ -1,7 +1,7 @@
 //! The challenges of a registry: what it wants to see before it answers.
 
+use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use http_auth::parse_challenges as parse;
-use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
 /// Maximum length of the header with challenges, in bytes.
 const MAX_CHALLENGE_BYTES: usize = 8 << 10;

@@ -10,7 +10,7 @@ mod transport;
 pub use config::{HttpConfig, HttpLimits, Scheme};
 pub use transport::UploadObserver;
 
-pub(crate) use body::{Pace, read_bounded};
+pub(crate) use body::{read_bounded, read_error};
 pub(crate) use challenge::{Challenge, parse_challenges};
 pub(crate) use service::ServiceAccess;
 pub(crate) use transport::{Access, Request, Transport, authority};

@@ -1,4 +1,4 @@
-//! The HTTP client: TLS, retries with backoff, and redirects that are followed by rule.
+//! The HTTP client: retries with backoff, and redirects that are followed by rule.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use fumehood_core::text::sanitize::{printable, truncate_str};
-use reqwest::header::{CONTENT_LENGTH, HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Method, Response, StatusCode};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use fumehood_transport::{Addresses, Body, Response, ResponseLimits, Roots, TransportError};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use http::{Method, StatusCode};
 use url::Url;
 
-use super::address::{PublicResolver, is_written_as_private};
+use super::address::is_written_as_private;
 use super::body::read_bounded;
 use super::config::{HttpConfig, HttpLimits, Scheme};
 use crate::error::RegistryError;
@@ -24,6 +23,8 @@ const MAX_REDIRECTS: usize = 3;
 const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 /// Maximum length of a registry's message that is repeated, in bytes.
 const MAX_EXCERPT_BYTES: usize = 300;
+/// Number of connections that are kept open to one host.
+const MAX_IDLE_CONNECTIONS: usize = 8;
 /// Size of the pieces of a body whose way is observed, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -34,9 +35,9 @@ const DOCKER_HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
 #[derive(Debug)]
 pub(crate) struct Transport {
     /// For hosts that the operator named.
-    named: Client,
+    named: fumehood_transport::Transport,
     /// For hosts that a registry named: public addresses only.
-    foreign: Client,
+    foreign: fumehood_transport::Transport,
     pub(super) config: HttpConfig,
 }
 
@@ -72,14 +73,14 @@ impl UploadObserver {
     }
 
     /// Returns a body that tells the observer how much of it was taken.
-    fn watch(&self, bytes: Bytes) -> reqwest::Body {
+    fn watch(&self, bytes: Bytes) -> Body {
         let (observer, total) = (self.clone(), bytes.len());
         let pieces = (0..total).step_by(PIECE_BYTES).map(move |start| {
             let end = (start + PIECE_BYTES).min(total);
             (observer.0)(end as u64);
             Ok::<_, std::convert::Infallible>(bytes.slice(start..end))
         });
-        reqwest::Body::wrap_stream(futures_util::stream::iter(pieces))
+        Body::wrap_stream(futures_util::stream::iter(pieces))
     }
 }
 
@@ -102,33 +103,27 @@ pub(crate) enum Access {
 
 impl Transport {
     pub(crate) fn new(config: HttpConfig) -> Result<Self, RegistryError> {
-        let tls = tls(&config.extra_roots).map_err(|error| RegistryError::Setup(error.to_string()))?;
-        let build = |foreign: bool| {
-            let mut client = Client::builder()
-                .tls_backend_preconfigured(tls.clone())
-                .no_proxy()
-                .no_gzip()
-                .no_brotli()
-                .no_zstd()
-                .no_deflate()
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
+        let proxy = config.proxy.as_deref().map(|proxy| {
+            let url = Url::parse(proxy).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
+            let bad = "the proxy is no http URL; expected http://HOST:PORT";
+            url.ok_or_else(|| RegistryError::Setup(bad.to_owned()))
+        });
+        let proxy = proxy.transpose()?;
+        let build = |addresses: Addresses| {
+            let mut client = fumehood_transport::Transport::builder()
+                .roots(Roots::SystemAnd(config.extra_roots.clone()))
+                .addresses(addresses)
                 .connect_timeout(config.limits.connect)
-                .tcp_nodelay(true)
-                .pool_idle_timeout(Duration::from_secs(30))
-                .user_agent(concat!("fumehood/", env!("CARGO_PKG_VERSION")));
-            if let Some(proxy) = &config.proxy {
-                let bad = "the proxy is no http URL; expected http://HOST:PORT";
-                let proxy = Url::parse(proxy).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
-                let proxy = proxy.and_then(|url| reqwest::Proxy::all(url).ok());
-                client = client.proxy(proxy.ok_or_else(|| RegistryError::Setup(bad.to_owned()))?);
+                .max_idle_connections(MAX_IDLE_CONNECTIONS);
+            if let Some(proxy) = &proxy {
+                client = client.proxy(proxy.clone());
             }
-            if foreign {
-                client = client.dns_resolver(Arc::new(PublicResolver));
-            }
-            client.build().map_err(|error| RegistryError::Setup(error.to_string()))
+            client.build().map_err(|error| match error {
+                TransportError::Setup(why) => RegistryError::Setup(why),
+                error => RegistryError::Setup(error.to_string()),
+            })
         };
-        Ok(Self { named: build(false)?, foreign: build(true)?, config })
+        Ok(Self { named: build(Addresses::Any)?, foreign: build(Addresses::Public)?, config })
     }
 
     pub(crate) fn limits(&self) -> &HttpLimits {
@@ -226,26 +221,41 @@ impl Transport {
     ) -> Result<Response, RegistryError> {
         let is_named = is_named || self.config.redirect_hosts.contains(&authority(&request.url));
         let client = if is_named { &self.named } else { &self.foreign };
-        let mut builder = client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
-        if let Some(authorization) = authorization {
-            builder = builder.header(reqwest::header::AUTHORIZATION, authorization);
+        let mut outgoing = fumehood_transport::Request::new(request.method.clone(), request.url.clone());
+        outgoing.headers = request.headers.clone();
+        if let Some(authorization) = authorization.and_then(|text| HeaderValue::from_str(text).ok()) {
+            outgoing = outgoing.header(AUTHORIZATION, authorization);
         }
-        builder = match (&request.body, &request.observer) {
+        outgoing = match (&request.body, &request.observer) {
             // The size of a stream is unknown, and registries want to be told it.
             (Some(body), Some(observer)) => {
-                builder.header(CONTENT_LENGTH, body.len()).body(observer.watch(body.clone()))
+                outgoing.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+                outgoing.body(observer.watch(body.clone()))
             }
-            (Some(body), None) => builder.body(body.clone()),
-            (None, _) => builder,
+            (Some(body), None) => outgoing.body(body.clone()),
+            (None, _) => outgoing,
         };
         // An upload takes its time; its answer is waited for after that.
-        let upload =
-            request.body.as_ref().map_or(0, Bytes::len) as u64 / self.config.limits.min_bytes_per_second.max(1);
-        let timeout = self.config.limits.response + Duration::from_secs(upload);
-        let host = || authority(&request.url);
-        let sent = tokio::time::timeout(timeout, builder.send()).await;
-        let sent = sent.map_err(|_| RegistryError::Timeout { host: host(), what: request.what.clone(), timeout })?;
-        sent.map_err(|error| RegistryError::Unreachable { host: host(), reason: root_cause(&error) })
+        let limits = &self.config.limits;
+        let upload = request.body.as_ref().map_or(0, Bytes::len) as u64 / limits.min_bytes_per_second.max(1);
+        let bounds = ResponseLimits {
+            head: limits.response + Duration::from_secs(upload),
+            idle: limits.idle,
+            // Components are as large as their manifests say, and come at the minimum speed.
+            total: None,
+            max_bytes: u64::MAX,
+            min_bytes_per_second: limits.min_bytes_per_second,
+            window: limits.window,
+        };
+        let (host, what) = (authority(&request.url), request.what.clone());
+        client.send(outgoing, bounds).await.map_err(|error| match error {
+            TransportError::HeadTimeout(timeout) => RegistryError::Timeout { host, what, timeout },
+            TransportError::Coded(_) => RegistryError::Malformed { host, what, reason: error.to_string() },
+            error => {
+                let reason = printable(truncate_str(&error.to_string(), MAX_EXCERPT_BYTES)).into_owned();
+                RegistryError::Unreachable { host, reason }
+            }
+        })
     }
 
     fn redirect_target(
@@ -286,7 +296,7 @@ impl Transport {
         if status == StatusCode::NOT_FOUND {
             return RegistryError::NotFound { host, what };
         }
-        let body = read_bounded(response, &host, &what, MAX_MESSAGE_BYTES, &self.config.limits).await;
+        let body = read_bounded(response, &host, &what, MAX_MESSAGE_BYTES).await;
         let message = body.map(|body| message(&body)).unwrap_or_default();
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -334,40 +344,4 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
-}
-
-/// Returns the innermost message of an error; the outer ones repeat the URL.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    printable(truncate_str(&cause.to_string(), MAX_EXCERPT_BYTES)).into_owned()
-}
-
-/// Returns a TLS configuration with the system's roots and those in `extra`.
-fn tls(extra: &[Vec<u8>]) -> Result<rustls::ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = Vec::new();
-    for pem in extra {
-        let before = roots.len();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            roots.push(certificate.map_err(|_| "a root certificate is not PEM")?.into_owned());
-        }
-        if roots.len() == before {
-            return Err("a file of root certificates has none in it; expected PEM with `BEGIN CERTIFICATE`".into());
-        }
-    }
-    let builder =
-        rustls::ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let verifier = match rustls_platform_verifier::Verifier::new_with_extra_roots(roots, provider) {
-        Ok(verifier) => verifier,
-        // A small container without certificates still reaches its own registry over plain HTTP, and nothing else.
-        Err(_) if extra.is_empty() => {
-            return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
-        }
-        Err(error) => return Err(error.into()),
-    };
-    // The platform's own verifier is what the call of this name is made for; it checks names and dates as any other.
-    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }

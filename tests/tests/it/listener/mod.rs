@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admission;
 #[cfg(test)]
+mod flows;
+#[cfg(test)]
 mod hostile_programs;
 #[cfg(test)]
 mod neighbours;

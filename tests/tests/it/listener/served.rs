@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fumehood::http_api::{Api, ApiOptions};
-use fumehood::listener::{HttpService, Listener};
+use fumehood::listener::{HttpService, Listener, TenantTools};
 use fumehood::mcp::{Access, HttpListener, HttpOptions, McpService, Server, ServerOptions, Tenant, Token};
 use fumehood::{CancellationToken, Host};
 use serde_json::{Value, json};
@@ -61,6 +61,16 @@ impl Served {
     pub(crate) async fn with(face: Face, host: &Host, http: HttpOptions, options: ServerOptions) -> Self {
         let listener = Listener::bind(http).await.unwrap();
         listener.services().open(vec![face.service(host, options, &listener)]);
+        let address = listener.address();
+        Self::start(face, address, async move |stop| listener.serve(stop.cancelled()).await)
+    }
+
+    /// Serves these tools with both protocols. Requests are written for this one.
+    pub(crate) async fn both(face: Face, tools: TenantTools, access: Access) -> Self {
+        let listener = Listener::bind(http_options(access)).await.unwrap();
+        let mcp = McpService::with_tools(tools.clone(), ServerOptions::default(), &listener);
+        let http = Api::with_tools(tools, ApiOptions::default(), &listener).unwrap();
+        listener.services().open(vec![Arc::new(mcp), Arc::new(http)]);
         let address = listener.address();
         Self::start(face, address, async move |stop| listener.serve(stop.cancelled()).await)
     }

@@ -40,6 +40,24 @@ const RAW: &[&str] = &[
     "host/runtime/src/isolation/convert.rs",
 ];
 
+/// Text of code that makes a client of HTTP or a connection, with the files that may: the transport, the requests of tools, and a
+/// test of the jail.
+const CLIENTS: &[(&str, &[&str])] = &[
+    (
+        "reqwest::",
+        &[
+            "host/transport/src/client.rs",
+            "host/transport/src/relay.rs",
+            "host/transport/src/request.rs",
+            "host/transport/src/response.rs",
+        ],
+    ),
+    ("hyper::client", &["host/runtime/src/wasi/http/exchange.rs"]),
+    ("hyper_util::client", &[]),
+    ("TcpStream::connect", &["host/runtime/src/jail/tests.rs", "host/runtime/src/wasi/http/exchange.rs"]),
+    ("from_uri(", &[]),
+];
+
 #[test]
 fn files_and_functions_are_short() {
     let mut broken = Vec::new();
@@ -104,6 +122,22 @@ fn unsafe_code_is_in_one_file() {
         }
     }
     fail_on("unsafe code is in one file", &broken);
+}
+
+#[test]
+fn outgoing_requests_are_made_in_listed_files_only() {
+    for (client, listed) in CLIENTS {
+        let is_code = |line: &&str| !line.trim_start().starts_with("//") && line.contains(client);
+        let found: BTreeSet<String> = HOST
+            .into_iter()
+            .flat_map(sources)
+            .filter(|(name, text)| name.contains("/src/") && before_tests(text).iter().any(is_code))
+            .map(|(name, _)| name)
+            .collect();
+        let listed: BTreeSet<String> = listed.iter().map(|name| (*name).to_owned()).collect();
+        let broken: Vec<String> = found.symmetric_difference(&listed).cloned().collect();
+        fail_on(&format!("`{client}` is in the files that are listed, and in all of these"), &broken);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqwest::Url;
+use fumehood_transport::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource};
 
 use super::credential_file::Origin;

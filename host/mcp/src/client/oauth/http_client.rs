@@ -1,9 +1,9 @@
 //! The HTTP client of rmcp's OAuth, on top of ours.
 
 use fumehood_oauth::{HttpClient, RequestError};
+use fumehood_transport::Url;
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{Request, StatusCode};
-use reqwest::Url;
 use rmcp::transport::auth::{AuthorizationMetadata, OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
 /// A message that changes nothing, for its answer's challenge.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use fumehood_core::text::sanitize::printable;
-use reqwest::Url;
+use fumehood_transport::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

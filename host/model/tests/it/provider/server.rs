@@ -1,5 +1,6 @@
 //! A local server that plays recorded replies, one for each connection, and records the requests.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(super) enum Play {
     Hangs(Vec<u8>),
     /// No reply.
     Silent,
+    /// This head, and then the piece until the client leaves or so many bytes are sent.
+    Floods { head: &'static str, piece: Vec<u8>, max_bytes: usize },
 }
 
 /// A request that arrived.
@@ -35,6 +38,7 @@ pub(super) struct ReceivedRequest {
 pub(super) struct Server {
     pub(super) url: String,
     asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    flooded: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -44,22 +48,29 @@ impl Server {
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
+        let flooded = Arc::new(AtomicUsize::new(0));
+        let sent = Arc::clone(&flooded);
         tokio::spawn(async move {
             for play in plays {
                 let (stream, _) = listener.accept().await.unwrap();
-                serve(stream, play, &kept).await;
+                serve(stream, play, &kept, &sent).await;
             }
         });
-        Self { url, asked }
+        Self { url, asked, flooded }
     }
 
     /// Returns the requests so far.
     pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
+
+    /// Returns the number of bytes of floods so far.
+    pub(super) fn sent_bytes(&self) -> usize {
+        self.flooded.load(Ordering::Relaxed)
+    }
 }
 
-async fn serve(mut stream: TcpStream, play: Play, asked: &Mutex<Vec<ReceivedRequest>>) {
+async fn serve(mut stream: TcpStream, play: Play, asked: &Mutex<Vec<ReceivedRequest>>, flooded: &AtomicUsize) {
     let (head, body) = request(&mut stream).await;
     asked.lock().unwrap().push(ReceivedRequest { head, body: serde_json::from_slice(&body).unwrap_or_default() });
     let stream_head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
@@ -87,6 +98,12 @@ async fn serve(mut stream: TcpStream, play: Play, asked: &Mutex<Vec<ReceivedRequ
             stream.write_all(&body).await.unwrap();
             tokio::spawn(hold(stream));
             return;
+        }
+        Play::Floods { head, piece, max_bytes } => {
+            stream.write_all(head.as_bytes()).await.unwrap();
+            while flooded.load(Ordering::Relaxed) < max_bytes && stream.write_all(&piece).await.is_ok() {
+                flooded.fetch_add(piece.len(), Ordering::Relaxed);
+            }
         }
         Play::Silent => {
             tokio::spawn(hold(stream));
