@@ -136,6 +136,11 @@ pub trait ToolExecutor: Send + Sync {
         RunSettings::default()
     }
 
+    /// Returns the names of the tools of whose calls nothing may be saved. There are none by default.
+    fn withheld_tools(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns whether a person can be asked now about calls that need approval.
     fn can_ask(&self) -> bool {
         false

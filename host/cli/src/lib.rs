@@ -19,6 +19,7 @@ mod host;
 mod hostile_env;
 mod isolation;
 mod log_place;
+mod log_space;
 mod moment;
 mod persist_rules;
 mod plot;
@@ -153,6 +154,6 @@ fn end_with_parent() -> ExitCode {
     };
     let shown = program.to_string_lossy().into_owned();
     let error = fumehood::mcp::end_with_parent(parent, program, words);
-    render::note(&fumehood::sanitize::printable(&format!("cannot start {shown}: {error}")));
+    render::note(&format!("cannot start {shown}: {error}"));
     Exit::Host.into()
 }

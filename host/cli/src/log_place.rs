@@ -57,6 +57,15 @@ impl LogPlace {
         files.into_iter().chain(options.key_file.clone()).collect()
     }
 
+    /// Returns the file of the log, unless it is on a server.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            #[cfg(feature = "postgres")]
+            Self::Server(_) => None,
+        }
+    }
+
     /// Returns whether there is certainly no log yet.
     pub(crate) fn is_missing(&self) -> bool {
         match self {

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::event_log::{EventLog, Options, Retention};
+use fumehood::listener::LogBudget;
 use fumehood::record::Recorder;
 use fumehood::{CallLog, CallLogOptions, HostBuilder, LoggedCalls};
 
 use crate::agent::settings;
 use crate::args::log::Recording as RecordingArguments;
 use crate::config::Config;
+use crate::log_space::LogSpace;
 use crate::persist_rules::PersistRules;
 use crate::{log_place, moment, render};
 
@@ -52,6 +54,8 @@ pub(crate) struct Recording {
     retention: Vec<Retention>,
     /// The files of the log and its key, which no tool may reach.
     files: Vec<PathBuf>,
+    /// `None` if the log is on a server.
+    space: Option<Arc<LogSpace>>,
 }
 
 impl Recording {
@@ -71,6 +75,7 @@ impl Recording {
         let record_timeout = if is_single_call { options.record_timeout } else { RECORD_TIMEOUT };
         let options = Options { keep_journal: is_single_call, record_timeout, ..options };
         let files = place.own_files(&options);
+        let space = place.file().map(LogSpace::of);
         let log = Arc::new(log_place::open(&place, &options)?);
         let persist = PersistRules::default();
         persist.update(config);
@@ -84,7 +89,7 @@ impl Recording {
         };
         let calls = CallLog::begin(Arc::clone(&log) as Arc<dyn Recorder>, options).await?;
         let retention = log_place::retention(config, moment::now());
-        Ok(Some(Self { log, calls, persist, retention, files }))
+        Ok(Some(Self { log, calls, persist, retention, files, space: space.map(Arc::new) }))
     }
 
     /// Returns the calls of this log that came over HTTP, for its clients.
@@ -110,6 +115,13 @@ impl Recording {
     /// Returns the rules, to update them when the configuration changes.
     pub(crate) fn persist(&self) -> &PersistRules {
         &self.persist
+    }
+
+    /// Returns the room of tenants in this log.
+    pub(crate) fn budget(&self) -> LogBudget {
+        let (persist, space) = (self.persist.clone(), self.space.clone());
+        let is_scarce = move || space.as_ref().is_some_and(|space| space.is_scarce());
+        LogBudget::new(move |tool| persist.get(tool).is_full(), is_scarce)
     }
 
     /// Keeps the log and its key from every tool: one that could change them could forge the record of its own calls.

@@ -11,6 +11,7 @@ pub mod flow;
 pub mod hook;
 pub mod job;
 pub mod key_value;
+pub mod opaque_numbers;
 pub mod persistence;
 pub mod policy;
 pub mod record;

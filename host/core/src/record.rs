@@ -141,9 +141,13 @@ pub enum Durability {
     /// not deferred, or until the log is flushed or closed. For the first of several records that belong together, so
     /// that one write to disk stores all of them.
     Deferred,
-    /// Waits for room in the queue. The record is lost if the machine stops within the next moments.
-    #[default]
+    /// Waits for room in the queue. The record is lost if the process is killed, or the machine stops, within the next
+    /// moments.
     Queued,
+    /// Waits until the record is handed over to the operating system, or to the database server. It survives the death of
+    /// the process; it is lost if the machine stops within the next moments.
+    #[default]
+    Written,
     /// Waits until the record is on disk.
     Durable,
 }

@@ -49,6 +49,20 @@ pub trait SessionStore: Send + Sync {
     /// If nothing can be written, or the session has an entry of this number already, because another process
     /// continued it.
     fn append(&self, entry: SessionEntry, records: Vec<Record>) -> BoxFuture<'_, Result<(), RecordError>>;
+
+    /// Like [`Self::append`], for an entry whose content must not be on disk: `placeholder` takes its place there. A store
+    /// may keep the content in memory, so that this process can go on with the session. By default it does not.
+    ///
+    /// # Errors
+    /// As for [`Self::append`].
+    fn append_withheld(
+        &self,
+        entry: SessionEntry,
+        placeholder: String,
+        records: Vec<Record>,
+    ) -> BoxFuture<'_, Result<(), RecordError>> {
+        self.append(SessionEntry { content: placeholder, ..entry }, records)
+    }
 }
 
 /// Returns whether a text can be the id of a saved session: 1 to 64 of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, with a

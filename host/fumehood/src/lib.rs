@@ -141,6 +141,7 @@ pub use fumehood_core::saved_session;
 pub use fumehood_core::schema::gate::{
     ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
 };
+pub use fumehood_core::text::line::PrintableLine;
 pub use fumehood_core::text::sanitize;
 pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;

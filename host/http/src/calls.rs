@@ -185,11 +185,13 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
 
 /// Returns the running calls of a tenant that match, the newest first.
 fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> CallList {
-    let own = Some(&*caller.tenant.name);
+    let (own, positions) = (Some(&*caller.tenant.name), shared.tools.running().positions());
+    let before = query.before.map(|position| positions.decode(position));
+    let query = &CallQuery { before, ..query.clone() };
     let calls = shared.tools.running().list(usize::MAX, |tenant, _| tenant == own);
     let calls = calls.into_iter().rev().map(CallSummary::from);
     let calls: Vec<_> = calls.filter(|call| matches(call, query)).take(query.limit).collect();
-    let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| last.position);
+    let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| positions.encode(last.position));
     CallList { calls, next }
 }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -12,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::body::{ResponseBody, add_required_headers, response};
 use crate::connections::{Connection, Phase};
+use crate::credential::{Credential, Identity};
 use crate::guard::Guard;
 use crate::limits::{MemoryReservation, RequestLimits};
 use crate::rejection::Rejection;
@@ -42,6 +46,7 @@ impl Admission {
         connection: Arc<Connection>,
     ) -> Response<ResponseBody> {
         let service = self.services.find(request.uri().path());
+        let is_chunked = request.headers().contains_key(TRANSFER_ENCODING);
         let mut response = match self.admit(request, service, &connection).await {
             Ok(response) => response,
             Err(rejection) => {
@@ -49,9 +54,16 @@ impl Admission {
                 self.to_response(rejection)
             }
         };
+        if is_event_stream(&response) {
+            connection.stream_until(|identity| self.tenants.accepts(identity));
+        }
         add_required_headers(&mut response);
         let headers = response.headers_mut();
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if is_chunked {
+            // See `request_framing`: only one parser looks for the end of such a body.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         response
     }
@@ -82,16 +94,18 @@ impl Admission {
         let why =
             "there is nothing here; MCP is at /mcp, the HTTP API at /v1, and /health says whether the server is up";
         let service = service.ok_or(Rejection::new(StatusCode::NOT_FOUND, why))?;
-        let client = self.authenticate(request.headers()).await?;
+        let (client, credential) = self.authenticate(request.headers()).await?;
         connection.set_tenant(&client.tenant.name);
         self.tenants.count_request(&client).await?;
         let limits = &client.limits;
         let (head, body) = request.into_parts();
+        check_encoding(&head.headers)?;
         service.check(&head)?;
         if self.running.is_closed() {
             return Err(Rejection::draining());
         }
-        if !connection.authenticate(&client.tenant.name) {
+        let identity = Identity { tenant: Arc::clone(&client.tenant.name), credential };
+        if !connection.authenticate(identity) {
             return Err(Rejection::overloaded());
         }
         let mut reservation = MemoryReservation::default();
@@ -102,21 +116,25 @@ impl Admission {
         service.handle(AdmittedRequest { tenant: Arc::clone(&client.tenant), head, body, reservation, context }).await
     }
 
-    /// Returns the tenant that sent the request: by its own token, or by an access token.
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Client>, Rejection> {
+    /// Returns the tenant that sent the request, and its credential: a token of its own, or an access token.
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<(Arc<Client>, Credential), Rejection> {
         let rejection = match self.tenants.authenticate(headers) {
-            Ok(client) => return Ok(client),
+            Ok(found) => return Ok(found),
             Err(rejection) => rejection,
         };
         let (Some(verifier), Some(token)) = (&self.verifier, bearer_token(headers)) else { return Err(rejection) };
         let verified = tokio::time::timeout(VERIFICATION_TIMEOUT, verifier.verify(token)).await;
         let verified = verified.unwrap_or(Err(TokenRefusal::Unavailable)).map_err(Rejection::from_token)?;
-        self.tenants.of_token(&verified)
+        Ok((self.tenants.of_token(&verified)?, Credential::Access(verified)))
     }
 
     /// Creates the response of a rejection. Where a token is missing or refused, it names the way to another one.
     fn to_response(&self, rejection: Rejection) -> Response<ResponseBody> {
         let mut response = rejection.to_response();
+        if rejection.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            // RFC 9110, section 15.5.16.
+            response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         let is_challenge = rejection.status == StatusCode::UNAUTHORIZED || rejection.refusal.is_some();
         if let Some(verifier) = self.verifier.as_ref().filter(|_| is_challenge) {
             response.headers_mut().insert(WWW_AUTHENTICATE, verifier.challenge(rejection.refusal));
@@ -174,6 +192,24 @@ impl Admission {
             return Err(Rejection::method_not_allowed("GET, HEAD", "a health check is read only; send GET"));
         }
         Ok(Some(response(status, "application/json", body)))
+    }
+}
+
+/// Returns whether the body is one of events, which may be open for hours.
+fn is_event_stream(response: &Response<ResponseBody>) -> bool {
+    let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    content_type.starts_with(b"text/event-stream")
+}
+
+/// Checks that the body is sent as it is. One that was compressed would have to be unpacked before it is measured.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Rejection> {
+    let is_identity = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    match headers.get_all(CONTENT_ENCODING).iter().all(is_identity) {
+        true => Ok(()),
+        false => {
+            let why = "bodies with a Content-Encoding are not accepted; send the body as it is";
+            Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
+        }
     }
 }
 

@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::credential::Identity;
+
 /// Limits on open connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Capacity {
@@ -48,9 +50,11 @@ struct Table {
 }
 
 struct Entry {
-    /// The name of the tenant, once a request on the connection passed the guard.
-    tenant: Option<Arc<str>>,
+    /// The tenant and its credential, once a request on the connection passed the guard.
+    identity: Option<Identity>,
     phase: Phase,
+    /// True while the response is a stream of events.
+    is_streaming: bool,
     /// The time at which this phase began.
     since: Instant,
     /// The time since which the peer has not taken any of what is sent to it.
@@ -59,6 +63,11 @@ struct Entry {
 }
 
 impl Entry {
+    /// Returns the name of the tenant, once there is one.
+    fn tenant(&self) -> Option<&Arc<str>> {
+        self.identity.as_ref().map(|identity| &identity.tenant)
+    }
+
     /// Returns the time since which the connection waits for its peer, if it does.
     fn stalled(&self) -> Option<Instant> {
         self.blocked.or_else(|| matches!(self.phase, Phase::Head | Phase::Body).then_some(self.since))
@@ -78,14 +87,15 @@ impl Connections {
         if fumehood_platform::limits::max_open_files().is_some_and(|files| table.open.len() as u64 >= files / 2) {
             table.make_room();
         }
-        let pending = table.open.values().filter(|entry| entry.tenant.is_none()).count();
+        let pending = table.open.values().filter(|entry| entry.identity.is_none()).count();
         if pending >= self.capacity.pending.max(1) {
             table.drop_oldest_pending();
         }
         let (id, close) = (table.next, CancellationToken::new());
         table.next += 1;
+        let (since, close_entry) = (Instant::now(), close.clone());
         let entry =
-            Entry { tenant: None, phase: Phase::Head, since: Instant::now(), blocked: None, close: close.clone() };
+            Entry { identity: None, phase: Phase::Head, is_streaming: false, since, blocked: None, close: close_entry };
         table.open.insert(id, entry);
         Connection {
             id,
@@ -100,6 +110,15 @@ impl Connections {
     /// one that has stalled the longest. Returns false if there is none.
     pub(crate) fn shed(&self) -> bool {
         self.lock().make_room()
+    }
+
+    /// Drops the connections with a stream of events whose credential is not accepted any more.
+    pub(crate) fn end_streams(&self, is_accepted: impl Fn(&Identity) -> bool) {
+        let mut table = self.lock();
+        let is_revoked = |entry: &Entry| entry.identity.as_ref().is_some_and(|identity| !is_accepted(identity));
+        let ended: Vec<u64> =
+            table.open.iter().filter(|(_, entry)| entry.is_streaming && is_revoked(entry)).map(|(id, _)| *id).collect();
+        ended.into_iter().for_each(|id| table.remove(id));
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -120,7 +139,7 @@ impl Table {
     }
 
     fn drop_oldest_pending(&mut self) -> bool {
-        let oldest = self.open.iter().find(|(_, entry)| entry.tenant.is_none()).map(|(id, _)| *id);
+        let oldest = self.open.iter().find(|(_, entry)| entry.identity.is_none()).map(|(id, _)| *id);
         oldest.inspect(|id| self.remove(*id)).is_some()
     }
 
@@ -137,7 +156,7 @@ impl Table {
     /// `tenant`.
     fn make_room_for(&mut self, tenant: &Arc<str>) -> bool {
         let mut held: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-        for holder in self.open.values().filter_map(|entry| entry.tenant.clone()) {
+        for holder in self.open.values().filter_map(|entry| entry.tenant().cloned()) {
             *held.entry(holder).or_default() += 1;
         }
         let own = held.get(tenant).copied().unwrap_or_default();
@@ -146,7 +165,7 @@ impl Table {
         holders.sort_by_key(|(_, number)| Reverse(*number));
         holders.into_iter().any(|(holder, _)| {
             self.drop_stalled(|_, entry| {
-                entry.tenant.as_ref() == Some(&holder) && (entry.stalled().is_some() || entry.phase == Phase::Stream)
+                entry.tenant() == Some(&holder) && (entry.stalled().is_some() || entry.phase == Phase::Stream)
             })
         })
     }
@@ -173,19 +192,19 @@ impl Connection {
     /// of these, one that has stalled is dropped; of a tenant with many connections sooner than of one with few.
     ///
     /// Returns false if there is none to drop. The connection then stays among the unauthenticated ones.
-    pub(crate) fn authenticate(&self, tenant: &Arc<str>) -> bool {
+    pub(crate) fn authenticate(&self, identity: Identity) -> bool {
         let mut table = self.connections.lock();
         let Some(entry) = table.open.get(&self.id) else { return false };
         // Only the first request of a connection has to look at all the others.
-        if entry.tenant.is_none() {
-            let authenticated = table.open.values().filter(|entry| entry.tenant.is_some()).count();
+        if entry.identity.is_none() {
+            let authenticated = table.open.values().filter(|entry| entry.identity.is_some()).count();
             let is_full = authenticated >= self.connections.capacity.authenticated.max(1);
-            if is_full && !table.make_room_for(tenant) {
+            if is_full && !table.make_room_for(&identity.tenant) {
                 return false;
             }
         }
         let Some(entry) = table.open.get_mut(&self.id) else { return false };
-        (entry.tenant, entry.phase, entry.since) = (Some(Arc::clone(tenant)), Phase::Body, Instant::now());
+        (entry.identity, entry.phase, entry.since) = (Some(identity), Phase::Body, Instant::now());
         self.is_idle.store(false, Ordering::Relaxed);
         true
     }
@@ -209,10 +228,7 @@ impl Connection {
     pub(crate) fn make_room_among_requests(&self, tenant: &Arc<str>) -> bool {
         let mut table = self.connections.lock();
         table.drop_stalled(|id, entry| {
-            id != self.id
-                && entry.tenant.as_ref() == Some(tenant)
-                && entry.phase != Phase::Head
-                && entry.stalled().is_some()
+            id != self.id && entry.tenant() == Some(tenant) && entry.phase != Phase::Head && entry.stalled().is_some()
         })
     }
 
@@ -220,8 +236,20 @@ impl Connection {
     pub(crate) fn enter(&self, phase: Phase) {
         if let Some(entry) = self.connections.lock().open.get_mut(&self.id) {
             (entry.phase, entry.since) = (phase, Instant::now());
+            entry.is_streaming &= phase != Phase::Head;
         }
         self.is_idle.store(phase == Phase::Head, Ordering::Relaxed);
+    }
+
+    /// Notes that the response is a stream of events, which ends once its credential is not accepted any more.
+    pub(crate) fn stream_until(&self, is_accepted: impl Fn(&Identity) -> bool) {
+        let mut table = self.connections.lock();
+        let Some(entry) = table.open.get_mut(&self.id) else { return };
+        entry.is_streaming = true;
+        // It may have been revoked since the request was admitted.
+        if entry.identity.as_ref().is_some_and(|identity| !is_accepted(identity)) {
+            table.remove(self.id);
+        }
     }
 
     /// Returns whether no request is handled: what wakes the connection is another one.
@@ -246,9 +274,14 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credential::Credential;
 
     fn tenant(number: u8) -> Arc<str> {
         Arc::from(number.to_string())
+    }
+
+    fn identity(number: u8) -> Identity {
+        Identity { tenant: tenant(number), credential: Credential::Open }
     }
 
     fn check(connection: &Connection, is_dropped: bool) {
@@ -269,7 +302,7 @@ mod tests {
         let connections = connections(2, 2);
         let [first, second, third] = std::array::from_fn(|_| connections.add());
         check(&first, true);
-        assert!(second.authenticate(&tenant(0)) && !first.authenticate(&tenant(0)));
+        assert!(second.authenticate(identity(0)) && !first.authenticate(identity(0)));
         let fourth = connections.add();
         for kept in [&second, &third, &fourth] {
             check(kept, false);
@@ -283,21 +316,21 @@ mod tests {
         let connections = connections(8, 3);
         let [body, busy, stream, newcomer, last] = std::array::from_fn(|_| connections.add());
         for (connection, phase) in [(&body, Phase::Body), (&busy, Phase::Response), (&stream, Phase::Stream)] {
-            assert!(connection.authenticate(&tenant(0)));
+            assert!(connection.authenticate(identity(0)));
             connection.enter(phase);
             later();
         }
-        assert!(newcomer.authenticate(&tenant(0)));
+        assert!(newcomer.authenticate(identity(0)));
         check(&body, true);
         newcomer.enter(Phase::Response);
-        assert!(last.authenticate(&tenant(0)));
+        assert!(last.authenticate(identity(0)));
         check(&stream, true);
         last.enter(Phase::Response);
         let refused = connections.add();
-        assert!(!refused.authenticate(&tenant(0)), "all of them are busy");
+        assert!(!refused.authenticate(identity(0)), "all of them are busy");
         // A connection whose peer takes nothing is not busy.
         busy.set_blocked(Some(Instant::now()));
-        assert!(refused.authenticate(&tenant(0)));
+        assert!(refused.authenticate(identity(0)));
         check(&busy, true);
         check(&last, false);
     }
@@ -306,17 +339,17 @@ mod tests {
     fn drops_connections_of_the_same_tenant_first() {
         let connections = connections(8, 4);
         let [quiet, a, b, c, newcomer, another] = std::array::from_fn(|_| connections.add());
-        assert!(quiet.authenticate(&tenant(1)));
+        assert!(quiet.authenticate(identity(1)));
         for connection in [&a, &b, &c] {
             later();
-            assert!(connection.authenticate(&tenant(0)));
+            assert!(connection.authenticate(identity(0)));
             connection.enter(Phase::Body);
         }
         // The other tenant's connection has stalled for longer, and stays.
-        assert!(newcomer.authenticate(&tenant(0)));
+        assert!(newcomer.authenticate(identity(0)));
         check(&quiet, false);
         check(&a, true);
-        assert!(another.authenticate(&tenant(1)));
+        assert!(another.authenticate(identity(1)));
         check(&quiet, false);
         check(&b, true);
         assert!(newcomer.make_room_among_requests(&tenant(0)));

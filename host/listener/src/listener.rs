@@ -21,6 +21,7 @@ use crate::connections::{Capacity, Connection, Connections};
 use crate::guard::Guard;
 use crate::limits::message_memory_bytes;
 use crate::options::{HttpError, HttpOptions};
+use crate::request_framing::RequestFraming;
 use crate::service::Services;
 use crate::tenant::Access;
 use crate::tenants::{RequestDefaults, Tenants};
@@ -103,6 +104,8 @@ impl Listener {
         };
         let capacity = Capacity { pending: options.unauthenticated_connections, authenticated: options.connections };
         let (connections, stop) = (Connections::new(capacity), CancellationToken::new());
+        let streams = connections.clone();
+        admission.tenants.on_replaced(move |tenants| streams.end_streams(|identity| tenants.accepts(identity)));
         let (admission, drain) = (Arc::new(admission), options.drain);
         Ok(Self { listener, address, admission, connections, turns: Turns::new(), drain, stop })
     }
@@ -223,7 +226,7 @@ async fn serve_connection(
     // Without it, Nagle's algorithm holds small responses back for 40 ms.
     let _slower = stream.set_nodelay(true);
     let _larger = fumehood_platform::sockets::set_send_buffer(&stream, SEND_BUFFER_BYTES);
-    let stream = WriteDeadline::new(stream, WRITE_TIMEOUT, Arc::clone(&connection));
+    let stream = RequestFraming::new(WriteDeadline::new(stream, WRITE_TIMEOUT, Arc::clone(&connection)));
     let request_connection = Arc::clone(&connection);
     let service = service_fn(move |request| {
         let (admission, connection) = (Arc::clone(&admission), Arc::clone(&request_connection));

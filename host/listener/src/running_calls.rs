@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::call::result::{CallResult, RequestReport};
 use fumehood_core::call::{CallContext, CancellationToken, Observer, Usage};
+use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
@@ -55,7 +56,7 @@ pub enum CallPhase {
 /// A call that has not ended, as it is now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunningCall {
-    /// Its number, which grows with every call of the process.
+    /// Its number, which grows with every call of the process. Clients do not see it.
     pub number: u64,
     /// Its id: that of its context, or one of this set if it has none. Calls of different sessions may have the same.
     pub id: String,
@@ -97,6 +98,8 @@ struct Inner {
     /// Sets the ids of this process apart from those of others.
     prefix: u64,
     next: AtomicU64,
+    /// Numbers as ids have them, so that a tenant does not learn how many calls others make.
+    numbers: OpaqueNumbers,
     calls: Mutex<BTreeMap<u64, Arc<Entry>>>,
     sinks: RwLock<Vec<Arc<dyn CallSink>>>,
 }
@@ -105,7 +108,8 @@ impl Default for Inner {
     fn default() -> Self {
         // Seeded by the system: ids need to differ, and not to be secret.
         let prefix = RandomState::new().hash_one(0);
-        Self { prefix, next: AtomicU64::default(), calls: Mutex::default(), sinks: RwLock::default() }
+        let numbers = OpaqueNumbers::default();
+        Self { prefix, next: AtomicU64::default(), numbers, calls: Mutex::default(), sinks: RwLock::default() }
     }
 }
 
@@ -178,6 +182,12 @@ impl RunningCalls {
         Some(self.describe(number, &entry))
     }
 
+    /// Returns the position of a call in lists of running calls, as clients see it; and the number of a position.
+    #[must_use]
+    pub fn positions(&self) -> &OpaqueNumbers {
+        &self.0.numbers
+    }
+
     /// Returns the numbers of calls that run and that wait.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
@@ -243,7 +253,8 @@ impl RunningCalls {
     /// Returns the number of a call by its handle.
     fn number_of(&self, handle: &str) -> Option<u64> {
         let (_, number) = handle.rsplit_once('-')?;
-        number.parse().ok().filter(|number| self.id_of(*number) == handle)
+        let image = u64::from_str_radix(number, 16).ok()?;
+        Some(self.0.numbers.decode(image)).filter(|number| self.id_of(*number) == handle)
     }
 
     fn describe(&self, number: u64, entry: &Entry) -> RunningCall {
@@ -275,7 +286,7 @@ impl RunningCalls {
     }
 
     fn id_of(&self, number: u64) -> String {
-        format!("h{:016x}-{number}", self.0.prefix)
+        format!("h{:016x}-{:016x}", self.0.prefix, self.0.numbers.encode(number))
     }
 }
 

@@ -54,6 +54,9 @@ pub struct TenantLimits {
     pub calls_per_day: Option<u64>,
     /// Maximum fuel of calls in a day (UTC). No call is begun once it is used up.
     pub fuel_per_day: Option<u64>,
+    /// Maximum bytes that calls write to the event log in a day (UTC). No call is begun once they are used up. It holds for
+    /// each gateway.
+    pub log_bytes_per_day: Option<u64>,
 }
 
 impl TenantLimits {

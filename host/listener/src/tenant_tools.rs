@@ -12,6 +12,7 @@ use fumehood_core::call::{CallContext, CancellationToken};
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, unknown_tool};
 
 use crate::call_places::CallPlaces;
+use crate::log_budget::LogBudget;
 use crate::program_places::ProgramPlaces;
 use crate::running_calls::RunningCalls;
 use crate::tenant::Tenant;
@@ -33,6 +34,7 @@ pub struct TenantTools {
     places: Option<CallPlaces>,
     programs: ProgramPlaces,
     usage: UsageLedger,
+    log: Option<LogBudget>,
     running: RunningCalls,
     histories: Arc<Histories>,
     made: Arc<RwLock<HashMap<Arc<str>, Made>>>,
@@ -49,8 +51,8 @@ impl TenantTools {
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>) -> Self {
         let (usage, running) = (UsageLedger::default(), RunningCalls::default());
-        let (programs, histories) = (ProgramPlaces::default(), Arc::default());
-        Self { tools, layer: None, places: None, programs, usage, running, histories, made: Arc::default() }
+        let (programs, histories, made) = (ProgramPlaces::default(), Arc::default(), Arc::default());
+        Self { tools, layer: None, places: None, programs, usage, log: None, running, histories, made }
     }
 
     /// Returns other tools for the same tenants, which share the places, the usage and the running calls with these.
@@ -70,6 +72,12 @@ impl TenantTools {
     #[must_use]
     pub fn usage(self, usage: UsageLedger) -> Self {
         Self { usage, made: Arc::default(), ..self }
+    }
+
+    /// Counts what calls write to this event log. Without it, tenants have no limit there.
+    #[must_use]
+    pub fn log(self, log: LogBudget) -> Self {
+        Self { log: Some(log), made: Arc::default(), ..self }
     }
 
     /// Keeps the calls among those of this set.
@@ -129,8 +137,8 @@ impl TenantTools {
         let limited = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
             let (tenant, usage) = (Arc::clone(tenant), self.usage.clone());
             let (places, programs, running) = (self.places.clone(), self.programs.clone(), self.running.clone());
-            let histories = Arc::clone(&self.histories);
-            Arc::new(LimitedTools { tools, behind, tenant, usage, places, programs, running, histories })
+            let (log, histories) = (self.log.clone(), Arc::clone(&self.histories));
+            Arc::new(LimitedTools { tools, behind, tenant, usage, log, places, programs, running, histories })
         };
         let own = limited(Arc::clone(&self.tools), None);
         match &self.layer {
@@ -149,6 +157,7 @@ struct LimitedTools {
     usage: UsageLedger,
     places: Option<CallPlaces>,
     programs: ProgramPlaces,
+    log: Option<LogBudget>,
     running: RunningCalls,
     histories: Arc<Histories>,
 }
@@ -176,6 +185,8 @@ impl LimitedTools {
         };
         let waited = arrived.elapsed();
         tracked.place();
+        let log = self.log.as_ref();
+        log.iter().for_each(|log| self.usage.charge_log(&self.tenant, log.bytes_of_call(&call)));
         // The result of a program has the fuel of its calls in it.
         let is_counted_elsewhere = call.context().program.is_some();
         let ended = match !is_counted_elsewhere && self.tenant.limits.has_fuel() {
@@ -190,6 +201,7 @@ impl LimitedTools {
             }
         };
         ended.map(|mut result| {
+            log.iter().for_each(|log| self.usage.charge_log(&self.tenant, log.bytes_of_result(&result)));
             result.metadata.queued = result.metadata.queued.saturating_add(waited);
             result
         })
@@ -217,6 +229,9 @@ impl LimitedTools {
     /// # Errors
     /// If the call cannot run: a budget is used up, too many calls wait, or it was cancelled.
     async fn enter(&self, context: &CallContext) -> Result<HeldPlace, CallError> {
+        if self.log.as_ref().is_some_and(LogBudget::is_scarce) {
+            self.usage.spare_log(&self.tenant)?;
+        }
         self.usage.admit(&self.tenant).await?;
         let Some(places) = self.places.as_ref().filter(|_| context.job.is_none()) else {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::digest::Digest;
@@ -13,6 +13,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 
 use crate::budget_leases::BudgetLeases;
+use crate::credential::{Credential, Identity};
 use crate::guard::single_value;
 use crate::limits::RequestLimits;
 use crate::options::HttpError;
@@ -46,7 +47,12 @@ struct Inner {
     has_verifier: bool,
     /// Slices of budgets that other gateways have, too, once they are shared.
     shared: OnceLock<BudgetLeases>,
+    /// Called after the tenants were replaced.
+    watchers: Mutex<Vec<Box<Watcher>>>,
 }
+
+/// A function that is called with the tenants after they were replaced.
+type Watcher = dyn Fn(&Tenants) + Send + Sync;
 
 /// A tenant with the state of its limits on requests.
 pub(crate) struct Client {
@@ -85,11 +91,12 @@ impl Tenants {
             is_open,
             has_verifier,
             shared: OnceLock::new(),
+            watchers: Mutex::default(),
         })))
     }
 
     /// Replaces the tenants. Those that stay as they are keep their sessions; those that changed keep their calls and
-    /// what they used. Requests that run go on.
+    /// what they used. Requests that run go on, but streams end whose token is not accepted any more.
     ///
     /// # Errors
     /// If there is none, or two of them cannot be told apart, or the listener has no tokens. Nothing is changed then.
@@ -105,7 +112,26 @@ impl Tenants {
         };
         let current = tenants.into_iter().map(client).collect();
         *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+        let watchers = self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.iter().for_each(|watcher| watcher(self));
         Ok(())
+    }
+
+    /// Calls a function each time that the tenants were replaced.
+    pub fn on_replaced(&self, watcher: impl Fn(&Self) + Send + Sync + 'static) {
+        self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(watcher));
+    }
+
+    /// Returns whether a request with this credential would be one of this tenant.
+    pub(crate) fn accepts(&self, identity: &Identity) -> bool {
+        let Identity { tenant, credential } = identity;
+        match credential {
+            Credential::Open => true,
+            Credential::Token(digest) => {
+                self.clients().iter().any(|client| client.tenant.name == *tenant && client.tenant.has_token(digest))
+            }
+            Credential::Access(verified) => self.of_token(verified).is_ok_and(|client| client.tenant.name == *tenant),
+        }
     }
 
     /// Returns the current tenants.
@@ -143,14 +169,18 @@ impl Tenants {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the tenant that sent the request.
+    /// Returns the tenant that sent the request, and the credential that it sent.
     ///
     /// # Errors
     /// If the token is not accepted.
-    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Client>, Rejection> {
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<(Arc<Client>, Credential), Rejection> {
         let why = "show the server's token: `Authorization: Bearer TOKEN`";
         let clients = self.clients();
-        let found = if self.0.is_open { clients.first().cloned() } else { find(&clients, headers) };
+        let found = if self.0.is_open {
+            clients.first().map(|client| (Arc::clone(client), Credential::Open))
+        } else {
+            find(&clients, headers).map(|(client, digest)| (client, Credential::Token(digest)))
+        };
         found.ok_or(Rejection::new(StatusCode::UNAUTHORIZED, why))
     }
 
@@ -182,8 +212,8 @@ pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-/// Finds the tenant of the token in the request.
-fn find(clients: &[Arc<Client>], headers: &HeaderMap) -> Option<Arc<Client>> {
+/// Finds the tenant of the token in the request, and the digest of the token.
+fn find(clients: &[Arc<Client>], headers: &HeaderMap) -> Option<(Arc<Client>, Digest)> {
     // The digest hides the length of the token, and what differs in digests says nothing about the token.
     let presented = Digest::of(bearer_token(headers)?.as_bytes());
     let mut found = None;
@@ -193,7 +223,7 @@ fn find(clients: &[Arc<Client>], headers: &HeaderMap) -> Option<Arc<Client>> {
             found = Some(client);
         }
     }
-    found.cloned()
+    found.map(|client| (Arc::clone(client), presented))
 }
 
 /// Checks that there are tenants, and that they can be told apart.
@@ -270,7 +300,7 @@ mod tests {
 
     fn name(tenants: &Tenants, values: &[&str]) -> Result<String, u16> {
         let found = tenants.authenticate(&headers(values));
-        found.map(|client| client.tenant.name.to_string()).map_err(|rejection| rejection.status.as_u16())
+        found.map(|(client, _)| client.tenant.name.to_string()).map_err(|rejection| rejection.status.as_u16())
     }
 
     #[test]
@@ -361,7 +391,7 @@ mod tests {
         let limits = TenantLimits { requests_per_minute: NonZeroU32::new(2), ..TenantLimits::default() };
         let access = Access::Tenants(vec![tenant("a", "0123456789abcdef").limits(limits)]);
         let tenants = Tenants::new(&access, DEFAULTS, false).unwrap();
-        let client = tenants.authenticate(&headers(&["Bearer 0123456789abcdef"])).unwrap();
+        let (client, _) = tenants.authenticate(&headers(&["Bearer 0123456789abcdef"])).unwrap();
         assert!(client.count_request().is_ok() && client.count_request().is_ok());
         let refused = client.count_request().unwrap_err();
         assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);

@@ -1,4 +1,4 @@
-//! Calls and fuel that tenants have used: in the last minute, and today. A pure part decides; time is an argument.
+//! Calls, fuel and room in the event log that tenants have used: in the last minute, and today. A pure part decides; time is an argument.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,14 +14,18 @@ use crate::tenant::{Tenant, TenantLimits};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const MINUTE_MS: u64 = 60 * 1000;
+/// Time after which the disk of the event log may have room again.
+const LOG_RETRY: Duration = Duration::from_secs(60);
 
-/// Calls and fuel of one tenant on one day.
+/// Calls, fuel and room in the event log of one tenant on one day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DayUsage {
     /// The number of calls that were begun.
     pub calls: u64,
     /// The fuel of calls that have ended.
     pub fuel: u64,
+    /// The bytes that calls wrote to the event log.
+    pub log_bytes: u64,
 }
 
 /// The use of one day, for a store that outlives the process.
@@ -52,6 +56,7 @@ impl DayUsage {
     fn add(&mut self, other: Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.fuel = self.fuel.saturating_add(other.fuel);
+        self.log_bytes = self.log_bytes.saturating_add(other.log_bytes);
     }
 }
 
@@ -84,13 +89,16 @@ impl Usage {
         if let Some(max) = limits.fuel_per_day.filter(|max| self.today.fuel >= *max) {
             return Err((format!("the fuel of today, {max}, was used up"), next_day));
         }
+        if let Some(max) = limits.log_bytes_per_day.filter(|max| self.today.log_bytes >= *max) {
+            return Err((format!("the {max} bytes of today in the event log were used up"), next_day));
+        }
         if let Some(max) = limits.fuel_per_minute.filter(|max| self.owed >= *max) {
             let missing = u128::from(self.owed - max).saturating_add(1);
             let wait = missing.saturating_mul(u128::from(MINUTE_MS)).div_ceil(u128::from(max.max(1)));
             let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(u64::MAX));
             return Err((format!("the fuel of this minute, {max}, was used up"), wait));
         }
-        self.count(DayUsage { calls: 1, fuel: 0 });
+        self.count(DayUsage { calls: 1, ..DayUsage::default() });
         Ok(())
     }
 
@@ -100,7 +108,7 @@ impl Usage {
         if limits.fuel_per_minute.is_some() {
             self.owed = self.owed.saturating_add(fuel);
         }
-        self.count(DayUsage { calls: 0, fuel });
+        self.count(DayUsage { fuel, ..DayUsage::default() });
     }
 
     fn count(&mut self, more: DayUsage) {
@@ -164,6 +172,34 @@ impl UsageLedger {
     pub fn today(&self, tenant: &str) -> DayUsage {
         let day = now().0 / DAY_MS;
         self.lock().get(tenant).filter(|usage| usage.day == day).map(|usage| usage.today).unwrap_or_default()
+    }
+
+    /// Counts bytes that a call of a tenant writes to the event log.
+    pub(crate) fn charge_log(&self, tenant: &Tenant, log_bytes: u64) {
+        let mut all = self.lock();
+        let usage = all.entry(Arc::clone(&tenant.name)).or_default();
+        usage.advance(&tenant.limits, now());
+        usage.count(DayUsage { log_bytes, ..DayUsage::default() });
+    }
+
+    /// Refuses a tenant that has written more to the event log today than tenants did on average: while the disk is nearly
+    /// full, the rest of it is for the others.
+    ///
+    /// # Errors
+    /// If it has.
+    pub(crate) fn spare_log(&self, tenant: &Tenant) -> Result<(), CallError> {
+        let day = now().0 / DAY_MS;
+        let all = self.lock();
+        let today = |usage: &Usage| if usage.day == day { u128::from(usage.today.log_bytes) } else { 0 };
+        let written: u128 = all.values().map(today).sum();
+        let own = all.get(&tenant.name).map_or(0, today);
+        if own.saturating_mul(all.len() as u128) <= written {
+            return Ok(());
+        }
+        let message =
+            "the disk of the event log is nearly full, and this client has written more to it today than the others";
+        let error = CallError::new(ErrorKind::Unavailable, message);
+        Err(error.with_hint("tell the operator, and call again later").with_retry_after(LOG_RETRY))
     }
 
     /// Counts a call of a tenant, here and in the slices of shared budgets.
@@ -265,7 +301,30 @@ mod tests {
         usage.charge(&limits, 100, NOON);
         assert_eq!(wait(&mut usage, &limits, NOON), Some(12 * 60 * 60));
         let unsaved: Vec<_> = usage.unsaved.into_iter().collect();
-        assert_eq!(unsaved, [(20_000, DayUsage { calls: 1, fuel: 100 })]);
+        assert_eq!(unsaved, [(20_000, DayUsage { calls: 1, fuel: 100, log_bytes: 0 })]);
+    }
+
+    #[test]
+    fn room_in_the_log_ends_for_a_day() {
+        let limits = TenantLimits { log_bytes_per_day: Some(100), ..TenantLimits::default() };
+        let mut usage = Usage::default();
+        assert_eq!(wait(&mut usage, &limits, NOON), None);
+        usage.count(DayUsage { log_bytes: 99, ..DayUsage::default() });
+        assert_eq!(wait(&mut usage, &limits, NOON), None);
+        usage.count(DayUsage { log_bytes: 1, ..DayUsage::default() });
+        assert_eq!(wait(&mut usage, &limits, NOON), Some(12 * 60 * 60));
+        assert_eq!(wait(&mut usage, &limits, after(12 * 60 * 60)), None);
+    }
+
+    #[test]
+    fn the_tenant_that_fills_the_disk_is_refused_first() {
+        let ledger = UsageLedger::default();
+        let [loud, quiet, new] = ["loud", "quiet", "new"].map(Tenant::anyone);
+        ledger.charge_log(&loud, 1_000_000);
+        assert!(ledger.spare_log(&loud).is_ok(), "there is nobody to spare it for");
+        ledger.charge_log(&quiet, 1_000);
+        assert_eq!(ledger.spare_log(&loud).unwrap_err().kind, ErrorKind::Unavailable);
+        assert!(ledger.spare_log(&quiet).is_ok() && ledger.spare_log(&new).is_ok());
     }
 
     #[test]
@@ -282,7 +341,8 @@ mod tests {
         let calls: u64 = unsaved.iter().map(|entry| entry.usage.calls).sum();
         assert_eq!((calls, first.take_unsaved()), (1, Vec::new()));
         let second = UsageLedger::default();
-        let entry = |day| UsageEntry { tenant: Arc::from("a"), day, usage: DayUsage { calls: 1, fuel: 7 } };
+        let entry =
+            |day| UsageEntry { tenant: Arc::from("a"), day, usage: DayUsage { calls: 1, fuel: 7, log_bytes: 0 } };
         second.restore([entry(today), entry(today - 1)]);
         if second.today("a").calls == 1 {
             second.begin(&tenant(2)).unwrap();

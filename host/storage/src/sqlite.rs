@@ -196,6 +196,19 @@ pub(crate) fn journal_bytes(database: &Path) -> u64 {
     fs::metadata(with_suffix(database, "-wal")).map_or(0, |metadata| metadata.len())
 }
 
+/// Waits until the journal beside a database is on disk, if there is one.
+///
+/// # Errors
+/// If the disk does not take it.
+pub(crate) fn sync_journal(database: &Path) -> io::Result<()> {
+    // Closing this file gives up no lock of SQLite, which are on the two files beside it.
+    match fs::OpenOptions::new().write(true).open(with_suffix(database, "-wal")) {
+        Ok(journal) => journal.sync_data(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the paths of the files that SQLite keeps beside a database: the write-ahead log and its index.
 pub(crate) fn companion_files(database: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|ending| with_suffix(database, ending))

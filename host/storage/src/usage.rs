@@ -17,7 +17,8 @@ use crate::sqlite::Database;
 const DATABASE: Database = Database {
     name: "usage of tenants",
     application_id: 0x4655_5553,
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE days (
             day INTEGER NOT NULL,
             tenant TEXT NOT NULL,
@@ -25,7 +26,9 @@ const DATABASE: Database = Database {
             fuel INTEGER NOT NULL CHECK (fuel >= 0),
             PRIMARY KEY (day, tenant)
         ) STRICT;
-    "],
+    ",
+        "ALTER TABLE days ADD COLUMN log_bytes INTEGER NOT NULL DEFAULT 0 CHECK (log_bytes >= 0)",
+    ],
     creation_settings: "",
     settings: "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 1048576",
 };
@@ -46,6 +49,8 @@ pub struct TenantDay {
     pub calls: u64,
     /// The fuel of calls.
     pub fuel: u64,
+    /// The bytes that calls wrote to the event log.
+    pub log_bytes: u64,
 }
 
 /// The error of a file that cannot be read or written.
@@ -86,10 +91,11 @@ impl UsageStore {
     pub fn read(&self, day: u64) -> Result<Vec<TenantDay>, UsageError> {
         let connection = self.lock();
         let read = || -> rusqlite::Result<Vec<TenantDay>> {
-            let mut statement = connection.prepare_cached("SELECT tenant, calls, fuel FROM days WHERE day = ?1")?;
+            let mut statement =
+                connection.prepare_cached("SELECT tenant, calls, fuel, log_bytes FROM days WHERE day = ?1")?;
             let rows = statement.query_map([to_stored(day)], |row| {
                 let (tenant, calls, fuel) = (row.get(0)?, from_stored(row.get(1)?), from_stored(row.get(2)?));
-                Ok(TenantDay { day, tenant, calls, fuel })
+                Ok(TenantDay { day, tenant, calls, fuel, log_bytes: from_stored(row.get(3)?) })
             })?;
             rows.collect()
         };
@@ -104,18 +110,26 @@ impl UsageStore {
         let mut connection = self.lock();
         let mut add = || -> rusqlite::Result<()> {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            for TenantDay { day, tenant, calls, fuel } in days {
+            for TenantDay { day, tenant, calls, fuel, log_bytes } in days {
                 // Amounts that do not fit stay at the largest that does.
                 transaction
                     .prepare_cached(
-                        "INSERT INTO days (day, tenant, calls, fuel) VALUES (?1, ?2, ?3, ?4)
+                        "INSERT INTO days (day, tenant, calls, fuel, log_bytes) VALUES (?1, ?2, ?3, ?4, ?5)
                          ON CONFLICT (day, tenant) DO UPDATE SET
                              calls = CASE WHEN calls > 9223372036854775807 - excluded.calls
                                  THEN 9223372036854775807 ELSE calls + excluded.calls END,
                              fuel = CASE WHEN fuel > 9223372036854775807 - excluded.fuel
-                                 THEN 9223372036854775807 ELSE fuel + excluded.fuel END",
+                                 THEN 9223372036854775807 ELSE fuel + excluded.fuel END,
+                             log_bytes = CASE WHEN log_bytes > 9223372036854775807 - excluded.log_bytes
+                                 THEN 9223372036854775807 ELSE log_bytes + excluded.log_bytes END",
                     )?
-                    .execute(params![to_stored(*day), tenant, to_stored(*calls), to_stored(*fuel)])?;
+                    .execute(params![
+                        to_stored(*day),
+                        tenant,
+                        to_stored(*calls),
+                        to_stored(*fuel),
+                        to_stored(*log_bytes)
+                    ])?;
             }
             if let Some(newest) = days.iter().map(|day| day.day).max() {
                 let oldest = newest.saturating_sub(KEPT_DAYS - 1);
@@ -149,7 +163,7 @@ mod tests {
     use super::*;
 
     fn used(day: u64, tenant: &str, calls: u64, fuel: u64) -> TenantDay {
-        TenantDay { day, tenant: tenant.to_owned(), calls, fuel }
+        TenantDay { day, tenant: tenant.to_owned(), calls, fuel, log_bytes: fuel / 2 }
     }
 
     #[test]

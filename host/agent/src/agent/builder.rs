@@ -271,7 +271,7 @@ impl LoopBuilder {
             return Err(BuildError::NoApprover);
         }
         let actor = self.scope.actor.as_deref().map(str::to_owned);
-        let RestoredSession { session, state, entries, last, programs, .. } = match self.resumed {
+        let RestoredSession { session, state, entries, last, programs, is_withheld, .. } = match self.resumed {
             Some(saved) => restore(saved, driver, self.compaction, actor.as_deref())?,
             None => RestoredSession::begin(begin(self.config, driver)?.with_compaction(self.compaction)),
         };
@@ -288,10 +288,11 @@ impl LoopBuilder {
         };
         let saving = match self.store {
             Some(store) => {
-                let state = SavingState::new(entries, last, programs);
+                let state = SavingState::new(entries, last, programs).withheld(is_withheld);
                 let (session, writer) = (Arc::from(id.as_str()), new_writer()?.into());
                 let (clock, repeat) = (Arc::clone(&self.clock), self.repeat.clone());
                 let saving = Saving::new(store, session, writer, clock, repeat, state);
+                let saving = saving.withholds(executor.withheld_tools());
                 Some(Arc::new(saving.settings(self.saved_settings)))
             }
             None => None,

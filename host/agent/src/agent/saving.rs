@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{Reply, ToolIntent};
-use fumehood_core::record::{Record, RecordError, RecordKind};
+use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder as _};
 use fumehood_core::saved_session::{SessionEntry, SessionStore};
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
@@ -26,6 +26,9 @@ use crate::session::{
 /// Decides whether a call that was under way when the program stopped is made again.
 pub type RepeatCall = Arc<dyn Fn(&ToolIntent) -> bool + Send + Sync>;
 
+/// An entry that was handed to the store. The future completes once it is stored.
+type Appended<'a> = BoxFuture<'a, Result<(), RecordError>>;
+
 /// The saving of a session, and of the programs that it runs.
 pub(super) struct Saving {
     store: Arc<dyn SessionStore>,
@@ -36,6 +39,8 @@ pub(super) struct Saving {
     repeat: Option<RepeatCall>,
     /// The settings of the program, for the first entry.
     settings: Option<Arc<str>>,
+    /// The names of tools of whose calls nothing may be saved.
+    withholds: Arc<[String]>,
     state: Mutex<SavingState>,
 }
 
@@ -50,12 +55,19 @@ pub(super) struct SavingState {
     pub(super) programs: Programs,
     /// True if an entry could not be stored. Later ones would leave a gap.
     has_failed: bool,
+    /// True once the model has called a tool of whose calls nothing may be saved: what follows may repeat them.
+    is_withheld: bool,
 }
 
 impl SavingState {
     /// Creates the state of a session that has this number of entries.
     pub(super) fn new(next: u64, resumed: Option<Timestamp>, programs: Programs) -> Self {
-        Self { next, resumed, programs, has_failed: false }
+        Self { next, resumed, programs, has_failed: false, is_withheld: false }
+    }
+
+    /// Sets whether a part of the session is in memory alone.
+    pub(super) fn withheld(self, is_withheld: bool) -> Self {
+        Self { is_withheld, ..self }
     }
 }
 
@@ -74,7 +86,8 @@ impl Saving {
         repeat: Option<RepeatCall>,
         state: SavingState,
     ) -> Self {
-        Self { store, session, writer, clock, repeat, settings: None, state: Mutex::new(state) }
+        let (settings, withholds) = (None, Arc::default());
+        Self { store, session, writer, clock, repeat, settings, withholds, state: Mutex::new(state) }
     }
 
     /// Sets the settings of the program that are saved with the session.
@@ -82,37 +95,71 @@ impl Saving {
         Self { settings, ..self }
     }
 
+    /// Sets the names of tools of whose calls nothing may be saved.
+    pub(super) fn withholds(self, tools: Vec<String>) -> Self {
+        Self { withholds: tools.into(), ..self }
+    }
+
     /// Creates the saving of the session that follows, of this id.
     pub(super) fn of_next_session(&self, session: Arc<str>) -> Self {
         let (store, writer, clock) = (Arc::clone(&self.store), Arc::clone(&self.writer), Arc::clone(&self.clock));
         let next = Self::new(store, session, writer, clock, self.repeat.clone(), SavingState::default());
-        next.settings(self.settings.clone())
+        Self { withholds: Arc::clone(&self.withholds), ..next.settings(self.settings.clone()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, SavingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the next entry to the store. The future completes when it is on disk.
+    /// Hands the first entry to the store.
+    fn append_head(
+        &self,
+        state: &mut SavingState,
+        at: Timestamp,
+        head: &SavedHead,
+    ) -> Result<Appended<'_>, RecordError> {
+        let entry = self.next_entry(state, at, to_content(head)?)?;
+        Ok(self.store.append(entry, Vec::new()))
+    }
+
+    /// Hands the next entry to the store. The future completes when it is on disk, or, if nothing of it may be there, when
+    /// its placeholder is.
     fn append(
         &self,
         state: &mut SavingState,
         at: Timestamp,
-        content: &impl Serialize,
+        mut saved: SavedInput,
         records: Vec<Record>,
-    ) -> Result<BoxFuture<'_, Result<(), RecordError>>, RecordError> {
+    ) -> Result<Appended<'_>, RecordError> {
+        let mut content = to_content(&saved)?;
+        // A message of the user has the names of all tools.
+        let is_message = matches!(saved.input, Some(Input::UserMessage { .. }));
+        state.is_withheld |= !is_message && self.withholds.iter().any(|name| content.contains(name.as_str()));
+        if !state.is_withheld {
+            let entry = self.next_entry(state, at, content)?;
+            return Ok(self.store.append(entry, records));
+        }
+        if !saved.is_withheld {
+            saved.is_withheld = true;
+            content = to_content(&saved)?;
+        }
+        let placeholder = SavedInput { is_withheld: true, writer: saved.writer, ..SavedInput::default() };
+        let placeholder = to_content(&placeholder)?;
+        let entry = self.next_entry(state, at, content)?;
+        Ok(self.store.append_withheld(entry, placeholder, records))
+    }
+
+    fn next_entry(&self, state: &mut SavingState, at: Timestamp, content: String) -> Result<SessionEntry, RecordError> {
         if state.has_failed {
             return Err(RecordError("an earlier part of the session could not be saved".to_owned()));
         }
-        let content = serde_json::to_string(content);
-        let content = content.map_err(|error| RecordError(format!("the session cannot be saved: {error}")))?;
         let number = state.next;
         state.next = number.saturating_add(1);
         state.resumed = None;
-        Ok(self.store.append(SessionEntry { session: self.session.to_string(), number, at, content }, records))
+        Ok(SessionEntry { session: self.session.to_string(), number, at, content })
     }
 
-    async fn stored(&self, appended: BoxFuture<'_, Result<(), RecordError>>) -> Result<(), RecordError> {
+    async fn stored(&self, appended: Appended<'_>) -> Result<(), RecordError> {
         let outcome = appended.await;
         self.lock().has_failed |= outcome.is_err();
         outcome
@@ -132,6 +179,10 @@ impl Saving {
     }
 }
 
+fn to_content(content: &impl Serialize) -> Result<String, RecordError> {
+    serde_json::to_string(content).map_err(|error| RecordError(format!("the session cannot be saved: {error}")))
+}
+
 impl ProgramRecords for Saving {
     fn record(&self, call: &str) -> ProgramRecord {
         self.lock().programs.record(call)
@@ -142,7 +193,7 @@ impl ProgramRecords for Saving {
         let saved = SavedInput { program: Some(program), writer: self.writer.to_string(), ..SavedInput::default() };
         let appended = {
             let mut state = self.lock();
-            let appended = self.append(&mut state, self.clock.now(), &saved, Vec::new());
+            let appended = self.append(&mut state, self.clock.now(), saved, Vec::new());
             state.programs.push(call, events);
             appended
         };
@@ -185,8 +236,12 @@ impl Agent {
         now: Timestamp,
     ) -> Result<(), RecordError> {
         let (Some(saving), Some(input)) = (self.saving.clone(), input) else {
-            for record in records {
-                self.record(record).await?;
+            let count = records.len();
+            for (index, record) in records.into_iter().enumerate() {
+                // Written together: the last one waits for all.
+                let is_last = index.saturating_add(1) == count;
+                let durability = if is_last { self.durability } else { Durability::Deferred };
+                self.tap.record(record, durability).await?;
             }
             return Ok(());
         };
@@ -202,9 +257,9 @@ impl Agent {
                     settings: saving.settings.as_deref().map(str::to_owned),
                 };
                 // The one behind it is waited for.
-                drop(saving.append(&mut state, now, &head, Vec::new())?);
+                drop(saving.append_head(&mut state, now, &head)?);
             }
-            saving.append(&mut state, now, &input, records.clone())?
+            saving.append(&mut state, now, input, records.clone())?
         };
         self.tap.notify_records(records);
         saving.stored(appended).await
@@ -219,7 +274,7 @@ impl Agent {
         let saving = self.saving.as_ref()?;
         let (input, reply) = self.split_reply(input.clone());
         let (state, writer) = (state.map(str::to_owned), saving.writer.to_string());
-        Some(SavedInput { input: Some(input), reply, program: None, state, writer })
+        Some(SavedInput { input: Some(input), reply, program: None, state, is_withheld: false, writer })
     }
 
     /// Takes the text out of an answer whose parts are kept instead.

@@ -282,7 +282,7 @@ impl PipelineBuilder {
         let code = self.code_config()?;
         self.check_implementations(code.as_ref())?;
         let catalogue = self.search.take().map(|search| ToolCatalogue::new(search, self.registry.clone()));
-        Ok(Pipeline::new(PipelineConfig {
+        let config = PipelineConfig {
             registry: self.registry,
             code,
             catalogue: catalogue.transpose()?.map(Arc::new),
@@ -296,6 +296,7 @@ impl PipelineBuilder {
             call_hooks: self.call_hooks,
             policies: self.policies,
             agent_policy: self.agent_policy.or(&default_policy()),
+            withheld: Vec::new(),
             recorder: self.recorder,
             clock: self.clock,
             ids: Arc::new(IdGenerator::new()?),
@@ -305,7 +306,8 @@ impl PipelineBuilder {
             image_bytes: self.image_bytes,
             state_sink: self.state_sink,
             modes: self.modes,
-        }))
+        };
+        Ok(Pipeline::new(config.find_withheld()))
     }
 
     /// Returns code mode for the model, or else that for skills alone.

@@ -10,7 +10,9 @@ use std::time::Duration;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::flow::FlowPolicy;
 use fumehood_core::hook::CallHooks;
+use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Recorder};
+use fumehood_core::tool::Tool;
 use serde_json::Value;
 
 use super::allowlist::Allowlists;
@@ -18,12 +20,16 @@ use super::approver::Approver;
 use super::guardrail::{Judge, JudgePolicy, Rules};
 use super::hook::{AfterHooks, BeforeHooks};
 use crate::clock::Clock;
-use crate::code::{CodeMode, CodeTools, Interpreter};
+use crate::code::{CodeMode, CodeTools, Interpreter, RUN_CODE};
 use crate::executor::Scope;
-use crate::memory::{Episodes, ResultStore};
+use crate::memory::{Episodes, READ_RESULT, ResultStore};
 use crate::registry::{Policy, RegisteredTool, ToolRegistry};
 use crate::tool_search::ToolCatalogue;
 use crate::truncate::DEFAULT_RESULT_BYTES;
+
+/// Tools whose arguments and results contain those of other tools: programs, and results that are read on. If nothing is
+/// recorded of the calls of one tool, nothing is recorded of theirs.
+pub const RELAY_TOOLS: [&str; 2] = [RUN_CODE, READ_RESULT];
 
 /// Options for batches and failures.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +43,8 @@ pub struct Modes {
     pub strict_hooks: bool,
     /// Maximum number of calls of a batch that run at a time. Default: 16.
     pub concurrency: NonZeroUsize,
-    /// The durability that a call waits for with each of its records. Default: [`Durability::Queued`].
+    /// The durability that a call waits for before it runs, and before its result is seen. Default:
+    /// [`Durability::Written`].
     pub durability: Durability,
 }
 
@@ -48,7 +55,7 @@ impl Default for Modes {
             stop_on_tool_block: false,
             strict_hooks: false,
             concurrency: NonZeroUsize::MIN.saturating_add(15),
-            durability: Durability::Queued,
+            durability: Durability::Written,
         }
     }
 }
@@ -114,6 +121,8 @@ pub(super) struct PipelineConfig {
     pub(super) call_hooks: CallHooks,
     pub(super) policies: HashMap<String, Policy>,
     pub(super) agent_policy: Policy,
+    /// The names of the tools whose calls are not recorded in full.
+    pub(super) withheld: Vec<String>,
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<IdGenerator>,
@@ -130,11 +139,32 @@ pub(super) struct PipelineConfig {
 impl PipelineConfig {
     /// Returns the policy for calls of a tool: what the host sets for it, then its own, then that of the agent.
     pub(super) fn policy(&self, found: &RegisteredTool) -> Policy {
+        let name = found.tool.full_name();
         let own = found.policy().or(&self.agent_policy);
-        match self.policies.get(found.tool.full_name()) {
-            Some(policy) => policy.clone().or(&own),
-            None => own,
+        let policy = self.policies.get(name).map_or(own.clone(), |policy| policy.clone().or(&own));
+        match self.withheld.is_empty() || !RELAY_TOOLS.contains(&name) {
+            true => policy,
+            // It passes on what a tool got or gave of whose calls nothing is recorded.
+            false => Policy { persist: Some(Persistence::Nothing), ..policy },
         }
+    }
+
+    /// Finds the tools whose calls are not recorded in full, and those that pass on what they got and gave.
+    pub(super) fn find_withheld(mut self) -> Self {
+        let is_withheld = |policy: &Policy| policy.persist.as_ref().is_some_and(|persist| !persist.is_full());
+        let is_private = |tool: &Arc<Tool>| {
+            self.registry.find(tool.full_name()).is_some_and(|found| is_withheld(&self.policy(&found)))
+        };
+        let of_registry = self.registry.tools().into_iter().filter(is_private).map(|tool| tool.full_name().to_owned());
+        let of_host = self.policies.iter().filter(|(_, policy)| is_withheld(policy)).map(|(name, _)| name.clone());
+        let mut withheld: Vec<String> = of_registry.chain(of_host).collect();
+        if !withheld.is_empty() {
+            withheld.extend(RELAY_TOOLS.map(str::to_owned));
+        }
+        withheld.sort_unstable();
+        withheld.dedup();
+        self.withheld = withheld;
+        self
     }
 }
 

@@ -56,6 +56,10 @@ impl ToolExecutor for Pipeline {
         self.0.run_settings(message, scope)
     }
 
+    fn withheld_tools(&self) -> Vec<String> {
+        self.0.withheld.clone()
+    }
+
     fn can_ask(&self) -> bool {
         self.0.approver.as_ref().is_some_and(|approver| approver.is_available())
     }

@@ -73,7 +73,9 @@ impl<'a> Journal<'a> {
         }
         let record = self.build_record(kind, status, body());
         self.last = Some(record.id.clone());
-        self.config.recorder.record(record, self.config.modes.durability).await
+        // The log keeps the order, so that what follows a verdict waits for it as well.
+        let durability = if kind == RecordKind::Verdict { Durability::Queued } else { self.config.modes.durability };
+        self.config.recorder.record(record, durability).await
     }
 
     fn build_record(&self, kind: RecordKind, status: Option<&str>, body: Value) -> Record {

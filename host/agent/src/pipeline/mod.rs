@@ -23,6 +23,6 @@ mod program;
 mod skill_call;
 
 pub use builder::PipelineBuilder;
-pub use config::{Modes, Observers, StateSink};
+pub use config::{Modes, Observers, RELAY_TOOLS, StateSink};
 pub use error::PipelineError;
 pub use executor::Pipeline;

@@ -47,8 +47,15 @@ pub(crate) struct SavedInput {
     /// The agent's state, if the input changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
+    /// True if it is in memory alone. On disk, nothing else is here then.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) is_withheld: bool,
     /// A random name of the program that wrote it.
     pub(crate) writer: String,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Events of the program that a call of the model runs.
@@ -74,6 +81,8 @@ pub struct SavedSession {
     state: Option<String>,
     settings: Option<String>,
     steps: Vec<SavedStep>,
+    /// True if a part of it is not on disk.
+    is_withheld: bool,
     /// The time of the last entry but the first.
     last: Option<Timestamp>,
 }
@@ -100,6 +109,15 @@ pub enum SavedSessionError {
         number: u64,
         /// The reason.
         reason: String,
+    },
+    /// An entry was in the memory of another process alone.
+    #[error(
+        "its entry {number} and those after it were not saved, because a tool with `persist = \"nothing\"` had been called; \
+         begin another session"
+    )]
+    Withheld {
+        /// The number of the entry.
+        number: u64,
     },
     /// The entries do not follow from each other.
     #[error("its entries do not fit together: {0}")]
@@ -146,19 +164,25 @@ impl SavedSession {
         let head: SavedHead = serde_json::from_value(version).map_err(malformed(0))?;
         let SavedHead { config, driver, actor, mut state, settings, .. } = head;
         let mut steps = Vec::with_capacity(rest.len());
+        let mut is_withheld = false;
         for entry in rest {
             let saved: SavedInput = serde_json::from_str(&entry.content).map_err(malformed(entry.number))?;
             state = saved.state.or(state);
+            is_withheld |= saved.is_withheld;
             steps.push(match (saved.input, saved.program) {
                 (Some(input), None) => SavedStep::Input(Box::new(RecordedInput { at: entry.at, input }), saved.reply),
                 (None, Some(program)) => SavedStep::Program(program),
+                (None, None) if saved.is_withheld => {
+                    return Err(SavedSessionError::Withheld { number: entry.number });
+                }
                 _ => {
                     let reason = "it has neither an input nor events of a program".to_owned();
                     return Err(SavedSessionError::Entry { number: entry.number, reason });
                 }
             });
         }
-        Ok(Self { config, driver, actor, state, settings, steps, last: rest.last().map(|entry| entry.at) })
+        let last = rest.last().map(|entry| entry.at);
+        Ok(Self { config, driver, actor, state, settings, steps, is_withheld, last })
     }
 
     /// Returns the id of the session.
@@ -257,6 +281,7 @@ impl SavedSession {
             entries,
             last: self.last,
             is_pending,
+            is_withheld: self.is_withheld,
             programs,
         })
     }
@@ -302,7 +327,8 @@ impl RestoredSession {
     #[must_use]
     pub(crate) fn begin(session: Session) -> Self {
         let programs = Programs::default();
-        Self { session, actor: None, state: None, entries: 0, last: None, is_pending: false, programs }
+        let (is_pending, is_withheld) = (false, false);
+        Self { session, actor: None, state: None, entries: 0, last: None, is_pending, is_withheld, programs }
     }
 }
 
@@ -321,5 +347,6 @@ pub struct RestoredSession {
     pub last: Option<Timestamp>,
     /// True if a run is under way.
     pub is_pending: bool,
+    pub(crate) is_withheld: bool,
     pub(crate) programs: Programs,
 }

@@ -155,7 +155,7 @@ impl Screen {
     pub(crate) fn show_answer(&mut self, text: &str) -> Result<()> {
         self.end_line()?;
         let rest = self.reply.finish(text);
-        if rest.is_empty() { Ok(()) } else { render::line(&fumehood::sanitize::printable(rest)) }
+        if rest.is_empty() { Ok(()) } else { render::lines(&fumehood::sanitize::printable(rest)) }
     }
 
     /// Returns the names of the tools that ran when the run was cancelled.

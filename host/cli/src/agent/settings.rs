@@ -133,7 +133,11 @@ pub(crate) fn modes(config: &Config) -> Modes {
     let concurrency = config.agent.concurrency.and_then(|count| NonZeroUsize::try_from(count).ok());
     Modes {
         concurrency: concurrency.unwrap_or(defaults.concurrency),
-        durability: if config.agent.durable { Durability::Durable } else { defaults.durability },
+        durability: match config.agent.durable {
+            Some(true) => Durability::Durable,
+            Some(false) => Durability::Queued,
+            None => defaults.durability,
+        },
         ..defaults
     }
 }

@@ -122,10 +122,10 @@ impl View {
         screen.show_answer(summary.outcome.text())?;
         if let Some(trouble) = summary.failure_message(screen.stopped()) {
             let trouble = wrap_for_stderr(&render::quotation::indent_continuations(&trouble, "  "), 7);
-            render::note(&format!("{} {trouble}", styled(BAD, "error:")));
+            render::note_lines(&format!("{} {trouble}", styled(BAD, "error:")));
         }
         for line in summary.next_steps() {
-            render::note(&format!("{} {}", styled(STRONG, "?"), wrap_for_stderr(&line, 2)));
+            render::note_lines(&format!("{} {}", styled(STRONG, "?"), wrap_for_stderr(&line, 2)));
         }
         render::note(&styled(FAINT, &summary.to_line()));
         Ok(())

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use fumehood::limits::display_bytes;
-use fumehood::sanitize::{printable, truncate_str};
+use fumehood::sanitize::truncate_str;
 use fumehood::time::Timestamp;
 use fumehood::{Load, PrintableText, ToolDefinition};
 use fumehood_registry::client::{Progress, RegistryClient};
@@ -153,9 +153,9 @@ fn report(
             1 => "1 tool".to_owned(),
             count => format!("{count} tools"),
         };
-        render::line(&printable(&format!("  {} · {tools}, {signed}", entry.reference)))?;
+        render::line(&format!("  {} · {tools}, {signed}", entry.reference))?;
     }
     let size = display_bytes(file.len() as u64);
-    render::line(&printable(&format!("wrote {out}, the index `{name}` ({size}), signed by {}", key.id())))?;
-    render::line(&printable(&format!("next: fumehood search WORD --index {out} --index-key {}", build.sign)))
+    render::line(&format!("wrote {out}, the index `{name}` ({size}), signed by {}", key.id()))?;
+    render::line(&format!("next: fumehood search WORD --index {out} --index-key {}", build.sign))
 }

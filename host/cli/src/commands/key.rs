@@ -1,7 +1,6 @@
 //! `fumehood key`: the keys that sign what is published.
 
 use anyhow::Result;
-use fumehood::sanitize::printable;
 use fumehood_registry::signature::{PublicKey, SigningKey};
 use serde_json::{Value, json};
 
@@ -78,7 +77,7 @@ fn list(arguments: &Arguments) -> Result<Exit> {
             _ => "its public half is missing".to_owned(),
         };
         let (name, path) = (&files.name, files.private.display().to_string());
-        render::line(&printable(&format!("{name:<width$}  {public}  {path}")))?;
+        render::line(&format!("{name:<width$}  {public}  {path}"))?;
     }
     Ok(Exit::Ok)
 }
@@ -97,7 +96,7 @@ fn report(arguments: &Arguments, done: &str, files: &KeyFiles, public: &PublicKe
         format!("  id       {}", public.id()),
         format!("next: fumehood publish oci://HOST/NAME:TAG --sign {name}"),
     ];
-    lines.iter().try_for_each(|line| render::line(&printable(line)))?;
+    lines.iter().try_for_each(|line| render::line(line))?;
     Ok(Exit::Ok)
 }
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use fumehood::sanitize::printable;
 use fumehood_registry::index::{Index, MAX_INDEX_BYTES, Match};
 use fumehood_registry::index_history::IndexHistory;
 use fumehood_registry::signature::{KeyId, PublicKey};
@@ -68,7 +67,7 @@ pub(crate) async fn run(arguments: &Arguments, search: &args::Search) -> Result<
     }
     if found.is_empty() {
         let count: usize = indexes.iter().map(|opened| opened.index.entries.len()).sum();
-        render::note(&printable(&format!("none of {count} components has all of these words: {words}")));
+        render::note(&format!("none of {count} components has all of these words: {words}"));
     }
     for (opened, found) in &found {
         print(opened, found)?;
@@ -119,7 +118,7 @@ fn print(opened: &OpenedIndex, found: &Match<'_>) -> Result<()> {
     };
     lines.push(format!("  {signer}, says the index `{}`", opened.name));
     lines.push(format!("  fumehood add {}", entry.reference));
-    lines.iter().try_for_each(|line| render::line(&printable(line)))
+    lines.iter().try_for_each(|line| render::line(line))
 }
 
 fn first_line(text: &str) -> &str {

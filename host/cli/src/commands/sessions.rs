@@ -149,7 +149,7 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
             Cell::new(State::of(reader, &info.session).describe()),
         ]);
     }
-    render::line(&table.to_string())?;
+    render::lines(&table.to_string())?;
     Ok(Exit::Ok)
 }
 

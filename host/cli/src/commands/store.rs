@@ -81,7 +81,7 @@ fn list(arguments: &Arguments, store: &Store, lock: &Lock) -> Result<Exit> {
                 Cell::new(if row(record) { "yes" } else { "no" }),
             ]);
         }
-        render::line(&table.to_string())?;
+        render::lines(&table.to_string())?;
     }
     damaged.iter().for_each(|error| render::warning(&error.to_string()));
     Ok(Exit::Ok)
@@ -94,7 +94,7 @@ fn verify(arguments: &Arguments, store: &Store) -> Result<Exit> {
     } else if damaged.is_empty() {
         render::line("everything in the store has the digest that it is named after")?;
     } else {
-        damaged.iter().try_for_each(|message| render::line(&fumehood::sanitize::printable(message)))?;
+        damaged.iter().try_for_each(|message| render::line(message))?;
     }
     Ok(if damaged.is_empty() { Exit::Ok } else { Exit::Tampered })
 }

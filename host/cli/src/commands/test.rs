@@ -86,7 +86,7 @@ async fn run_cases(
         let cases: Vec<Value> = ran.iter().map(to_json).collect();
         render::json(&serde_json::json!({"passed": passed, "failed": failed, "cases": cases}))?;
     } else {
-        render::line(&format!("\n{passed} passed, {failed} failed"))?;
+        render::lines(&format!("\n{passed} passed, {failed} failed"))?;
     }
     Ok(if failed == 0 { Exit::Ok } else { Exit::ToolFailed })
 }
@@ -159,15 +159,15 @@ async fn record(
         render::json(&serde_json::json!({"file": shown.display().to_string(), "name": name, "result": result}))?;
     } else {
         let text = serde_json::to_string(&observation.result)?;
-        render::line(&format!("{}", printable(&text)))?;
-        render::line(&format!("wrote the case \"{}\" to {}", printable(&name), shown.display()))?;
+        render::line(&text)?;
+        render::line(&format!("wrote the case \"{}\" to {}", name, shown.display()))?;
     }
     Ok(Exit::Ok)
 }
 
 fn print(ran: &Ran<'_>) -> Result<()> {
     let Ran { file, case, observation, comparison } = ran;
-    let name = printable(&case.name);
+    let name = &case.name;
     let cost = format!("fuel {}, {}", display_count(observation.fuel), display_bytes(observation.memory));
     match comparison.verdict {
         Verdict::Passed => render::line(&format!("{} {name}  {}", styled(GOOD, "ok  "), styled(FAINT, &cost)))?,

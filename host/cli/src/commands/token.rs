@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments, token: &Token) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     let section = if name.contains(['.', '@']) { format!("\"{name}\"") } else { name.clone() };
-    render::note(&format!(
+    render::note_lines(&format!(
         "add this to fumehood.toml; the token itself is not shown again\n\n[tenants.{section}]\ntokens = [\"{}\"]\n",
         made.digest
     ));

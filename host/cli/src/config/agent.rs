@@ -143,9 +143,11 @@ pub(crate) struct AgentSection {
     /// "refuse" tells the model that they are refused. Usually a saved session defers; any other can only refuse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) approval: Option<ApprovalSetting>,
-    /// Wait until each record is on disk before going on.
-    #[serde(default)]
-    pub(crate) durable: bool,
+    /// Usually each record is with the operating system before its call starts, and before the call is answered: it survives
+    /// a killed process, and the last tenth of a second is lost with the machine. `true`: it is on disk, which takes
+    /// milliseconds. `false`: it is in the memory of the process, and the newest records are lost with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) durable: Option<bool>,
     /// Ask the person at the terminal for more turns before ending for want of them. Usually true; without a terminal
     /// nobody is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,13 +7,15 @@ use fumehood::listener::{Tenant, TenantLimits, ToolFilter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::amount::Count;
+use super::amount::{Bytes, Count};
 use super::fault::KeyFault;
 use super::file::Config;
 use super::hooks::tools_of;
 
 /// Maximum length of a name or an actor, in bytes.
 const MAX_NAME_BYTES: usize = 64;
+/// Maximum bytes that the calls of a tenant write to the event log in a day, unless its section says another.
+const DEFAULT_LOG_BYTES_PER_DAY: u64 = 1 << 30;
 
 /// A client over HTTP, and what it may use. `fumehood token new NAME` makes its token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +54,9 @@ pub(crate) struct TenantSection {
     /// Instructions of all its calls in a day (UTC). Usually any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fuel_per_day: Option<Count>,
+    /// Bytes that its calls write to the event log in a day (UTC). Usually "1GiB".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log_bytes_per_day: Option<Bytes>,
 }
 
 impl TenantSection {
@@ -74,6 +79,7 @@ impl TenantSection {
             fuel_per_minute: self.fuel_per_minute.map(|count| count.0),
             calls_per_day: self.calls_per_day.map(|count| count.0),
             fuel_per_day: self.fuel_per_day.map(|count| count.0),
+            log_bytes_per_day: Some(self.log_bytes_per_day.map_or(DEFAULT_LOG_BYTES_PER_DAY, |bytes| bytes.0 as u64)),
         };
         let tenant = Tenant::with_claims(name, self.claims.clone()).actor(self.actor(name)).tools(tools).limits(limits);
         let tenant = tenant.approves(self.approves).decides_sampling(self.decides_sampling);
@@ -127,6 +133,12 @@ pub(super) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
             ("calls_per_day", section.calls_per_day),
             ("fuel_per_day", section.fuel_per_day),
         ];
+        if section.log_bytes_per_day.is_some_and(|bytes| bytes.0 == 0) {
+            add(
+                &["log_bytes_per_day"],
+                "a tenant with `log_bytes_per_day` of 0 can make no call; leave it out for 1 GiB".to_owned(),
+            );
+        }
         for (key, _) in zero.into_iter().filter(|(_, count)| count.is_some_and(|count| count.0 == 0)) {
             add(&[key], format!("a tenant with `{key}` of 0 can make no call; leave it out for any number"));
         }

@@ -6,7 +6,7 @@ use fumehood::Metadata;
 use serde::Serialize;
 
 use super::quotation::{indent_continuations, wrap_for_stderr};
-use super::{BAD, json, note, styled};
+use super::{BAD, json, note_lines, styled};
 use crate::exit::Exit;
 
 /// The form in which a failure is reported.
@@ -65,9 +65,9 @@ pub(crate) fn failure(error: &anyhow::Error, form: FailureForm<'_>, exit: Exit) 
         json(&Failure { id, tool, status: "error", content, error, metadata }).is_ok()
     };
     if !is_reported {
-        note(&format!("{} {}", styled(BAD, "error:"), wrap_for_stderr(&message, 7)));
+        note_lines(&format!("{} {}", styled(BAD, "error:"), wrap_for_stderr(&message, 7)));
         for cause in because {
-            note(&format!("  because: {}", wrap_for_stderr(&cause, 11)));
+            note_lines(&format!("  because: {}", wrap_for_stderr(&cause, 11)));
         }
     }
     exit.into()

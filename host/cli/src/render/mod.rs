@@ -11,6 +11,7 @@ pub(crate) mod record;
 mod result;
 mod schema;
 mod schema_remainder;
+mod styled_line;
 pub(crate) mod table;
 
 use std::io::Write as _;
@@ -32,13 +33,21 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const STRONG: Style = Style::new().bold();
 const CAUTION: Style = AnsiColor::Yellow.on_default();
 
+/// All of them.
+const STYLES: [Style; 5] = [GOOD, BAD, FAINT, STRONG, CAUTION];
+
 /// Returns the text in this style.
 pub(crate) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Prints a line on standard output.
+/// Prints a line on standard output. What would end the line or control the terminal is written out.
 pub(crate) fn line(text: &str) -> Result<()> {
+    lines(&styled_line::to_line(text))
+}
+
+/// Prints text of one or several lines on standard output. The caller has made it printable.
+pub(crate) fn lines(text: &str) -> Result<()> {
     ignore_broken_pipe(writeln!(anstream::stdout().lock(), "{text}"))
 }
 
@@ -77,14 +86,20 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
     bytes(format!("{}\n", printable_json(&text)).as_bytes())
 }
 
-/// Prints a line on standard error. A failure is ignored, because there is nowhere to report it.
+/// Prints a line on standard error. What would end the line or control the terminal is written out. A failure is ignored,
+/// because there is nowhere to report it.
 pub(crate) fn note(text: &str) {
+    note_lines(&styled_line::to_line(text));
+}
+
+/// Prints text of one or several lines on standard error. The caller has made it printable.
+pub(crate) fn note_lines(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// Prints a warning on standard error, about something that does not stop the command.
 pub(crate) fn warning(text: &str) {
-    note(&format!(
+    note_lines(&format!(
         "{} {}",
         styled(CAUTION, "warning:"),
         quotation::wrap_for_stderr(&fumehood::sanitize::printable(text), 9)

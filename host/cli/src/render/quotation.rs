@@ -4,6 +4,7 @@
 //! it. No text therefore begins a line, and none can pass for a line of the host.
 
 use anyhow::Result;
+use fumehood::PrintableLine;
 use fumehood::sanitize::printable;
 use fumehood_platform::terminal;
 use unicode_width::UnicodeWidthChar as _;
@@ -219,7 +220,7 @@ pub(crate) fn screen_width() -> Option<usize> {
 
 /// Joins a text to one line of printable characters.
 pub(crate) fn one_line(text: &str) -> String {
-    printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+    PrintableLine::from(text).into()
 }
 
 /// Makes a text printable and indents every line after the first. Otherwise a guest could begin a line that looks like

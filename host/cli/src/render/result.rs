@@ -8,7 +8,7 @@ use fumehood::limits::{display_bytes, display_count};
 use fumehood::{CallError, CallResult, CapturedStream, Content, ErrorKind, Event, Level, Metadata};
 
 use super::quotation::{Quotation, indent_continuations, one_line, wrap_for_stderr};
-use super::{BAD, FAINT, STRONG, bytes, line, note, styled};
+use super::{BAD, FAINT, STRONG, bytes, line, lines, note, note_lines, styled};
 
 /// Prints the result of a call.
 pub(crate) fn result(result: &CallResult) -> Result<()> {
@@ -45,8 +45,8 @@ fn format_cost(metadata: &Metadata) -> String {
 
 fn print_part(part: &Content) -> Result<()> {
     match part {
-        Content::Text { text } => line(&text.to_sanitized()),
-        Content::Json { value } => line(&value.to_sanitized()),
+        Content::Text { text } => lines(&text.to_sanitized()),
+        Content::Json { value } => lines(&value.to_sanitized()),
         Content::Blob { mime_type, data } if std::io::stdout().is_terminal() => {
             let size = display_bytes(data.len() as u64);
             line(&format!(
@@ -68,12 +68,12 @@ fn print_error(error: &CallError, metadata: &Metadata) -> Result<()> {
         true => quotation.write_styled(&format!("{label} "), BAD, &error.message)?,
         false => {
             let message = wrap_for_stderr(&indent_continuations(&error.message, "  "), label.len() + 1);
-            note(&format!("{} {message}", styled(BAD, &label)));
+            note_lines(&format!("{} {message}", styled(BAD, &label)));
         }
     }
     error.backtrace.iter().try_for_each(|frame| quotation.write_styled("    at ", FAINT, &one_line(frame)))?;
     if let Some(hint) = &error.hint {
-        note(&format!("  hint: {}", wrap_for_stderr(&indent_continuations(hint, "    "), 8)));
+        note_lines(&format!("  hint: {}", wrap_for_stderr(&indent_continuations(hint, "    "), 8)));
     }
     if let Some(after) = error.retry_after {
         note(&format!("  hint: the tool says that another try is worth it after {}", format_duration(after)));
@@ -131,7 +131,7 @@ fn print_event(event: &Event, quotation: &mut Quotation) -> Result<()> {
             let status = request.status.map_or_else(String::new, |status| format!(" {status}"));
             let reason = request.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
             let went = format!("{} {}{status}{reason}", request.method, request.host);
-            note(&format!("{} {}", styled(FAINT, "http:"), wrap_for_stderr(&one_line(&went), 6)));
+            note_lines(&format!("{} {}", styled(FAINT, "http:"), wrap_for_stderr(&one_line(&went), 6)));
             Ok(())
         }
         _ => Ok(()),

@@ -1,4 +1,5 @@
 //! Text that a reader can trust: sanitizing, and the type of text that nobody has checked.
 
+pub mod line;
 pub mod sanitize;
 pub mod untrusted;

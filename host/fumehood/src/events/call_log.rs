@@ -12,6 +12,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::digest::Digest;
+use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood_core::text::sanitize::{printable, truncate_str};
@@ -34,7 +35,7 @@ pub struct CallLogOptions {
     pub entry_point: String,
     /// The actor on whose behalf the session as a whole runs. Each call has an actor of its own.
     pub actor: Option<String>,
-    /// The durability that a call waits for before it runs: its start is on disk, or in the queue of the log.
+    /// The durability that a call waits for before it runs, for its start, and before it is answered, for its end.
     pub durability: Durability,
     /// True if the session ends with its only call. The end of the call is then written together with that of the
     /// session.
@@ -45,7 +46,7 @@ pub struct CallLogOptions {
 }
 
 impl CallLogOptions {
-    /// Returns options for calls from this entry point: queued, with full arguments and results.
+    /// Returns options for calls from this entry point: each waits until it is written, with full arguments and results.
     #[must_use]
     pub fn new(entry_point: impl Into<String>) -> Self {
         let (entry_point, persist) = (entry_point.into(), Arc::new(|_: &str| Persistence::Full));
@@ -87,6 +88,8 @@ struct Inner {
     session: String,
     records: AtomicU64,
     calls: AtomicU64,
+    /// Numbers as the ids of calls have them: the clients of one session do not learn how many calls others make.
+    numbers: OpaqueNumbers,
 }
 
 impl CallLog {
@@ -96,8 +99,8 @@ impl CallLog {
     /// If the recorder refuses the first record, or the system has no random bytes for the id of the session.
     pub async fn begin(recorder: Arc<dyn Recorder>, options: CallLogOptions) -> Result<Self, CallLogError> {
         let session = format!("c{:016x}", getrandom::u64().map_err(CallLogError::Random)?);
-        let (records, calls) = (AtomicU64::new(0), AtomicU64::new(0));
-        let log = Self { inner: Arc::new(Inner { recorder, options, session, records, calls }) };
+        let (records, calls, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OpaqueNumbers::default());
+        let log = Self { inner: Arc::new(Inner { recorder, options, session, records, calls, numbers }) };
         // It is on disk no later than the start of the first call, which is recorded after it.
         let started = log.of_session(RecordKind::SessionStarted, None);
         let durability = if log.inner.options.is_single_call { Durability::Deferred } else { Durability::Queued };
@@ -152,10 +155,10 @@ impl CallLog {
 
     fn entry_of(&self, tool: &str, context: &CallContext, rejected: String) -> CallEntry {
         let inner = &self.inner;
-        let number = inner.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let number = inner.numbers.encode(inner.calls.fetch_add(1, Ordering::Relaxed));
         CallEntry {
             log: self.clone(),
-            call: format!("{}-{number}", inner.session),
+            call: format!("{}-{number:016x}", inner.session),
             tool: truncate_str(&printable(tool), MAX_NAME_BYTES).to_owned(),
             digest: None,
             actor: context.actor.as_deref().map(str::to_owned),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use fumehood_core::call::event::Event;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::policy::permission::files::FileRole;
 use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::telemetry;
@@ -58,6 +59,8 @@ struct Inner {
     limits: Limits,
     gate: GateLimits,
     calls: AtomicU64,
+    /// Numbers as the ids of calls have them: tools and clients do not learn how many calls others make.
+    numbers: OpaqueNumbers,
     /// Counts the changes of the set of tools.
     revision: Revision,
     isolation: IsolationPolicy,
@@ -118,6 +121,7 @@ impl Host {
             limits,
             gate,
             calls: AtomicU64::new(0),
+            numbers: OpaqueNumbers::default(),
             revision: Revision::default(),
             isolation,
             #[cfg(feature = "agent")]
@@ -314,9 +318,10 @@ impl Host {
     }
 
     pub(crate) fn next_id(&self) -> String {
-        let mut id = String::with_capacity(16);
+        let number = self.inner.numbers.encode(self.inner.calls.fetch_add(1, Ordering::Relaxed));
+        let mut id = String::with_capacity(21);
         // Writing to a string does not fail.
-        let _ = write!(id, "call-{}", self.inner.calls.fetch_add(1, Ordering::Relaxed) + 1);
+        let _ = write!(id, "call-{number:016x}");
         id
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::text::sanitize::{printable, printable_value};
 use fumehood_core::time::Timestamp;
 use fumehood_listener::now;
@@ -90,6 +91,8 @@ pub(crate) struct Approvals(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     prefix: u64,
+    /// Numbers as ids have them, so that a tenant does not learn how many approvals others have.
+    numbers: OpaqueNumbers,
     waiting: Mutex<Waiting>,
 }
 
@@ -143,7 +146,7 @@ impl Approvals {
     }
 
     fn id_of(&self, number: u64) -> String {
-        format!("a{:016x}-{number}", self.0.prefix)
+        format!("a{:016x}-{:016x}", self.0.prefix, self.0.numbers.encode(number))
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::call::CancellationToken;
+use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::time::Timestamp;
 use fumehood_listener::now;
 use serde::Serialize;
@@ -159,6 +160,8 @@ impl State {
 #[derive(Default)]
 pub(crate) struct Sessions {
     prefix: u64,
+    /// Numbers as ids have them, so that a tenant does not learn how many sessions others open.
+    numbers: OpaqueNumbers,
     open: Mutex<Open>,
     /// Set for each tenant whose saved sessions are among the open ones.
     restored: Mutex<BTreeMap<Arc<str>, Arc<OnceCell<()>>>>,
@@ -198,7 +201,7 @@ impl Sessions {
             return None;
         }
         open.last = open.last.saturating_add(1);
-        Some((open.last, format!("s{:016x}-{}", self.prefix, open.last)))
+        Some((open.last, format!("s{:016x}-{:016x}", self.prefix, self.numbers.encode(open.last))))
     }
 
     pub(crate) fn add(&self, number: u64, session: Arc<Session>) {

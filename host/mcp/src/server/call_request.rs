@@ -2,6 +2,7 @@
 
 use fumehood_core::call::Arguments;
 use fumehood_core::telemetry;
+use fumehood_core::text::line::PrintableLine;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::trace_context::TraceContext;
 use rmcp::RoleServer;
@@ -40,7 +41,7 @@ pub(super) fn request_span(tool: &str, context: &RequestContext<RoleServer>, dec
 
 /// Returns the name and version that a client claims, as `name/version`.
 pub(super) fn client_name(client: &Implementation) -> String {
-    let name = printable(&format!("{}/{}", client.name, client.version)).into_owned();
+    let name = PrintableLine::from(&format!("{}/{}", client.name, client.version));
     truncate_str(&name, MAX_CLIENT_NAME_BYTES).to_owned()
 }
 

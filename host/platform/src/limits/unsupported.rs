@@ -1,12 +1,19 @@
 //! Systems without limits of a process that it could ask for.
 
 use std::error::Error;
+use std::path::Path;
+
+use super::DiskSpace;
 
 pub(super) fn max_file_bytes() -> Option<u64> {
     None
 }
 
 pub(super) fn max_open_files() -> Option<u64> {
+    None
+}
+
+pub(super) fn disk_space(_: &Path) -> Option<DiskSpace> {
     None
 }
 

@@ -25,6 +25,7 @@ use super::reader::Reader;
 use super::retention::{PruneReport, Retention};
 use super::sqlite::store::{self, DATABASE};
 use super::sqlite::{SqliteSource, SqliteStore};
+use super::withheld::WithheldEntries;
 use super::writer::Writer;
 use crate::error::{KeyError, OpenError};
 use crate::sqlite;
@@ -107,6 +108,7 @@ pub struct EventLog {
     writer: Option<JoinHandle<()>>,
     record_timeout: Duration,
     close_timeout: Duration,
+    withheld: Arc<WithheldEntries>,
 }
 
 impl fmt::Debug for EventLog {
@@ -193,13 +195,15 @@ impl EventLog {
         let thread = thread::Builder::new().name("event-log".to_owned());
         let writer = Some(thread.spawn(move || writer.run()).map_err(OpenError::Thread)?);
         let &Options { record_timeout, close_timeout, .. } = options;
-        Ok(Self { queue, reader: OnceLock::new(), open_source, key, writer, record_timeout, close_timeout })
+        let (reader, withheld) = (OnceLock::new(), Arc::default());
+        Ok(Self { queue, reader, open_source, key, writer, record_timeout, close_timeout, withheld })
     }
 
     /// Returns a reader of this log. A record is visible to it as soon as it is on disk.
     #[must_use]
     pub fn reader(&self) -> &Reader {
-        self.reader.get_or_init(|| Reader::from_source((self.open_source)(), Ok(self.key)))
+        let open = || Reader::from_source((self.open_source)(), Ok(self.key)).with_withheld(Arc::clone(&self.withheld));
+        self.reader.get_or_init(open)
     }
 
     /// Returns the paths of the files of the log at `path`: the database, and the files that SQLite keeps beside it.
@@ -242,6 +246,7 @@ impl EventLog {
     /// # Errors
     /// If writing fails.
     pub fn remove_session(&self, session: &str) -> BoxFuture<'_, Result<bool, RecordError>> {
+        self.withheld.remove(session);
         let reply = self.queue.submit(|answer| Work::Remove(session.to_owned(), answer));
         Box::pin(await_reply(reply))
     }
@@ -301,6 +306,16 @@ impl SessionStore for EventLog {
             Enqueued::Rejected(error) => Box::pin(std::future::ready(Err(error))),
             Enqueued::Pending(reply, _) => Box::pin(await_reply(reply)),
         }
+    }
+
+    fn append_withheld(
+        &self,
+        entry: SessionEntry,
+        placeholder: String,
+        records: Vec<Record>,
+    ) -> BoxFuture<'_, Result<(), RecordError>> {
+        self.withheld.add(&entry, &placeholder);
+        self.append(SessionEntry { content: placeholder, ..entry }, records)
     }
 }
 

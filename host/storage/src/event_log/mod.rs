@@ -57,6 +57,7 @@ mod sqlite;
 #[cfg(feature = "postgres")]
 mod transfer;
 mod verify;
+mod withheld;
 mod writer;
 
 pub use crate::error::{KeyError, OpenError, SchemaError, StorageError};

@@ -25,11 +25,18 @@ pub(crate) type Outcome = Result<(), String>;
 /// A database that the writer thread of a log has for itself. Every method blocks.
 pub(crate) trait RecordStore: Send {
     /// Writes rows in one transaction, linked to the last row in their order, with the anchors that are due, and returns
-    /// the outcome of each item. A record or an entry that is there already, unchanged, is not written again.
+    /// the outcome of each item. A record or an entry that is there already, unchanged, is not written again. The rows
+    /// survive the death of this process; with `needs_disk`, they and all rows before them are on disk.
     ///
     /// # Errors
     /// If the transaction failed; then nothing was written, or it is not known, and the same rows may be sent again.
-    fn append(&mut self, rows: &[&Rows]) -> Result<Vec<Outcome>, StorageError>;
+    fn append(&mut self, rows: &[&Rows], needs_disk: bool) -> Result<Vec<Outcome>, StorageError>;
+
+    /// Waits until all rows are on disk.
+    ///
+    /// # Errors
+    /// If the disk does not take them.
+    fn sync(&mut self) -> Result<(), StorageError>;
 
     /// Removes the entries of a saved session. Returns whether there were any.
     ///

@@ -30,9 +30,18 @@ pub(crate) enum Rows {
     Entry(Box<SessionEntry>, Vec<Record>),
 }
 
+/// Rows that wait to be written.
+pub(crate) struct PendingRows {
+    pub(crate) rows: Rows,
+    /// The caller, if it waits for the outcome.
+    pub(crate) answer: Option<ReplySender>,
+    /// True if the caller waits for the disk, and not only for the operating system.
+    pub(crate) needs_disk: bool,
+}
+
 /// One work item of the writer.
 pub(crate) enum Work {
-    Rows(Rows, Option<ReplySender>),
+    Rows(PendingRows),
     Remove(String, ReplySender<bool>),
     Flush(ReplySender),
     Prune(Retention, ReplySender<PruneReport>),
@@ -112,7 +121,7 @@ impl Queue {
         match (durability, state.last_error.as_ref().or(hanging)) {
             // At once, also where the caller would wait: a call must not outlive its deadline for the next attempt.
             (_, Some(last_error)) => enqueued = Enqueued::Rejected(retry_error(last_error)),
-            (Durability::Durable, None) => {
+            (Durability::Written | Durability::Durable, None) => {
                 let (sender, receiver) = oneshot::channel();
                 answer = Some(sender);
                 enqueued = Enqueued::Pending(receiver, state.transactions);
@@ -124,7 +133,8 @@ impl Queue {
             }
             (Durability::Deferred | Durability::Queued, None) => {}
         }
-        state.work.push_back(Work::Rows(rows, answer));
+        let needs_disk = durability == Durability::Durable;
+        state.work.push_back(Work::Rows(PendingRows { rows, answer, needs_disk }));
         let is_deferred = durability == Durability::Deferred && matches!(enqueued, Enqueued::Done);
         if !is_deferred || state.work.len() > MAX_DEFERRED_WORK {
             self.wake(state);

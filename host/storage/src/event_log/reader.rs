@@ -8,12 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::chain::{Key, Mark};
+use super::checkpoint::LogId;
 use super::filter::{Filter, Order};
 use super::key;
 use super::log::Options;
 use super::port::RecordSource;
 use super::row::{StoredRecord, UnreadableRow};
 use super::sqlite::SqliteSource;
+use super::withheld::WithheldEntries;
 use crate::error::{KeyError, OpenError, StorageError};
 
 /// Number of records of an export that are in memory at once.
@@ -65,6 +67,8 @@ pub struct Reader {
     key: Result<Key, Arc<KeyError>>,
     /// Keys of other writers.
     other_keys: Vec<Key>,
+    /// Contents of saved sessions that are not in the database.
+    withheld: Arc<WithheldEntries>,
 }
 
 impl fmt::Debug for Reader {
@@ -92,7 +96,16 @@ impl Reader {
 
     /// Creates a reader of a database that is open.
     pub(crate) fn from_source(source: Arc<dyn RecordSource>, key: Result<Key, Arc<KeyError>>) -> Self {
-        Self { source, key, other_keys: Vec::new() }
+        Self { source, key, other_keys: Vec::new(), withheld: Arc::default() }
+    }
+
+    /// Sets the contents of saved sessions that are not in the database.
+    pub(super) fn with_withheld(self, withheld: Arc<WithheldEntries>) -> Self {
+        Self { withheld, ..self }
+    }
+
+    pub(super) fn withheld(&self) -> &WithheldEntries {
+        &self.withheld
     }
 
     /// Adds keys of other writers, whose seals are then checked as well.
@@ -131,6 +144,15 @@ impl Reader {
     /// If the database cannot be read, or a row does not contain a record.
     pub fn query(&self, filter: &Filter) -> Result<Vec<StoredRecord>, ReadError> {
         self.source.query(filter)
+    }
+
+    /// Returns the identity of the log; of a database of several writers, that of the first one.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn log_id(&self) -> Result<LogId, ReadError> {
+        let chains = self.source.chains()?;
+        Ok(LogId(chains.first().map(|chain| chain.log).unwrap_or_default()))
     }
 
     /// Returns the last record's position in the chain, to be kept elsewhere, or `None` if there is no record.

@@ -26,7 +26,9 @@ impl Reader {
     /// # Errors
     /// If the database cannot be read.
     pub fn session_entries(&self, session: &str) -> Result<Vec<SessionEntry>, ReadError> {
-        self.source().session_entries(session)
+        let mut entries = self.source().session_entries(session)?;
+        self.withheld().fill(&mut entries);
+        Ok(entries)
     }
 
     /// Returns the saved sessions, the one that changed last first.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fumehood_core::record::RecordError;
 
 use super::port::RecordStore;
-use super::queue::{Queue, ReplySender, Rows, Work, retry_error};
+use super::queue::{PendingRows, Queue, ReplySender, Rows, Work, retry_error};
 use super::retention::{PruneReport, Retention};
 use crate::error::StorageError;
 
@@ -23,7 +23,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 pub(crate) struct Writer {
     queue: Arc<Queue>,
     store: Box<dyn RecordStore>,
-    rows: VecDeque<(Rows, Option<ReplySender>)>,
+    rows: VecDeque<PendingRows>,
     flushes: Vec<ReplySender>,
     prunes: Vec<(Retention, ReplySender<PruneReport>)>,
     removals: Vec<(String, ReplySender<bool>)>,
@@ -50,7 +50,7 @@ impl Writer {
             let batch = self.queue.next_batch(self.retry_delay);
             for work in batch.work {
                 match work {
-                    Work::Rows(rows, answer) => self.rows.push_back((rows, answer)),
+                    Work::Rows(rows) => self.rows.push_back(rows),
                     Work::Remove(session, answer) => self.removals.push((session, answer)),
                     Work::Flush(answer) => self.flushes.push(answer),
                     Work::Prune(keep, answer) => self.prunes.push((keep, answer)),
@@ -76,7 +76,13 @@ impl Writer {
             }
         }
         self.retry_delay = None;
-        self.flushes.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
+        if !self.flushes.is_empty() {
+            let synced = self.store.sync();
+            for answer in self.flushes.drain(..) {
+                let synced = synced.as_ref().map(|()| ()).map_err(|error| RecordError(error.to_string()));
+                drop(answer.send(synced));
+            }
+        }
         for (session, answer) in std::mem::take(&mut self.removals) {
             let removed = self.store.remove_session(&session);
             drop(answer.send(removed.map_err(|error| RecordError(error.to_string()))));
@@ -89,12 +95,12 @@ impl Writer {
 
     fn write_batch(&mut self) -> Result<(), StorageError> {
         let count = self.rows.len().min(MAX_BATCH_RECORDS);
-        let rows: Vec<&Rows> = self.rows.iter().take(count).map(|(rows, _)| rows).collect();
-        let outcomes = self.store.append(&rows)?;
+        let rows: Vec<&Rows> = self.rows.iter().take(count).map(|pending| &pending.rows).collect();
+        let needs_disk = self.rows.iter().take(count).any(|pending| pending.needs_disk);
+        let outcomes = self.store.append(&rows, needs_disk)?;
         // Done before the replies, so that a caller that continues at once finds room.
         self.queue.complete(count);
-        for ((rows, answer), outcome) in self.rows.drain(..count).zip(outcomes) {
-            drop(rows);
+        for (PendingRows { answer, .. }, outcome) in self.rows.drain(..count).zip(outcomes) {
             if let Some(answer) = answer {
                 drop(answer.send(outcome.map_err(RecordError)));
             }
@@ -106,7 +112,7 @@ impl Writer {
     fn fail(&mut self, error: &StorageError) {
         let error = error.to_string();
         self.queue.fail(&error);
-        let waiting = self.rows.iter_mut().filter_map(|(_, answer)| answer.take());
+        let waiting = self.rows.iter_mut().filter_map(|pending| pending.answer.take());
         waiting.chain(self.flushes.drain(..)).for_each(|answer| drop(answer.send(Err(retry_error(&error)))));
         for (_, answer) in self.removals.drain(..) {
             drop(answer.send(Err(RecordError(error.clone()))));

@@ -141,26 +141,33 @@ async fn every_request_leaves_an_event_before_its_call_ends() {
         let _ = stage.fetch(&format!("GET http://{at}{path}")).await;
     }
     let _ = stage.fetch("DELETE http://other.test/a?secret=1").await;
-    let mut told = Vec::new();
+    let (mut told, mut ids) = (Vec::new(), Vec::<String>::new());
+    let mut name = |id: String| {
+        let number = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+            ids.push(id);
+            ids.len() - 1
+        });
+        format!("call {}", number + 1)
+    };
     while let Some(Observed::Event(event)) = events.try_next() {
         match event {
             Event::Request { id, request } => {
                 assert_eq!(request.bytes_out > 0, request.method == "GET");
                 assert_eq!(request.bytes_in > 0, request.method == "GET");
                 let reason = request.reason.unwrap_or_default();
-                told.push(format!("{id} {} {} {:?} {reason}", request.method, request.host, request.status));
+                told.push(format!("{} {} {} {:?} {reason}", name(id), request.method, request.host, request.status));
             }
-            Event::Finished { result } => told.push(format!("{} ended", result.id)),
+            Event::Finished { result } => told.push(format!("{} ended", name(result.id))),
             _ => {}
         }
     }
     let expected = [
-        format!("call-1 GET {at} Some(200) "),
-        "call-1 ended".to_owned(),
-        format!("call-2 GET {at} Some(200) the connection ended in the middle of the response"),
-        "call-2 ended".to_owned(),
-        "call-3 DELETE other.test None no rule of this tool is about that host".to_owned(),
-        "call-3 ended".to_owned(),
+        format!("call 1 GET {at} Some(200) "),
+        "call 1 ended".to_owned(),
+        format!("call 2 GET {at} Some(200) the connection ended in the middle of the response"),
+        "call 2 ended".to_owned(),
+        "call 3 DELETE other.test None no rule of this tool is about that host".to_owned(),
+        "call 3 ended".to_owned(),
     ];
     assert_eq!(told, expected);
 }

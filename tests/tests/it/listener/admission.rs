@@ -228,3 +228,61 @@ async fn stopping_takes_bounded_time_whatever_runs() {
         );
     }
 }
+
+#[tokio::test]
+async fn heads_with_two_readings_are_refused() {
+    let host = host(&["calculator"], &[]).await;
+    for face in Face::ALL {
+        let served = Served::new(face, &host, Access::Anyone).await;
+        let plain = add(&served, &[]);
+        assert_eq!(served.send(&plain).await.0, 200, "{face:?}");
+        let length = plain.lines().find(|line| line.starts_with("Content-Length")).unwrap().to_owned();
+        let chunk = format!("{:x}\r\n", plain.split("\r\n\r\n").nth(1).unwrap().len());
+        let chunked = plain.replacen(&length, "Transfer-Encoding: chunked", 1);
+        let chunked = format!("{}\r\n0\r\n\r\n", chunked.replacen("\r\n\r\n", &format!("\r\n\r\n{chunk}"), 1));
+        let (status, answer) = served.send(&chunked).await;
+        assert!(status == 200 && answer.contains("connection: close"), "{face:?}: {answer}");
+        for bad in [
+            plain.replacen("\r\nHost", "\nHost", 1),
+            plain.replacen("\r\n\r\n", "\n\n", 1),
+            plain.replacen("\r\n\r\n", "\r\n\n", 1),
+            plain.replacen(&length, &format!("{length}\r\nTransfer-Encoding: chunked"), 1),
+            chunked.replacen("Transfer-Encoding: chunked", &format!("{length}\r\nTransfer-Encoding: chunked"), 1),
+            chunked.replacen("chunked", "gzip, chunked", 1),
+            plain.replacen(&length, &format!("{length}\r\n{length}"), 1),
+            plain.replacen("Content-Length: ", "Content-Length: +", 1),
+            plain.replacen("Content-Length:", "Content-Length :", 1),
+            plain.replacen("\r\nHost", "\r\nX: a\rContent-Length: 0\r\nHost", 1),
+        ] {
+            assert_ne!(bad, plain);
+            let (status, answer) = served.send(&bad).await;
+            assert_eq!(status, 400, "{face:?} {bad:?}: {answer}");
+        }
+        // The same behind a request on one connection.
+        let first = plain.replacen("Connection: close\r\n", "", 1);
+        let (_, answers) = served.send(&format!("{first}{plain}")).await;
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{face:?}: {answers}");
+        let (_, answers) = served.send(&format!("{first}{}", plain.replacen("\r\nHost", "\nHost", 1))).await;
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), 1, "{face:?}: {answers}");
+        assert_eq!(answers.matches("HTTP/1.1 400").count(), 1, "{face:?}: {answers}");
+        served.end().await;
+    }
+}
+
+#[tokio::test]
+async fn bodies_with_content_codings_are_refused() {
+    let host = host(&["calculator"], &[]).await;
+    for face in Face::ALL {
+        let served = Served::new(face, &host, Access::Anyone).await;
+        for coding in ["gzip", "br", "deflate, gzip", "GZIP", "unknown", ""] {
+            let (status, answer) = served.send(&add(&served, &[("Content-Encoding", coding)])).await;
+            assert_eq!(status, 415, "{face:?} {coding:?}: {answer}");
+            assert!(
+                answer.contains("accept-encoding: identity") && answer.contains("send the body as it is"),
+                "{answer}"
+            );
+        }
+        assert_eq!(served.send(&add(&served, &[("Content-Encoding", "identity")])).await.0, 200, "{face:?}");
+        served.end().await;
+    }
+}

@@ -157,7 +157,7 @@ fn print_table(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize,
             table.add_row(row_cells(row));
         }
     }
-    render::line(&table.to_string())?;
+    render::lines(&table.to_string())?;
     let process = if is_isolated { "a process of its own" } else { "this process" };
     let memory =
         resident_bytes().map_or_else(String::new, |bytes| format!("; this process holds {}", display_bytes(bytes)));

@@ -224,7 +224,7 @@ fn print_calls(rows: &[CallRow]) -> Result<()> {
             Cell::new(one_line(&from)),
         ]);
     }
-    render::line(&table.to_string())?;
+    render::lines(&table.to_string())?;
     render::note("`fumehood log show CALL` tells the whole story of one call");
     Ok(())
 }
@@ -244,7 +244,7 @@ fn print_sessions(rows: &[SessionRow]) -> Result<()> {
             Cell::new(render::record::truncate(&row.message, MAX_MESSAGE_CHARS)),
         ]);
     }
-    render::line(&table.to_string())
+    render::lines(&table.to_string())
 }
 
 fn time_cell(at: u64) -> Cell {

@@ -91,7 +91,7 @@ fn print(tools: &[ToolStats]) -> Result<()> {
             time(stats.max_ms),
         ]);
     }
-    render::line(&table.to_string())
+    render::lines(&table.to_string())
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a plot needs no more than 52 bits")]

@@ -29,7 +29,8 @@ pub(crate) async fn login(arguments: &Arguments, typed: &TypedLogin) -> Result<E
     }
     let (url, options) = server.login(&config)?;
     let login = Login::begin(&url, &options).await.with_context(|| format!("cannot log in at `{}`", server.name))?;
-    render::note(&format!("open this address in a browser on this machine, and log in:\n{}", printable(login.url())));
+    render::note("open this address in a browser on this machine, and log in:");
+    render::note(login.url());
     if typed.open {
         open(login.url());
     }

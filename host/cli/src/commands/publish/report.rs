@@ -3,7 +3,6 @@
 use anyhow::Result;
 use fumehood::Digest;
 use fumehood::limits::display_bytes;
-use fumehood::sanitize::printable;
 use fumehood_registry::artifact::{CONFIG_MEDIA_TYPE, LAYER_MEDIA_TYPE};
 use fumehood_registry::metadata::SBOM_MEDIA_TYPE;
 use fumehood_registry::publish::Published;
@@ -143,7 +142,8 @@ fn signer_json(key: &PublicKey) -> Value {
 }
 
 fn heading(text: &str) -> Result<()> {
-    line(&format!("\n{text}"))
+    line("")?;
+    line(text)
 }
 
 fn document(title: &str, value: &Value) -> Result<()> {
@@ -154,5 +154,5 @@ fn document(title: &str, value: &Value) -> Result<()> {
 
 /// Prints a line whose texts come from a component or a project.
 fn line(text: &str) -> Result<()> {
-    render::line(&printable(text))
+    render::line(text)
 }

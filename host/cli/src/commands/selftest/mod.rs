@@ -238,7 +238,7 @@ fn print_report(report: &ModeReport) -> Result<()> {
     for finding in &report.cases {
         table.add_row(cells(finding));
     }
-    render::line(&table.to_string())?;
+    render::lines(&table.to_string())?;
     let it = &report.summary;
     render::line(&format!("{} of {} contained, in {} attempts.", it.contained, it.cases, it.attempts))?;
     render::line(&format!(

@@ -70,6 +70,10 @@ pub(super) fn offer(
     };
     let (places, max_waiting) = settings::places(serve, config);
     let behind_code = TenantTools::new(Arc::clone(&tools)).places(places, max_waiting).usage(usage);
+    let behind_code = match recording {
+        Some(recording) => behind_code.log(recording.budget()),
+        None => behind_code,
+    };
     let for_agents = behind_code.clone().around(Arc::new(plain));
     let code = agent_settings::code(config.serve.code, serve.code).map(|mode| CodeLayer::new(host, mode, log));
     let (all, shared) = match code {

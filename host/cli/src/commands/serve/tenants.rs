@@ -111,7 +111,7 @@ impl SavedUsage {
         ledger.restore(store.read(today())?.into_iter().map(|day| UsageEntry {
             tenant: Arc::from(day.tenant),
             day: day.day,
-            usage: DayUsage { calls: day.calls, fuel: day.fuel },
+            usage: DayUsage { calls: day.calls, fuel: day.fuel, log_bytes: day.log_bytes },
         }));
         let saving = tokio::spawn(save_until(ledger.clone(), Arc::new(store), stop.clone()));
         Ok(Self { ledger, leases: None, stop, saving: Some(saving) })
@@ -171,7 +171,8 @@ async fn save_until(ledger: UsageLedger, store: Arc<UsageStore>, stop: Cancellat
 
 fn to_day(entry: &UsageEntry) -> TenantDay {
     let UsageEntry { tenant, day, usage } = entry;
-    TenantDay { day: *day, tenant: tenant.to_string(), calls: usage.calls, fuel: usage.fuel }
+    let &DayUsage { calls, fuel, log_bytes } = usage;
+    TenantDay { day: *day, tenant: tenant.to_string(), calls, fuel, log_bytes }
 }
 
 fn today() -> u64 {

@@ -34,7 +34,7 @@ pub(crate) async fn run(arguments: &Arguments, top: &Top) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     if top.once {
-        render::line(&screen::to_text(&first))?;
+        render::lines(&screen::to_text(&first))?;
         return Ok(Exit::Ok);
     }
     if !std::io::stdout().is_terminal() {

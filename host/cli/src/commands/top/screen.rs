@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use fumehood::PrintableLine;
 use fumehood::limits::{display_bytes, display_count};
-use fumehood::sanitize::printable;
 use fumehood::telemetry::{CallPhase, LiveCall, LiveSnapshot};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -36,7 +36,7 @@ enum Message {
 
 impl Screen {
     pub(super) fn new(url: &str, snapshot: LiveSnapshot) -> Self {
-        Self { url: printable(url).into_owned(), snapshot, message: None, failure: None, selected: 0 }
+        Self { url: PrintableLine::from(url).into(), snapshot, message: None, failure: None, selected: 0 }
     }
 
     /// Shows another state. The selected call stays selected, and a question about it stays.
@@ -110,9 +110,11 @@ impl Screen {
         let red = Style::new().fg(Color::Red);
         let foot_line = match (&self.message, &self.failure) {
             (Some(Message::Question { handle, tool }), _) => {
-                Line::styled(format!("stop {} ({})? y/n", printable(tool), printable(handle)), bold)
+                Line::styled(format!("stop {} ({})? y/n", PrintableLine::from(tool), PrintableLine::from(handle)), bold)
             }
-            (Some(Message::Note(text)), _) | (None, Some(text)) => Line::styled(printable(text).into_owned(), red),
+            (Some(Message::Note(text)), _) | (None, Some(text)) => {
+                Line::styled(String::from(PrintableLine::from(text)), red)
+            }
             (None, None) => Line::from(format!("{}   q ends, ↑ ↓ select, x stops the selected call", self.url)),
         };
         frame.render_widget(foot_line, foot);
@@ -136,7 +138,7 @@ fn totals(snapshot: &LiveSnapshot) -> String {
 
 fn outcomes_line(snapshot: &LiveSnapshot) -> String {
     let outcomes: Vec<String> =
-        snapshot.outcomes.iter().map(|(outcome, count)| format!("{} {count}", printable(outcome))).collect();
+        snapshot.outcomes.iter().map(|(outcome, count)| format!("{} {count}", PrintableLine::from(outcome))).collect();
     let outcomes = if outcomes.is_empty() { "none".to_owned() } else { outcomes.join(", ") };
     format!("ended in the last minute: {outcomes}")
 }
@@ -164,9 +166,9 @@ fn cells(call: &LiveCall) -> [String; 8] {
         (CallPhase::Running, None) => ("running", seconds(call.elapsed_ms)),
     };
     [
-        printable(&call.tool).into_owned(),
-        call.tenant.as_deref().map_or_else(unknown, |tenant| printable(tenant).into_owned()),
-        call.actor.as_deref().map_or_else(unknown, |actor| printable(actor).into_owned()),
+        PrintableLine::from(&call.tool).into(),
+        call.tenant.as_deref().map_or_else(unknown, |tenant| PrintableLine::from(tenant).into()),
+        call.actor.as_deref().map_or_else(unknown, |actor| PrintableLine::from(actor).into()),
         phase.to_owned(),
         call.deadline_ms.map_or_else(String::new, |deadline| bar(call.elapsed_ms, deadline)),
         time,
@@ -253,9 +255,18 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_of_a_server_are_not_printed() {
-        let text = to_text(&snapshot(vec![call("a\u{1b}[2J", CallPhase::Running)]));
-        assert!(!text.contains('\u{1b}'), "{text}");
+    fn text_of_a_server_neither_controls_the_terminal_nor_draws_lines() {
+        let evil = "a\u{1b}[2J\nb__b  running\r\u{2028}c";
+        let mut hostile = call(evil, CallPhase::Running);
+        (hostile.tenant, hostile.actor) = (Some(evil.to_owned()), Some(evil.to_owned()));
+        let mut state = snapshot(vec![hostile]);
+        state.outcomes.insert(evil.to_owned(), 1);
+        let text = to_text(&state);
+        assert!(!text.contains(['\u{1b}', '\r', '\u{2028}']), "{text}");
+        assert_eq!(text.lines().count(), 3, "two lines of totals, and one of the call: {text}");
+        let mut screen = Screen::new(evil, state);
+        screen.fail(evil.to_owned());
+        assert_eq!(drawn(&screen).matches("b__b").count(), 5, "each is in its cell: {}", drawn(&screen));
     }
 
     #[test]

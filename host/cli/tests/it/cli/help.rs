@@ -60,6 +60,28 @@ fn every_command_has_a_manual_page() {
     assert!(bench.path("pages/fumehood-call.1").exists());
 }
 
+#[cfg(unix)]
+#[test]
+fn manual_pages_are_not_written_through_links() {
+    let bench = Workbench::new();
+    let mine = bench.put("mine.txt", "mine");
+    std::fs::create_dir(bench.path("pages")).unwrap();
+    for page in ["pages/fumehood.1", "pages/fumehood-call.1"] {
+        std::os::unix::fs::symlink(&mine, bench.path(page)).unwrap();
+    }
+    std::os::unix::fs::symlink(bench.path("made.txt"), bench.path("pages/fumehood-run.1")).unwrap();
+    let ran = bench.run(&["man", "pages"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
+    assert!(!bench.path("made.txt").exists());
+    assert!(std::fs::read_to_string(bench.path("pages/fumehood.1")).unwrap().contains(".TH fumehood 1"));
+    assert!(std::fs::read_dir(bench.path("pages")).unwrap().all(|entry| entry.unwrap().path().is_file()));
+
+    std::os::unix::fs::symlink(bench.path("pages"), bench.path("elsewhere")).unwrap();
+    let ran = bench.run(&["man", "elsewhere"]);
+    assert!(ran.code != 0 && ran.stderr.contains("it is a symbolic link; name the folder itself"), "{ran:?}");
+}
+
 #[test]
 fn every_shell_gets_its_completions() {
     let bench = Workbench::new();

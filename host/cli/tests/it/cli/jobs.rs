@@ -142,6 +142,8 @@ fn jobs_of_a_server_that_is_told_to_end_were_interrupted() {
     let bench = bench("");
     let mut server = serve(&bench, &["--no-auth"]);
     let lost = begin(&server, COUNTDOWN, LONG);
+    // One that has not begun would be refused.
+    server.wait_for("/v1/live", |live| live["running"] == 1);
     kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
     assert!(server.child.wait().unwrap().success());
     let lost = serve(&bench, &["--no-auth"]).get(&lost);

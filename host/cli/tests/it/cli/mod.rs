@@ -87,6 +87,7 @@ mod openapi_client;
 #[cfg(test)]
 mod other_collector;
 #[cfg(test)]
+mod persist;
 mod planted;
 #[cfg(test)]
 mod powers;

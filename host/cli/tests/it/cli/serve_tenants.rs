@@ -1,8 +1,11 @@
 //! `serve` as a daemon: tenants of the configuration, SIGHUP, and a service manager.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -227,4 +230,141 @@ fn a_watchdog_is_told_again_and_again_that_the_service_answers() {
     let _server = Server::run(command);
     let messages: Vec<String> = (0..4).map(|_| next()).collect();
     assert_eq!(messages.iter().filter(|message| *message == "WATCHDOG=1\n").count(), 3, "{messages:?}");
+}
+
+/// Sends a request for a stream of events, and waits for its head.
+fn open_stream(server: &Server, token: &str, line: &str, headers: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (address, length) = (&server.address, body.len());
+    let request = format!(
+        "{line} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\
+         Content-Type: application/json\r\nAccept: text/event-stream\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    stream
+}
+
+/// Reads a stream for this time. Returns whether it has ended.
+fn has_ended(stream: &mut TcpStream, time: Duration) -> bool {
+    let started = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    while started.elapsed() < time {
+        match stream.read(&mut [0; 4096]) {
+            Ok(0) => return true,
+            Err(error) if !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Opens a session of MCP, and returns its id; or else the status.
+fn open_session(server: &Server) -> Result<String, u16> {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}});
+    let (status, head, _) = server.ask_with("POST", "/mcp", "", &hello.to_string());
+    let id = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+    if status == 200 { Ok(id.unwrap().to_owned()) } else { Err(status) }
+}
+
+#[test]
+fn streams_of_a_revoked_token_end_and_those_of_others_go_on() {
+    let bench = bench();
+    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    let of_other = format!("[tenants.other]\ntokens = [\"{second}\"]\n");
+    configure(&bench, &format!("[tenants.one]\ntokens = [\"{first}\"]\n{of_other}"));
+    let mut server = Server::run(bench.command(&["serve", "--listen", "127.0.0.1:0"]));
+    server.token.clone_from(&one);
+    let session = format!("Mcp-Session-Id: {}\r\n", open_session(&server).unwrap());
+    let (call, slowly) = ("POST /v1/tools/countdown__countdown/calls", r#"{"from": 500, "step_ms": 100}"#);
+    let mut events = open_stream(&server, &one, "GET /mcp", &session, "");
+    let mut result = open_stream(&server, &one, call, "", slowly);
+    let mut of_others = open_stream(&server, &other, call, "", slowly);
+    configure(&bench, &of_other);
+    kill_process(Pid::from_child(&server.child), Signal::HUP).unwrap();
+    server.wait_for_note("was read again");
+    assert!(has_ended(&mut events, PATIENCE) && has_ended(&mut result, PATIENCE));
+    assert!(!has_ended(&mut of_others, Duration::from_millis(500)));
+}
+
+#[test]
+fn abandoned_sessions_make_room_oldest_first() {
+    let bench = bench();
+    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    configure(&bench, &format!("[tenants.one]\ntokens = [\"{first}\"]\n[tenants.other]\ntokens = [\"{second}\"]\n"));
+    let mut server = Server::run(bench.command(&["serve", "--listen", "127.0.0.1:0"]));
+    server.token.clone_from(&one);
+    let others = as_tenant(&mut server, &other, |server| open_session(server).unwrap());
+    let kept = open_session(&server).unwrap();
+    let _stream = open_stream(&server, &one, "GET /mcp", &format!("Mcp-Session-Id: {kept}\r\n"), "");
+    let opened: Vec<String> = (0..260).map(|_| open_session(&server).unwrap()).collect();
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    let ask = |server: &Server, id: &str| {
+        let headers = format!("Mcp-Session-Id: {id}\r\nMcp-Protocol-Version: 2025-11-25\r\n");
+        server.ask_with("POST", "/mcp", &headers, &list).0
+    };
+    assert_eq!([&opened[0], &opened[4]].map(|id| ask(&server, id)), [404, 404], "the oldest were abandoned first");
+    assert_eq!([&opened[5], &opened[259], &kept].map(|id| ask(&server, id)), [200, 200, 200]);
+    assert_eq!(as_tenant(&mut server, &other, |server| ask(server, &others)), 200);
+}
+
+#[test]
+fn ids_tell_a_tenant_nothing_of_others() {
+    let bench = bench();
+    let (one, first) = token(&bench, "one");
+    configure(&bench, &format!("[tenants.one]\ntokens = [\"{first}\"]\n"));
+    let server = serve(&bench, "http", &one);
+    let (mut ids, mut cursors) = (Vec::new(), Vec::new());
+    for _ in 0..12 {
+        let (_, body) = server.ask("POST", ADD, ARGUMENTS);
+        ids.push(serde_json::from_str::<Value>(&body).unwrap()["id"].as_str().unwrap().to_owned());
+        let page = server.get("/v1/calls?limit=1");
+        assert_eq!(page["calls"][0]["id"], json!(ids.last()));
+        cursors.push(page["next"].as_str().unwrap().to_owned());
+    }
+    // What grows with each call would show how many others were made meanwhile.
+    let number = |text: &str, radix| u64::from_str_radix(text, radix).unwrap();
+    let of_ids: Vec<u64> = ids.iter().map(|id| number(id.rsplit('-').next().unwrap(), 16)).collect();
+    let of_cursors: Vec<u64> = cursors.iter().map(|cursor| number(cursor.rsplit(':').next().unwrap(), 10)).collect();
+    for numbers in [of_ids, of_cursors] {
+        assert!(!numbers.is_sorted() && !numbers.iter().rev().is_sorted(), "{numbers:?}");
+        assert!(numbers.iter().all(|number| *number > 1_000_000), "{numbers:?}");
+    }
+    // They still lead from page to page.
+    let mut seen = Vec::new();
+    let mut page = server.get("/v1/calls?limit=5");
+    loop {
+        seen.extend(page["calls"].as_array().unwrap().iter().map(|call| call["id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        page = server.get(&format!("/v1/calls?limit=5&cursor={next}"));
+    }
+    ids.reverse();
+    assert_eq!(seen, ids);
+}
+
+#[test]
+fn a_tenant_has_its_own_room_in_the_log() {
+    let bench = bench();
+    let ((one, first), (other, second)) = (token(&bench, "one"), token(&bench, "other"));
+    configure(
+        &bench,
+        &format!(
+            "[tenants.one]\ntokens = [\"{first}\"]\nlog_bytes_per_day = \"8KiB\"\n[tenants.other]\ntokens = [\"{second}\"]\n"
+        ),
+    );
+    let mut server = serve(&bench, "http", &one);
+    let statuses: Vec<u16> = (0..6).map(|_| server.ask("POST", ADD, ARGUMENTS).0).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 429, 429], "a call without much takes 2 KiB");
+    assert_eq!(as_tenant(&mut server, &other, |server| server.ask("POST", ADD, ARGUMENTS).0), 200);
+    kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
+    assert!(server.child.wait().unwrap().success());
+    let server = serve(&bench, "http", &one);
+    let (status, problem) = server.ask("POST", ADD, ARGUMENTS);
+    assert!(status == 429 && problem.contains("in the event log were used up"), "{problem}");
 }

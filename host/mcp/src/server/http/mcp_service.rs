@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_listener::body::{GuardedBody, ResponseBody};
@@ -16,12 +17,14 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use super::session_table::{SessionTable, SessionUse};
 use crate::server::mcp_server::{Server, ServerOptions};
 use crate::server::session::{Principal, Session};
 use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
@@ -30,6 +33,9 @@ use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
 pub(crate) const PATH: &str = "/mcp";
 /// Maximum number of sessions of one tenant.
 const MAX_SESSIONS: usize = 256;
+const TOO_MANY_SESSIONS: &str = "there are too many sessions of this client, and all are in use; end one of them";
+/// Time after which a session may have ended.
+const BUSY_RETRY: Duration = Duration::from_secs(1);
 const DUPLICATE_MEMBER: &str = "the message can be read in two ways; send each member once";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -40,7 +46,40 @@ struct TenantService {
     tenant: Arc<Tenant>,
     service: SessionService,
     sessions: Arc<LocalSessionManager>,
+    usage: Arc<SessionTable>,
+    /// Ends the sessions when it is cancelled.
+    stop: CancellationToken,
 }
+
+impl TenantService {
+    /// Makes room for another session, in place of one that was abandoned.
+    ///
+    /// # Errors
+    /// If all sessions are in use.
+    async fn make_room(&self) -> Result<(), Rejection> {
+        while self.sessions.sessions.read().await.len() >= MAX_SESSIONS {
+            let abandoned = self.usage.take_abandoned().ok_or(Rejection::too_many(TOO_MANY_SESSIONS, BUSY_RETRY))?;
+            // It may have ended by itself.
+            let _ended = self.sessions.close_session(&abandoned).await;
+        }
+        Ok(())
+    }
+
+    /// Notes the session that a response opened.
+    async fn add_session(&self, response: &HeaderMap) {
+        if let Some(id) = session_id(response) {
+            let sessions = self.sessions.sessions.read().await;
+            self.usage.add(id, |id| sessions.contains_key(id));
+        }
+    }
+
+    /// Notes a request of the session that it names, if it does.
+    fn begin(&self, headers: &HeaderMap) -> Option<SessionUse> {
+        session_id(headers).map(|id| self.usage.begin(id))
+    }
+}
+
+type TenantServices = RwLock<HashMap<Arc<str>, Arc<TenantService>>>;
 
 /// MCP at `/mcp`, with sessions for each tenant.
 pub struct McpService {
@@ -48,7 +87,7 @@ pub struct McpService {
     options: ServerOptions,
     tenants: Tenants,
     /// The services of tenants that have sent something, by name.
-    services: RwLock<HashMap<Arc<str>, Arc<TenantService>>>,
+    services: Arc<TenantServices>,
     hosts: Vec<String>,
     origins: Vec<String>,
     body_bytes: usize,
@@ -80,11 +119,18 @@ impl McpService {
     /// Creates the service of these tools, for the tenants of this listener.
     #[must_use]
     pub fn with_tools(tools: TenantTools, options: ServerOptions, listener: &Listener) -> Self {
+        let (tenants, services) = (listener.tenants(), Arc::<TenantServices>::default());
+        let watched = Arc::downgrade(&services);
+        tenants.on_replaced(move |tenants| {
+            if let Some(services) = watched.upgrade() {
+                end_sessions_of_others(&services, &tenants.all());
+            }
+        });
         Self {
             tools,
             options,
-            tenants: listener.tenants(),
-            services: RwLock::default(),
+            tenants,
+            services,
             hosts: listener.hosts().to_vec(),
             origins: listener.origins().to_vec(),
             body_bytes: listener.body_bytes(),
@@ -109,20 +155,22 @@ impl McpService {
     }
 
     fn make_service(&self, tenant: &Arc<Tenant>) -> TenantService {
+        let stop = self.stop.child_token();
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(self.hosts.iter())
             .with_allowed_origins(self.origins.iter())
             .enforce_origin_validation()
-            .with_cancellation_token(self.stop.child_token())
+            .with_cancellation_token(stop.child_token())
             .with_max_request_body_bytes(self.body_bytes);
         let sessions = Arc::new(LocalSessionManager::default());
         let actor = tenant.actor.clone().or_else(|| self.options.actor.clone());
-        let (server, stop) = (Server::new(self.tools.of(tenant), self.options.clone()), self.stop.clone());
+        let server = Server::new(self.tools.of(tenant), self.options.clone());
+        let ended = stop.clone();
         let (owner, decides_sampling) = (Arc::clone(&tenant.name), tenant.decides_sampling);
         let principal = move || Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
-        let make = move || Ok(Session::new(server.clone(), principal(), stop.child_token()));
+        let make = move || Ok(Session::new(server.clone(), principal(), ended.child_token()));
         let service = SessionService::new(make, Arc::clone(&sessions), config);
-        TenantService { tenant: Arc::clone(tenant), service, sessions }
+        TenantService { tenant: Arc::clone(tenant), service, sessions, usage: Arc::default(), stop }
     }
 
     async fn answer(&self, request: AdmittedRequest<'_>) -> Result<Response<ResponseBody>, Rejection> {
@@ -131,7 +179,7 @@ impl McpService {
             Method::POST => self.handle_message(&tenant, request).await,
             // Open for hours, and limited as connections.
             _ => {
-                let guard = request.context().stream_guard();
+                let guard = (request.context().stream_guard(), tenant.begin(&request.head.headers));
                 let request = Request::from_parts(request.head, Full::new(request.body));
                 let response = tenant.service.handle(request).await;
                 Ok(response.map(|body| GuardedBody::new(body, guard).boxed_unsync()))
@@ -163,9 +211,10 @@ impl McpService {
         let memory = request.take_memory();
         let mut head = request.head;
         let opens_session = message.method == "initialize" && !head.headers.contains_key(SESSION_ID);
-        if opens_session && tenant.sessions.sessions.read().await.len() >= MAX_SESSIONS {
-            return Err(Rejection::overloaded());
+        if opens_session {
+            tenant.make_room().await?;
         }
+        let guard = (guard, tenant.begin(&head.headers));
         // Stays with the request until its call has ended, which may be after its connection.
         head.extensions.insert::<MemoryPermit>(memory);
         if let Some(raw_arguments) = message.raw_arguments {
@@ -180,6 +229,9 @@ impl McpService {
                 self.parsers.start(context.parse_turn(), handling).await.ok_or(Rejection::overloaded())?
             }
         };
+        if opens_session {
+            tenant.add_session(response.headers()).await;
+        }
         Ok(response.map(|body| GuardedBody::new(body, guard).boxed_unsync()))
     }
 }
@@ -200,6 +252,23 @@ impl HttpService for McpService {
     fn handle<'a>(&'a self, request: AdmittedRequest<'a>) -> BoxFuture<'a, Result<Response<ResponseBody>, Rejection>> {
         Box::pin(self.answer(request))
     }
+}
+
+/// Ends the sessions of those that are no tenants any more. Sessions of a tenant that has changed end by themselves.
+fn end_sessions_of_others(services: &TenantServices, tenants: &[Arc<Tenant>]) {
+    let mut services = services.write().unwrap_or_else(PoisonError::into_inner);
+    services.retain(|name, service| {
+        let is_tenant = tenants.iter().any(|tenant| tenant.name == *name);
+        if !is_tenant {
+            service.stop.cancel();
+        }
+        is_tenant
+    });
+}
+
+/// Returns the session that a head names.
+fn session_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get(SESSION_ID)?.to_str().ok()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -2,6 +2,7 @@
 
 mod listener;
 mod mcp_service;
+mod session_table;
 
 pub use listener::HttpListener;
 pub use mcp_service::McpService;

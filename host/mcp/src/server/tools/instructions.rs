@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fumehood_core::text::sanitize::printable;
+use fumehood_core::text::line::PrintableLine;
+use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::name::Namespace;
 
@@ -39,10 +40,10 @@ pub(crate) fn instructions(own: Option<&str>, tools: &[Arc<Tool>]) -> Option<Str
 fn component_line(component: &str, tools: usize, may: &[String]) -> String {
     let noun = if tools == 1 { "tool" } else { "tools" };
     let may = if may.is_empty() { "compute, and nothing else".to_owned() } else { may.join("; ") };
-    let line = format!("- {component} ({tools} {noun}): may {may}");
+    let line = PrintableLine::from(&format!("- {component} ({tools} {noun}): may {may}"));
     match line.len() > MAX_LINE_BYTES {
-        true => format!("{}…", fumehood_core::text::sanitize::truncate_str(&printable(&line), MAX_LINE_BYTES)),
-        false => printable(&line).into_owned(),
+        true => format!("{}…", truncate_str(&line, MAX_LINE_BYTES)),
+        false => line.into(),
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) const DATABASE: Database = Database {
     ],
     // Lets pruning return space to the file system.
     creation_settings: "PRAGMA auto_vacuum = INCREMENTAL",
-    settings: "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864",
+    settings: "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 1048576",
 };
 
 /// Reads the identity of a log.
