@@ -77,6 +77,22 @@ fn beside_busy_threads<T>(threads: usize, measure: impl FnOnce() -> T) -> T {
     })
 }
 
+/// Prints the latencies of calls beside threads that never sleep.
+fn print_beside_busy_threads(runtime: &tokio::runtime::Runtime, host: &Host, text: &str) {
+    println!(
+        "\n{:<40} {:>10} {:>10} {:>10} {:>10}",
+        "µs, beside busy threads", "in-process", "process", "ratio", "p99 ratio"
+    );
+    for threads in BUSY_THREADS {
+        let measure = || runtime.block_on(latencies(host, text, Duration::ZERO, BUSY_ROUNDS));
+        let [mut here, mut apart] = beside_busy_threads(threads, measure);
+        let [here50, apart50] = [percentile_us(&mut here, 0.5), percentile_us(&mut apart, 0.5)];
+        let ratio99 = percentile_us(&mut apart, 0.99) / percentile_us(&mut here, 0.99);
+        let name = format!("{threads} busy threads");
+        println!("{name:<40} {here50:>10.1} {apart50:>10.1} {:>10.2} {ratio99:>10.2}", apart50 / here50);
+    }
+}
+
 /// Measures calls a second with this many callers, on two threads.
 fn throughput(host: &Host, tool: &'static str, text: &str, callers: usize) -> f64 {
     let runtime =
@@ -136,15 +152,7 @@ fn main() -> ExitCode {
         let added99 = percentile_us(&mut apart, 0.99) - percentile_us(&mut here, 0.99);
         println!("{name:<40} {here50:>10.1} {apart50:>10.1} {:>10.1} {added99:>10.1}", apart50 - here50);
     }
-    println!("\n{:<40} {:>10} {:>10} {:>10} {:>10}", "µs, beside busy threads", "in-process", "process", "ratio", "p99 ratio");
-    for threads in BUSY_THREADS {
-        let measure = || runtime.block_on(latencies(&host, &text, Duration::ZERO, BUSY_ROUNDS));
-        let [mut here, mut apart] = beside_busy_threads(threads, measure);
-        let [here50, apart50] = [percentile_us(&mut here, 0.5), percentile_us(&mut apart, 0.5)];
-        let ratio99 = percentile_us(&mut apart, 0.99) / percentile_us(&mut here, 0.99);
-        let name = format!("{threads} busy threads");
-        println!("{name:<40} {here50:>10.1} {apart50:>10.1} {:>10.2} {ratio99:>10.2}", apart50 / here50);
-    }
+    print_beside_busy_threads(&runtime, &host, &text);
     println!("\n{:<40} {:>10} {:>10} {:>10}", "calls a second", "in-process", "process", "ratio");
     for callers in CALLERS {
         let [here, apart] = ["here__echo", "apart__echo"].map(|tool| throughput(&host, tool, &text, callers));

@@ -154,7 +154,8 @@ fn left_out(folder: &Path, within: &str, known: &BTreeSet<&str>) -> Vec<String> 
 #[test]
 fn no_program_is_left_out() {
     // Harmless programs, which other tests use.
-    let harmless = ["contract/echo", "contract/tell-context", "contract/act-in-describe", "contract/ask-secrets", "contract/slow"];
+    let harmless =
+        ["contract/echo", "contract/tell-context", "contract/act-in-describe", "contract/ask-secrets", "contract/slow"];
     let known = attacks()
         .iter()
         .map(|(program, ..)| *program)

@@ -91,7 +91,7 @@ impl CodeProvider {
         let (sender, mut ended) = oneshot::channel();
         let program = async move {
             // Nobody receives it if the caller has left.
-            let _received = sender.send(run.to_end().await);
+            let _received = sender.send(run.run_to_end().await);
         };
         self.interpreter.drive(Box::pin(program.in_current_span())).await;
         ended.try_recv().unwrap_or_else(|_| {
@@ -178,7 +178,7 @@ struct ProgramRun {
 }
 
 impl ProgramRun {
-    async fn to_end(self) -> (Result<Vec<Content>, CallError>, Metadata) {
+    async fn run_to_end(self) -> (Result<Vec<Content>, CallError>, Metadata) {
         let request = ProgramRequest {
             code: &self.code,
             names: self.names,

@@ -10,10 +10,11 @@ use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Gra
 use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
 
-use super::message::{
-    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers, Refused,
-};
 use super::bounded_list::BoundedList;
+use super::message::{
+    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers,
+    Refused,
+};
 use crate::wasi::Invocation;
 
 /// Exposes text for a message. The receiver wraps it as untrusted again.

@@ -106,7 +106,8 @@ impl Lanes {
 
 fn insert(separate: &mut HashMap<Arc<str>, SeparateLane>, actor: &Arc<str>, now: Instant) -> Arc<Lane> {
     if separate.len() >= MAX_SEPARATE
-        && let Some(oldest) = separate.iter().min_by_key(|(_, separate)| separate.used).map(|(actor, _)| Arc::clone(actor))
+        && let Some(oldest) =
+            separate.iter().min_by_key(|(_, separate)| separate.used).map(|(actor, _)| Arc::clone(actor))
     {
         separate.remove(&oldest);
     }
@@ -171,8 +172,8 @@ impl Lane {
             state.deaths = state.deaths.saturating_add(1);
         }
         let doublings = state.deaths.checked_sub(DEATHS_BEFORE_DELAY);
-        let delay = doublings
-            .map(|doublings| MIN_RESTART_DELAY.saturating_mul(1 << doublings.min(10)).min(MAX_RESTART_DELAY));
+        let delay =
+            doublings.map(|doublings| MIN_RESTART_DELAY.saturating_mul(1 << doublings.min(10)).min(MAX_RESTART_DELAY));
         state.restart_after = delay.map(|delay| Instant::now() + delay);
         true
     }

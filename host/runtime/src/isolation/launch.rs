@@ -72,7 +72,10 @@ impl WorkerLaunch {
         let until = Instant::now() + patience;
         let mut incoming = link.incoming();
         loop {
-            match incoming.next::<Loaded>(MAX_LOADED_BYTES).and_then(|loaded| loaded.map(Message::without_files).transpose()) {
+            match incoming
+                .next::<Loaded>(MAX_LOADED_BYTES)
+                .and_then(|loaded| loaded.map(Message::without_files).transpose())
+            {
                 Ok(Some(loaded)) => {
                     drop(incoming);
                     return Ok((link, loaded));

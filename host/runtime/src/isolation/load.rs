@@ -8,8 +8,8 @@ use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::{DefinitionError, RawDefinition, ToolDefinition};
 
-use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
 use super::bounded_list::BoundedList;
+use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
 use super::message::{Definition, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
 use super::services::Services;
 use super::supervisor::Worker;

@@ -61,6 +61,12 @@ pub(crate) struct WorkerCall {
     pub(crate) is_repeatable: bool,
 }
 
+/// A call as its workers get it.
+struct SentCall {
+    id: u64,
+    message: ToWorker,
+}
+
 /// A call whose worker died.
 struct Interrupted {
     reason: String,
@@ -121,12 +127,7 @@ impl Worker {
     /// end. Dropping the future ends the call.
     ///
     /// If its worker dies, the call is sent to another one if it had not begun, and runs once more if it is repeatable.
-    pub(crate) async fn call(
-        &self,
-        place: Place,
-        call: WorkerCall,
-        invocation: &Invocation,
-    ) -> (Execution, Deadline) {
+    pub(crate) async fn call(&self, place: Place, call: WorkerCall, invocation: &Invocation) -> (Execution, Deadline) {
         let (queued, started) = (place.queued, Instant::now());
         let (mut execution, deadline) = self.0.call(place, call, invocation).await;
         execution.metadata.queued = queued;
@@ -140,7 +141,8 @@ impl Supervisor {
     async fn call(&self, mut place: Place, call: WorkerCall, invocation: &Invocation) -> (Execution, Deadline) {
         let failed = |error| Execution::failed(error, Duration::ZERO, &invocation.limits);
         let id = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
+        let message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
+        let mut sent = SentCall { id, message };
         let mut attempts = Attempts::default();
         let mut lane = self.lanes.lane_of(invocation.actor.as_ref());
         let mut solo_turn = None;
@@ -154,7 +156,7 @@ impl Supervisor {
             if attempts.is_first() {
                 deadline = Deadline::after(Instant::now(), invocation.limits.deadline);
             }
-            let interrupted = match self.run(&lane, &link, place, id, &mut message, invocation, deadline.at()).await {
+            let interrupted = match self.run(&lane, &link, place, &mut sent, invocation, deadline.at()).await {
                 Ok(execution) => return (execution, deadline),
                 Err(interrupted) => interrupted,
             };
@@ -239,8 +241,7 @@ impl Supervisor {
         lane: &Lane,
         link: &Arc<Link>,
         place: Place,
-        call: u64,
-        message: &mut ToWorker,
+        sent: &mut SentCall,
         invocation: &Invocation,
         deadline: Instant,
     ) -> Result<Execution, Interrupted> {
@@ -250,7 +251,8 @@ impl Supervisor {
         if !self.launch.setup.folders.is_empty() {
             link.protect(&self.services.shared().protected.files());
         }
-        if let ToWorker::Call(message) = message {
+        let call = sent.id;
+        if let ToWorker::Call(message) = &mut sent.message {
             message.limits = (&limits).into();
         }
         let (answer, wait) = oneshot::channel();
@@ -266,7 +268,7 @@ impl Supervisor {
             place,
             progress: CallProgress::Began,
         };
-        if let Err(too_large) = link.call(call, message, &limits, pending) {
+        if let Err(too_large) = link.call(call, &sent.message, &limits, pending) {
             return failed(CallError::new(ErrorKind::Host, too_large));
         }
         let mut guard = CancelOnDrop { link, call, has_ended: false };

@@ -79,7 +79,7 @@ impl Writer {
         if !self.flushes.is_empty() {
             let synced = self.store.sync();
             for answer in self.flushes.drain(..) {
-                let synced = synced.as_ref().map(|()| ()).map_err(|error| RecordError(error.to_string()));
+                let synced = synced.as_ref().copied().map_err(|error| RecordError(error.to_string()));
                 drop(answer.send(synced));
             }
         }

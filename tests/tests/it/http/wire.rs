@@ -157,7 +157,7 @@ async fn every_request_leaves_an_event_before_its_call_ends() {
                 let reason = request.reason.unwrap_or_default();
                 told.push(format!("{} {} {} {:?} {reason}", name(id), request.method, request.host, request.status));
             }
-            Event::Finished { result } => told.push(format!("{} ended", name(result.id))),
+            Event::Finished { result } => told.push(format!("{} ended", name(result.id.clone()))),
             _ => {}
         }
     }

@@ -35,7 +35,8 @@ async fn start(host: &Host, tool: &str, actor: Option<&str>) -> JoinHandle<CallR
 fn wait_for_work(worker: Pid) {
     let ticks = || {
         let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
-        let fields: Vec<u64> = stat.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
+        let fields: Vec<u64> =
+            stat.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
         fields.iter().sum::<u64>()
     };
     let before = ticks();
@@ -46,8 +47,7 @@ fn wait_for_work(worker: Pid) {
 fn idempotent_calls_run_again_when_their_worker_dies() {
     runtime().block_on(async {
         let host = host();
-        let component =
-            host.load(Load::bytes("slow", fumehood_tests::contract("slow").unwrap())).await.unwrap();
+        let component = host.load(Load::bytes("slow", fumehood_tests::contract("slow").unwrap())).await.unwrap();
         let worker = process(&component);
         let mut again = Vec::new();
         for _ in 0..3 {

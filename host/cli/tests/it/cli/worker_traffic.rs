@@ -56,7 +56,7 @@ async fn in_both_modes(host: &Host, program: &str, tool: &str) -> [CallResult; 2
     let mut results = Vec::new();
     for (name, isolation) in [("here", Isolation::InProcess), ("apart", Isolation::Process)] {
         host.load(Load::bytes(name, bytes.clone()).isolation(isolation)).await.unwrap();
-        results.push(host.call(Call::new(&format!("{name}__{tool}"), "{}")).await);
+        results.push(host.call(Call::new(format!("{name}__{tool}"), "{}")).await);
     }
     results.try_into().unwrap()
 }

@@ -24,9 +24,7 @@ use tracing::Span;
 use tasks::{Parked, flush, read_for_parked_callers};
 
 use super::frame::{self, Message, Received, Receiver};
-use super::message::{
-    Cost, Failure, FromWorker, MESSAGE_MARGIN_BYTES, Part, Parts, ToWorker, max_message_bytes,
-};
+use super::message::{Cost, Failure, FromWorker, MESSAGE_MARGIN_BYTES, Part, Parts, ToWorker, max_message_bytes};
 use super::services::{CallRequests, Services};
 use super::socket::{Socket, Wait, has_output};
 use super::spin::Spinner;
@@ -113,7 +111,11 @@ pub(super) enum CallEnd {
         requests: Option<Arc<CallRequests>>,
     },
     /// The worker ended before it answered. The call may be sent to another with the same place.
-    WorkerDied { reason: String, has_begun: bool, place: Option<Place> },
+    WorkerDied {
+        reason: String,
+        has_begun: bool,
+        place: Option<Place>,
+    },
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -21,9 +21,7 @@ use crate::engine::{self, EngineSettings, MAX_MEMORIES};
 use crate::isolation::bounded_list::{BoundedList, ListTooLong};
 use crate::isolation::convert;
 use crate::isolation::frame::Message;
-use crate::isolation::message::{
-    Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, Setup,
-};
+use crate::isolation::message::{Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
 use crate::load::compile::engine_id;

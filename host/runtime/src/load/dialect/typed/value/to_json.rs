@@ -23,12 +23,15 @@ pub(crate) struct JsonWriter<'v> {
     pending: Vec<Pending<'v>>,
 }
 
+/// The values of a record beside the shapes of its fields.
+type Fields<'v> = Zip<Iter<'v, (String, Val)>, Iter<'v, (String, Shape)>>;
+
 /// A part of a value that is not yet written.
 enum Pending<'v> {
     Value(&'v Val, &'v Shape),
     List(Iter<'v, Val>, &'v Shape),
     Tuple(Zip<Iter<'v, Val>, Iter<'v, Shape>>),
-    Record(Zip<Iter<'v, (String, Val)>, Iter<'v, (String, Shape)>>),
+    Record(Fields<'v>),
     /// The end of an object with one member of a fixed name.
     End,
 }
