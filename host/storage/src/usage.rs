@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn used(day: u64, tenant: &str, calls: u64, fuel: u64) -> TenantDay {
-        TenantDay { day, tenant: tenant.to_owned(), calls, fuel, log_bytes: fuel / 2 }
+        TenantDay { day, tenant: tenant.to_owned(), calls, fuel, log_bytes: fuel }
     }
 
     #[test]

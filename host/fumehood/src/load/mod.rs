@@ -358,7 +358,7 @@ pub enum IsolationPolicy {
     /// Components whose bytes are not those of an approval, also while they describe their tools: see
     /// [`crate::Load::approval`].
     Unapproved,
-    /// All components, regardless of [`crate::Load::isolation`].
+    /// All components, even those whose [`crate::Load::isolation`] says otherwise.
     Everything,
 }
 
@@ -366,6 +366,7 @@ impl IsolationPolicy {
     /// Decides where a component with this digest runs; `wanted` is the setting of its load.
     pub(crate) fn choose(self, wanted: Option<Isolation>, pinning: &Pinning, digest: &Digest) -> Isolation {
         match (self, wanted) {
+            (Self::Everything, Some(Isolation::ProcessPerActor)) => Isolation::ProcessPerActor,
             (Self::Everything, _) => Isolation::Process,
             (_, Some(wanted)) => wanted,
             (Self::Unapproved, None) if !pinning.knows(digest) => Isolation::Process,

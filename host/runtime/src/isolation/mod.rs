@@ -7,6 +7,7 @@
 //! `supervisor` starts and ends workers, `socket` is the connection, `link` the host's end of it, `services` serves the requests of a
 //! worker, `worker` is the process itself.
 
+mod attempts;
 mod body_stream;
 mod bounded_list;
 mod convert;
@@ -22,6 +23,7 @@ mod spin;
 mod supervisor;
 mod worker;
 
+pub(crate) use attempts::WorkerCall;
 pub(crate) use load::{CompiledComponent, load};
-pub(crate) use supervisor::{Worker, WorkerCall};
+pub(crate) use supervisor::Worker;
 pub use worker::serve_worker;

@@ -13,6 +13,7 @@ use fumehood_core::call::result::CallError;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::Span;
 
+use super::attempts::{Attempts, Interrupted, SentCall, WorkerCall};
 use super::lanes::{Lane, Lanes, Separation};
 use super::launch::{START_TIMEOUT, WorkerLaunch};
 use super::link::{CallEnd, CallProgress, Link, Pending};
@@ -30,8 +31,6 @@ use crate::wasi::Invocation;
 /// Time after a deadline or a cancellation before the host ends a worker. A worker enforces both itself; this is long
 /// for a healthy worker even on a machine without free processor time.
 const CALL_GRACE: Duration = Duration::from_secs(1);
-/// Maximum number of times that a call is sent again because its worker died before it began.
-const MAX_RESENDS: u32 = 5;
 /// Maximum size of the parts of a result that are parsed on the caller's thread, in bytes.
 const MAX_INLINE_BYTES: usize = 64 << 10;
 
@@ -48,37 +47,6 @@ struct Supervisor {
     /// Permits for the calls that run at once.
     permits: Arc<Semaphore>,
     calls: AtomicU64,
-}
-
-/// A call of a tool for a worker.
-#[derive(Debug)]
-pub(crate) struct WorkerCall {
-    /// Index into the definitions.
-    pub(crate) tool: usize,
-    /// JSON text that has passed the tool's schema.
-    pub(crate) arguments: String,
-    /// True if a second run has no further effect: the tool is read-only or idempotent, by its own word.
-    pub(crate) is_repeatable: bool,
-}
-
-/// A call as its workers get it.
-struct SentCall {
-    id: u64,
-    message: ToWorker,
-}
-
-/// A call whose worker died.
-struct Interrupted {
-    reason: String,
-    has_begun: bool,
-    place: Option<Place>,
-}
-
-/// The attempts to run one call.
-#[derive(Debug, Default)]
-struct Attempts {
-    resends: u32,
-    was_repeated: bool,
 }
 
 impl Worker {
@@ -142,7 +110,7 @@ impl Supervisor {
         let failed = |error| Execution::failed(error, Duration::ZERO, &invocation.limits);
         let id = self.calls.fetch_add(1, Ordering::Relaxed);
         let message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
-        let mut sent = SentCall { id, message };
+        let mut sent = SentCall { id, message, limits: invocation.limits };
         let mut attempts = Attempts::default();
         let mut lane = self.lanes.lane_of(invocation.actor.as_ref());
         let mut solo_turn = None;
@@ -155,8 +123,10 @@ impl Supervisor {
             };
             if attempts.is_first() {
                 deadline = Deadline::after(Instant::now(), invocation.limits.deadline);
+            } else {
+                sent.set_deadline(deadline.at().saturating_duration_since(Instant::now()));
             }
-            let interrupted = match self.run(&lane, &link, place, &mut sent, invocation, deadline.at()).await {
+            let interrupted = match self.run(&lane, &link, place, &sent, invocation, deadline.at()).await {
                 Ok(execution) => return (execution, deadline),
                 Err(interrupted) => interrupted,
             };
@@ -241,20 +211,16 @@ impl Supervisor {
         lane: &Lane,
         link: &Arc<Link>,
         place: Place,
-        sent: &mut SentCall,
+        sent: &SentCall,
         invocation: &Invocation,
         deadline: Instant,
     ) -> Result<Execution, Interrupted> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let limits = Limits { deadline: left, ..invocation.limits };
+        let limits = sent.limits;
         let failed = |error| Ok(Execution::failed(error, Duration::ZERO, &invocation.limits));
         if !self.launch.setup.folders.is_empty() {
             link.protect(&self.services.shared().protected.files());
         }
         let call = sent.id;
-        if let ToWorker::Call(message) = &mut sent.message {
-            message.limits = (&limits).into();
-        }
         let (answer, wait) = oneshot::channel();
         let pending = Pending {
             answer,
@@ -357,24 +323,6 @@ impl Supervisor {
             }
         };
         Err(no_answer)
-    }
-}
-
-impl Attempts {
-    fn is_first(&self) -> bool {
-        self.resends == 0 && !self.was_repeated
-    }
-
-    /// Returns the place of a call that may run again, and counts the attempt.
-    fn take_another(&mut self, interrupted: Interrupted, is_repeatable: bool) -> Option<Place> {
-        let place = interrupted.place?;
-        let may_run = if interrupted.has_begun {
-            is_repeatable && !std::mem::replace(&mut self.was_repeated, true)
-        } else {
-            self.resends += 1;
-            self.resends <= MAX_RESENDS
-        };
-        may_run.then_some(place)
     }
 }
 

@@ -87,7 +87,7 @@ async fn requests_get_their_turn_in_the_order_in_which_they_were_made() {
         std::thread::sleep(Duration::from_millis(300));
     });
     let (stage, at) = stage(&server, HttpLimits::default()).await;
-    let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 500}))).await;
+    let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 200}))).await;
     assert_eq!(result.text().as_deref(), Some("32"), "{result:?}");
 }
 
@@ -99,7 +99,7 @@ async fn few_requests_run_at_once_and_not_many_in_all() {
         ok(stream, "ok");
     });
     let (stage, at) = stage(&server, HttpLimits::default()).await;
-    let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 500}))).await;
+    let result = stage.host.call(Call::new("it__many", json!({"authority": at, "path": "/", "count": 200}))).await;
     assert_eq!(result.text().as_deref(), Some("32"), "{result:?}");
     assert_eq!(result.metadata.exhausted, ["http: the tool made all of its 32 requests"]);
     assert_eq!(server.seen.heads().len(), 32);

@@ -366,9 +366,9 @@ const REQUESTS: &[Case] = &[
     case(49, "send 8 MiB", "fetch__fetch", &[request!("POST", "/upload", "[]", "8388608")], Error(Quota)),
     case(
         49,
-        "make 500 requests",
+        "make 100 requests",
         "fetch__many",
-        &[r#"{"authority":"127.0.0.1:{server}","path":"/","count":500}"#],
+        &[r#"{"authority":"127.0.0.1:{server}","path":"/","count":100}"#],
         Answer("32"),
     ),
     case(

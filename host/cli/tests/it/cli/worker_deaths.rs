@@ -1,4 +1,4 @@
-//! What a worker that dies costs the other calls of its component: those that had not begun, or that may run twice, run again.
+//! Deaths of workers: calls that had not begun, or that may run twice, run again.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What guests say and ask through their worker: honest traffic never ends it, and costs the same in both modes.
+//! Messages of guests through their worker: honest traffic never ends it, and costs the same in both modes.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
 //! Tests of frames, with messages of every kind that is cut and joined at any place.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
@@ -160,14 +160,14 @@ fn round_trip<M: Serialize + DeserializeOwned + std::fmt::Debug>(
     cuts: &[usize],
     reads: &[bool],
     room: usize,
-) -> Vec<(String, Vec<u64>)> {
+) -> Vec<(String, Vec<String>)> {
     let (ours, theirs) = Socket::pair().unwrap();
     let mut receiver = Receiver { buffer: vec![0; room], ..Receiver::new() };
     let mut received = Vec::new();
     let mut read_all = |receiver: &mut Receiver| {
         while receiver.receive(&theirs, Wait::Never).unwrap() == Received::Some {
             while let Some(Message { body, files }) = receiver.next::<M>(MAX_MESSAGE_BYTES).unwrap() {
-                let files = files.iter().map(|file| file.metadata().unwrap().ino()).collect();
+                let files = files.iter().map(content).collect();
                 received.push((format!("{body:?}"), files));
             }
         }
@@ -200,10 +200,21 @@ fn round_trip<M: Serialize + DeserializeOwned + std::fmt::Debug>(
     received
 }
 
-/// Opens files that tell the messages apart: the number is that of the message.
+/// Creates files whose content is the number of their message.
 fn files_of(number: usize, count: usize) -> Vec<File> {
-    let paths = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-    (0..count).map(|file| File::open(paths[(number + file) % paths.len()]).unwrap()).collect()
+    let create = |_| {
+        let mut file = tempfile::tempfile().unwrap();
+        write!(file, "{number}").unwrap();
+        file
+    };
+    (0..count).map(create).collect()
+}
+
+fn content(mut file: &File) -> String {
+    let mut content = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut content).unwrap();
+    content
 }
 
 fn check<M: Serialize + DeserializeOwned + std::fmt::Debug>(
@@ -213,10 +224,10 @@ fn check<M: Serialize + DeserializeOwned + std::fmt::Debug>(
     room: usize,
 ) {
     let received = round_trip(messages, cuts, reads, room);
-    let expected = messages.iter().enumerate().map(|(number, (message, files))| {
-        let files = files_of(number, *files).iter().map(|file| file.metadata().unwrap().ino()).collect();
-        (format!("{message:?}"), files)
-    });
+    let expected = messages
+        .iter()
+        .enumerate()
+        .map(|(number, (message, files))| (format!("{message:?}"), vec![number.to_string(); *files]));
     assert_eq!(received, expected.collect::<Vec<_>>());
 }
 

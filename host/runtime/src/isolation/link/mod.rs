@@ -4,12 +4,14 @@
 //! microseconds and waking another thread takes longer: it polls while a core is free, and sleeps on the socket otherwise.
 //! After that, or while another caller reads, a task reads for all waiting callers.
 
+mod exit;
+mod pending;
 mod tasks;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::{self, Read as _};
-use std::process::{Child, ChildStderr, ExitStatus};
+use std::io;
+use std::process::{Child, ChildStderr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -17,18 +19,19 @@ use std::time::{Duration, Instant};
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{Observer, Usage};
 use fumehood_core::policy::permission::files::ProtectedFiles;
-use fumehood_platform::process::{self, ProcessEnd};
+use fumehood_platform::process;
 use tokio::sync::{Notify, oneshot};
-use tracing::Span;
 
+use exit::describe_exit;
+use pending::first_sent;
+pub(super) use pending::{CallEnd, CallProgress, Death, Pending};
 use tasks::{Parked, flush, read_for_parked_callers};
 
 use super::frame::{self, Message, Received, Receiver};
-use super::message::{Cost, Failure, FromWorker, MESSAGE_MARGIN_BYTES, Part, Parts, ToWorker, max_message_bytes};
-use super::services::{CallRequests, Services};
-use super::socket::{Socket, Wait, has_output};
+use super::message::{FromWorker, MESSAGE_MARGIN_BYTES, Part, ToWorker, max_message_bytes};
+use super::services::Services;
+use super::socket::{Socket, Wait};
 use super::spin::Spinner;
-use crate::call::place::Place;
 use crate::engine::guest_runtime::GuestRuntime;
 use crate::wasi::journal;
 
@@ -37,10 +40,6 @@ use crate::wasi::journal;
 const INLINE_WAIT: Duration = Duration::from_micros(500);
 /// Maximum number of reads before others have their turn.
 const MAX_READS: usize = 64;
-/// Minimum time between two reports of the cost of a call; earlier ones are dropped. Workers leave more.
-const USAGE_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum size of the worker's stderr that is quoted in the reason for its end, in bytes.
-const MAX_STDERR_BYTES: usize = 256;
 
 /// The connection to one worker process.
 pub(super) struct Link {
@@ -63,59 +62,6 @@ pub(super) struct Link {
     death: OnceLock<Death>,
     process: Mutex<Option<(Child, Option<ChildStderr>)>>,
     services: Arc<Services>,
-}
-
-/// A call that has not ended.
-pub(super) struct Pending {
-    pub(super) answer: oneshot::Sender<CallEnd>,
-    pub(super) observer: Option<Arc<dyn Observer>>,
-    pub(super) actor: Option<Arc<str>>,
-    /// Bytes of log lines and progress that the worker may still send, charged as the worker itself does. This holds for
-    /// a worker that was taken over.
-    pub(super) output_budget: usize,
-    /// The time of the last report of its cost.
-    pub(super) usage_at: Option<Instant>,
-    pub(super) deadline: Instant,
-    /// The span of the call, around those of its requests.
-    pub(super) span: Span,
-    /// Created by the first request.
-    pub(super) requests: Option<Arc<CallRequests>>,
-    /// Dropped when the worker is done with the call, not when its caller stops waiting.
-    pub(super) place: Place,
-    pub(super) progress: CallProgress,
-}
-
-/// What is known of a call that has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallProgress {
-    /// Its number among the calls that were sent. A worker begins calls in their order, so only the first of these may
-    /// have begun.
-    Sent(u64),
-    /// The worker has sent something about it.
-    Began,
-}
-
-/// The end of a worker process.
-#[derive(Debug, Clone)]
-pub(super) struct Death {
-    pub(super) reason: String,
-    /// The actors of the calls that had begun; `None` for a call without an actor.
-    pub(super) actors: HashSet<Option<Arc<str>>>,
-}
-
-/// The end of a call.
-pub(super) enum CallEnd {
-    Answered {
-        outcome: Result<Parts, Failure>,
-        cost: Box<Cost>,
-        requests: Option<Arc<CallRequests>>,
-    },
-    /// The worker ended before it answered. The call may be sent to another with the same place.
-    WorkerDied {
-        reason: String,
-        has_begun: bool,
-        place: Option<Place>,
-    },
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -373,7 +319,7 @@ impl Link {
                 }
             }
             FromWorker::Used { call, fuel, peak_memory } => {
-                if let Some(observer) = self.observer_of_usage(call) {
+                if let Some(observer) = lock(&self.calls).get_mut(&call).and_then(Pending::usage_observer) {
                     observer.usage(Usage { fuel, peak_memory: usize::try_from(peak_memory).unwrap_or(usize::MAX) });
                 }
             }
@@ -386,24 +332,9 @@ impl Link {
     /// Charges `bytes` of output to a call, and returns its observer, if it has one.
     ///
     /// # Errors
-    /// If the call has sent more than its `output_budget`.
+    /// See [`Pending::charge_output`].
     fn observer_of(&self, call: u64, bytes: usize) -> Result<Option<Arc<dyn Observer>>, String> {
-        let mut calls = lock(&self.calls);
-        let Some(pending) = calls.get_mut(&call) else { return Ok(None) };
-        let left = pending.output_budget.checked_sub(bytes);
-        pending.output_budget = left.ok_or_else(|| "it says more than any tool may".to_owned())?;
-        Ok(pending.observer.clone())
-    }
-
-    /// Returns the observer of a pending call, if it is time for a report of its cost.
-    fn observer_of_usage(&self, call: u64) -> Option<Arc<dyn Observer>> {
-        let mut calls = lock(&self.calls);
-        let pending = calls.get_mut(&call)?;
-        if pending.usage_at.is_some_and(|at| at.elapsed() < USAGE_INTERVAL) {
-            return None;
-        }
-        pending.usage_at = Some(Instant::now());
-        pending.observer.clone()
+        lock(&self.calls).get_mut(&call).map_or(Ok(None), |pending| pending.charge_output(bytes))
     }
 
     /// Returns whether a call is pending.
@@ -460,43 +391,4 @@ impl Drop for Link {
         self.kill("it was ended");
         self.wakeup.notify_one();
     }
-}
-
-impl CallProgress {
-    /// Returns whether the worker may have begun the call, if `first` is the first of those of which it has sent nothing.
-    fn has_begun(self, first: Option<u64>) -> bool {
-        match self {
-            Self::Began => true,
-            Self::Sent(number) => Some(number) == first,
-        }
-    }
-}
-
-/// Returns the number of the first call of which the worker has sent nothing.
-fn first_sent(calls: &HashMap<u64, Pending>) -> Option<u64> {
-    let number = |pending: &Pending| match pending.progress {
-        CallProgress::Sent(number) => Some(number),
-        CallProgress::Began => None,
-    };
-    calls.values().filter_map(number).min()
-}
-
-/// Describes how a worker process ended: its signal or exit code, and the beginning of its stderr.
-fn describe_exit(status: io::Result<ExitStatus>, stderr: Option<ChildStderr>) -> String {
-    let mut how = match status {
-        Ok(status) => match status.into() {
-            ProcessEnd::ForbiddenCall => "it was ended for a system call that no worker makes (SIGSYS)".to_owned(),
-            end @ ProcessEnd::Code(_) => format!("it ended with {end}"),
-            end => format!("it was ended by {end}"),
-        },
-        Err(error) => format!("it ended, and nobody knows how: {error}"),
-    };
-    let mut words = vec![0; MAX_STDERR_BYTES];
-    if let Some(mut stderr) = stderr.filter(has_output)
-        && let Ok(read @ 1..) = stderr.read(&mut words)
-    {
-        let words = String::from_utf8_lossy(words.get(..read).unwrap_or_default());
-        how.push_str(&format!(", and said: {}", crate::wasi::guest_output::cut_to(words.trim(), MAX_STDERR_BYTES)));
-    }
-    how
 }
