@@ -40,7 +40,9 @@ pub struct EventPieces {
 }
 
 impl EventPieces {
-    pub(crate) fn new(response: Response, limits: EventLimits) -> Self {
+    /// Reads the body of a response as a stream of events.
+    #[must_use]
+    pub fn new(response: Response, limits: EventLimits) -> Self {
         Self { response, scanner: Scanner::new(limits), pending: BytesMut::new() }
     }
 

@@ -26,7 +26,7 @@ use url::Url;
 
 use crate::client::Transport;
 use crate::error::TransportError;
-use crate::events::EventLimits;
+use crate::events::{EventLimits, EventPieces};
 use crate::request::Request;
 use crate::response::ResponseLimits;
 
@@ -184,7 +184,7 @@ impl Exchange<'_> {
         let headers = end_to_end(response.take_headers());
         let body = if status.is_success() {
             let outcome = self.outcome.clone();
-            let pieces = response.events(self.events).into_stream();
+            let pieces = EventPieces::new(response, self.events).into_stream();
             let frames = pieces.map_ok(Frame::data).map_err(move |error| outcome.fail(error));
             StreamBody::new(frames).boxed_unsync()
         } else {

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::error::TransportError;
-use crate::events::{EventLimits, EventPieces};
 
 /// Maximum size of the body of a response without success, in bytes.
 pub const MAX_ERROR_BYTES: u64 = 64 << 10;
@@ -197,12 +196,6 @@ impl Response {
         // What came until then is better than nothing.
         let _late = tokio::time::timeout(MAX_MESSAGE_TIME, reading).await;
         body
-    }
-
-    /// Reads the body as a stream of events.
-    #[must_use]
-    pub fn events(self, limits: EventLimits) -> EventPieces {
-        EventPieces::new(self, limits)
     }
 }
 

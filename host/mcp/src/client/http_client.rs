@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_transport::{
-    EventLimits, Framing, Request, Response, ResponseLimits, Roots, Transport, TransportError, Url,
+    EventLimits, EventPieces, Framing, Request, Response, ResponseLimits, Roots, Transport, TransportError, Url,
 };
 use futures_util::stream::{BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -111,7 +111,7 @@ impl BoundedClient {
             // They are measured, with those of other messages.
             max_values: usize::MAX,
         };
-        let pieces = response.events(limits).into_stream().boxed();
+        let pieces = EventPieces::new(response, limits).into_stream().boxed();
         bound_events(SseStream::from_bytes_stream(pieces).boxed())
     }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use fumehood_transport::{
-    Addresses, EventLimits, Framing, MAX_ERROR_BYTES, Request, ResponseLimits, Roots, Transport, TransportError, Url,
-    spawn,
+    Addresses, EventLimits, EventPieces, Framing, MAX_ERROR_BYTES, Request, ResponseLimits, Roots, Transport,
+    TransportError, Url, spawn,
 };
 
 use super::server::{Body, Server, get, limits, transport};
@@ -135,7 +135,7 @@ async fn streams_end_at_the_maximum_of_an_event_and_of_events() {
         (Framing::Lines, "{}\n"),
     ] {
         let server = Server::start("HTTP/1.1 200 OK", Body::Floods(piece.repeat(4096).into_bytes())).await;
-        let mut pieces = get(&server.url, limits).await.unwrap().events(events(framing));
+        let mut pieces = EventPieces::new(get(&server.url, limits).await.unwrap(), events(framing));
         let error = loop {
             match pieces.next_piece().await {
                 Ok(piece) => assert!(piece.is_some()),
@@ -153,7 +153,7 @@ async fn pieces_of_a_stream_end_where_events_do() {
     let text = "data: one\n\n: two\n\ndata: three\n\ndata: cut";
     let server = Server::start("HTTP/1.1 200 OK", Body::Whole(text.into())).await;
     let events = EventLimits { framing: Framing::ServerSent, max_event_bytes: 100, max_events: 10, max_values: 10 };
-    let mut pieces = get(&server.url, limits()).await.unwrap().events(events);
+    let mut pieces = EventPieces::new(get(&server.url, limits()).await.unwrap(), events);
     let mut all = Vec::new();
     while let Some(piece) = pieces.next_piece().await.unwrap() {
         assert!(piece.ends_with(b"\n\n") || &piece[..] == b"data: cut", "{piece:?}");
