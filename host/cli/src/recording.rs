@@ -119,7 +119,8 @@ impl Recording {
 
     /// Returns the room of tenants in this log.
     pub(crate) fn budget(&self) -> LogBudget {
-        let (persist, space) = (self.persist.clone(), self.space.clone());
+        let persist = self.persist.clone();
+        let space = self.space.clone();
         let is_scarce = move || space.as_ref().is_some_and(|space| space.is_scarce());
         LogBudget::new(move |tool| persist.get(tool).is_full(), is_scarce)
     }

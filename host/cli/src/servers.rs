@@ -154,9 +154,10 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<McpTools> {
             continue;
         }
         let (refused, unchecked) = (remotes.refused().len(), remotes.unchecked().len());
-        let added = match is_pinned {
-            true => remotes.add_pinned(&remote, entry, lock.locked(name)).await.map(drop),
-            false => remotes.add(&remote).await,
+        let added = if is_pinned {
+            remotes.add_pinned(&remote, entry, lock.locked(name)).await.map(drop)
+        } else {
+            remotes.add(&remote).await
         };
         if let Err(error) = added {
             render::warning(&format!("going on without the MCP server `{name}`: {}", error_chain(&error)));

@@ -88,7 +88,8 @@ impl Api {
         let memory = request.take_memory();
         let permits = RequestPermits { _guard: guard, _memory: memory.clone() };
         let tools = self.shared.tools.of(&request.tenant);
-        let (queue, parses_in_queue) = ((self.parsers.clone(), context.parse_turn()), !size.is_cheap());
+        let queue = (self.parsers.clone(), context.parse_turn());
+        let parses_in_queue = !size.is_cheap();
         let caller = Caller { tenant: Arc::clone(&request.tenant), tools, memory, queue, parses_in_queue };
         let trace = parse_context(&request.head.headers);
         let trace = trace.map(|trace| trace.with_sampling_decision(request.tenant.decides_sampling));

@@ -185,7 +185,8 @@ pub(crate) async fn list(shared: &Shared, caller: &Caller, query: Option<&str>) 
 
 /// Returns the running calls of a tenant that match, the newest first.
 fn running_calls(shared: &Shared, caller: &Caller, query: &CallQuery) -> CallList {
-    let (own, positions) = (Some(&*caller.tenant.name), shared.tools.running().positions());
+    let own = Some(&*caller.tenant.name);
+    let positions = shared.tools.running().positions();
     let before = query.before.map(|position| positions.decode(position));
     let query = &CallQuery { before, ..query.clone() };
     let calls = shared.tools.running().list(usize::MAX, |tenant, _| tenant == own);

@@ -146,9 +146,10 @@ pub(crate) async fn find_job_of_key(
         // It waits for the result, as its call would.
         false => (Preferences::default(), job.ttl.min(MAX_REPLAY_WAIT)),
     };
-    let answer = match time.is_zero() {
-        true => job_answer(caller, &job, preferences).await,
-        false => wait_for_answer((shared, jobs), caller, job, (preferences, time)).await,
+    let answer = if time.is_zero() {
+        job_answer(caller, &job, preferences).await
+    } else {
+        wait_for_answer((shared, jobs), caller, job, (preferences, time)).await
     };
     Err(Box::new(replay(answer)))
 }

@@ -204,13 +204,11 @@ fn is_event_stream(response: &Response<ResponseBody>) -> bool {
 /// Checks that the body is sent as it is. One that was compressed would have to be unpacked before it is measured.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Rejection> {
     let is_identity = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    match headers.get_all(CONTENT_ENCODING).iter().all(is_identity) {
-        true => Ok(()),
-        false => {
-            let why = "bodies with a Content-Encoding are not accepted; send the body as it is";
-            Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
-        }
+    if headers.get_all(CONTENT_ENCODING).iter().all(is_identity) {
+        return Ok(());
     }
+    let why = "bodies with a Content-Encoding are not accepted; send the body as it is";
+    Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
 }
 
 /// Returns the size of the head in the usual form of HTTP/1.1, with the empty line at its end, in bytes.

@@ -93,7 +93,8 @@ impl Connections {
         }
         let (id, close) = (table.next, CancellationToken::new());
         table.next += 1;
-        let (since, close_entry) = (Instant::now(), close.clone());
+        let since = Instant::now();
+        let close_entry = close.clone();
         let entry =
             Entry { identity: None, phase: Phase::Head, is_streaming: false, since, blocked: None, close: close_entry };
         table.open.insert(id, entry);

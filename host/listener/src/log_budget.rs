@@ -55,10 +55,10 @@ impl LogBudget {
 
     /// Returns the bytes that the end of a call writes.
     pub(crate) fn bytes_of_result(&self, result: &CallResult) -> u64 {
-        match (self.is_recorded)(&result.tool) {
-            true => result.content().iter().map(|part| Content::bytes(part) as u64).sum(),
-            false => 0,
+        if !(self.is_recorded)(&result.tool) {
+            return 0;
         }
+        result.content().iter().map(|part| Content::bytes(part) as u64).sum()
     }
 
     pub(crate) fn is_scarce(&self) -> bool {
@@ -99,7 +99,8 @@ mod tests {
         assert!(bytes("open__a") > 9000 + RECORD_BYTES);
         assert_eq!(bytes("private__a"), RECORD_BYTES);
         for value in [json!({"a": [1, true, null, "text"], "b": {"c": 1.5}}), json!("x".repeat(500)), json!([])] {
-            let (about, exact) = (json_bytes(&value) as f64, value.to_string().len() as f64);
+            let about = json_bytes(&value) as f64;
+            let exact = value.to_string().len() as f64;
             assert!(about >= exact * 0.7 && about <= exact * 2.0 + 8.0, "{about} for {exact}");
         }
     }

@@ -89,9 +89,12 @@ mod tests {
 
     #[tokio::test]
     async fn calls_of_a_program_share_its_place_and_the_free_ones() {
-        let (places, programs, tenant) = (CallPlaces::new(3, 8), ProgramPlaces::default(), Arc::<str>::from("one"));
+        let places = CallPlaces::new(3, 8);
+        let programs = ProgramPlaces::default();
+        let tenant = Arc::<str>::from("one");
         let other = Arc::<str>::from("two");
-        let (first, second) = (Arc::<CallHistory>::default(), Arc::<CallHistory>::default());
+        let first = Arc::<CallHistory>::default();
+        let second = Arc::<CallHistory>::default();
         let _running = (places.enter(&tenant).await.unwrap(), places.enter(&tenant).await.unwrap());
         let lent = programs.enter(&first, &places, &tenant).await;
         let own = programs.enter(&first, &places, &tenant).await;
@@ -110,7 +113,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_goes_on_without_any_free_place() {
-        let (places, programs, tenant) = (CallPlaces::new(1, 0), ProgramPlaces::default(), Arc::<str>::from("one"));
+        let places = CallPlaces::new(1, 0);
+        let programs = ProgramPlaces::default();
+        let tenant = Arc::<str>::from("one");
         let program = Arc::<CallHistory>::default();
         let _running = places.enter(&tenant).await.unwrap();
         let lent = programs.enter(&program, &places, &tenant).await;

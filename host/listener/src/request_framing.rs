@@ -144,10 +144,10 @@ fn body_of(head: &[u8]) -> Result<Body, AmbiguousHead> {
 /// Parses the value of `Content-Length`: digits alone.
 fn parse_length(value: &[u8]) -> Result<u64, AmbiguousHead> {
     let digits = std::str::from_utf8(value).map_err(|_| AmbiguousHead)?;
-    match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => digits.parse().map_err(|_| AmbiguousHead),
-        false => Err(AmbiguousHead),
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(AmbiguousHead);
     }
+    digits.parse().map_err(|_| AmbiguousHead)
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for RequestFraming<T> {

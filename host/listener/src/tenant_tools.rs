@@ -51,7 +51,9 @@ impl TenantTools {
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>) -> Self {
         let (usage, running) = (UsageLedger::default(), RunningCalls::default());
-        let (programs, histories, made) = (ProgramPlaces::default(), Arc::default(), Arc::default());
+        let programs = ProgramPlaces::default();
+        let histories = Arc::default();
+        let made = Arc::default();
         Self { tools, layer: None, places: None, programs, usage, log: None, running, histories, made }
     }
 
@@ -136,8 +138,11 @@ impl TenantTools {
     fn make(&self, tenant: &Arc<Tenant>) -> Arc<dyn ToolProvider> {
         let limited = |tools, behind: Option<Arc<dyn ToolProvider>>| -> Arc<dyn ToolProvider> {
             let (tenant, usage) = (Arc::clone(tenant), self.usage.clone());
-            let (places, programs, running) = (self.places.clone(), self.programs.clone(), self.running.clone());
-            let (log, histories) = (self.log.clone(), Arc::clone(&self.histories));
+            let places = self.places.clone();
+            let programs = self.programs.clone();
+            let running = self.running.clone();
+            let log = self.log.clone();
+            let histories = Arc::clone(&self.histories);
             Arc::new(LimitedTools { tools, behind, tenant, usage, log, places, programs, running, histories })
         };
         let own = limited(Arc::clone(&self.tools), None);

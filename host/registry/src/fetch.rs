@@ -136,7 +136,8 @@ async fn vouched(
     };
     let mut verification = verify_bundles(policy, &resolved.reference, digests, &bundles);
     if verification.is_err() && client.has_mirrors(&resolved.reference) {
-        let (subject, maximum) = (&resolved.manifest, MAX_BUNDLE_BYTES as u64);
+        let subject = &resolved.manifest;
+        let maximum = MAX_BUNDLE_BYTES as u64;
         let own = client.own_referrer_contents(&resolved.reference, subject, BUNDLE_MEDIA_TYPE, maximum).await;
         let own_verification = verify_bundles(policy, &resolved.reference, digests, &own);
         if own_verification.is_ok() || bundles.is_empty() {

@@ -308,7 +308,8 @@ async fn a_part_without_content_is_not_free() {
 
 /// Completes a future, and returns its output with the longest time of one poll, in which the thread served nobody else.
 async fn longest_poll<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let (mut work, mut longest) = (pin!(work), Duration::ZERO);
+    let mut work = pin!(work);
+    let mut longest = Duration::ZERO;
     let output = std::future::poll_fn(|cx| {
         let started = Instant::now();
         let polled = work.as_mut().poll(cx);
@@ -324,7 +325,8 @@ async fn large_results_do_not_hold_up_others() {
     let controls = answering(&[Described::new("t")], Answer::Text(&vec![1; 1 << 20])).unwrap();
     let parts = answering(&[Described::new("t")], Answer::EmptyTexts(30_000)).unwrap();
     let lists = fumehood_tests::component("typed-lists").unwrap();
-    let (lists, no_arguments) = (TYPED_LISTS.map(|(tool, n)| (lists.clone(), tool, json!({"n": n}))), json!({}));
+    let lists = TYPED_LISTS.map(|(tool, n)| (lists.clone(), tool, json!({"n": n})));
+    let no_arguments = json!({});
     let others = [(controls, "t", no_arguments.clone()), (parts, "t", no_arguments)];
     for (component, tool, arguments) in lists.into_iter().chain(others) {
         let host = Host::builder().limits(Limits { deadline: PATIENCE, ..limits() }).build().unwrap();

@@ -86,7 +86,8 @@ impl Saving {
         repeat: Option<RepeatCall>,
         state: SavingState,
     ) -> Self {
-        let (settings, withholds) = (None, Arc::default());
+        let settings = None;
+        let withholds = Arc::default();
         Self { store, session, writer, clock, repeat, settings, withholds, state: Mutex::new(state) }
     }
 

@@ -184,7 +184,8 @@ impl<'a> InnerCalls<'a> {
         next.iter().for_each(|(id, _)| self.replay.note_begun(*id));
         self.replay.flush().await?;
         for (id, intent) in next {
-            let (maker, turns) = (self.maker, Arc::clone(&self.turns));
+            let maker = self.maker;
+            let turns = Arc::clone(&self.turns);
             self.running.push(Box::pin(async move {
                 turns.take().await;
                 (id, maker.call(intent).await)

@@ -142,11 +142,11 @@ impl PipelineConfig {
         let name = found.tool.full_name();
         let own = found.policy().or(&self.agent_policy);
         let policy = self.policies.get(name).map_or(own.clone(), |policy| policy.clone().or(&own));
-        match self.withheld.is_empty() || !RELAY_TOOLS.contains(&name) {
-            true => policy,
-            // It passes on what a tool got or gave of whose calls nothing is recorded.
-            false => Policy { persist: Some(Persistence::Nothing), ..policy },
+        if self.withheld.is_empty() || !RELAY_TOOLS.contains(&name) {
+            return policy;
         }
+        // It passes on arguments and results of a tool whose calls are not recorded.
+        Policy { persist: Some(Persistence::Nothing), ..policy }
     }
 
     /// Finds the tools whose calls are not recorded in full, and those that pass on what they got and gave.

@@ -327,7 +327,8 @@ impl RestoredSession {
     #[must_use]
     pub(crate) fn begin(session: Session) -> Self {
         let programs = Programs::default();
-        let (is_pending, is_withheld) = (false, false);
+        let is_pending = false;
+        let is_withheld = false;
         Self { session, actor: None, state: None, entries: 0, last: None, is_pending, is_withheld, programs }
     }
 }

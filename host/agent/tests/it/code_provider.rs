@@ -113,7 +113,8 @@ async fn calls_that_are_made_at_once_leave_others_their_turn() {
     let provider = provider(CodeMode::only());
     let code = vec!["host__slow"; 16].join("\n");
     let mut work = std::pin::pin!(values(&provider, &code));
-    let (mut polls, mut longest) = (0, Duration::ZERO);
+    let mut polls = 0;
+    let mut longest = Duration::ZERO;
     std::future::poll_fn(|cx| {
         let started = std::time::Instant::now();
         let polled = work.as_mut().poll(cx);

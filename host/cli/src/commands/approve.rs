@@ -299,7 +299,8 @@ fn decide(
 
 /// Says that the lock has approvals which this user did not give, and how many are unchanged.
 fn report_proposals(arguments: &Arguments, lock: &Lock) {
-    let (proposed, all) = (lock.proposed_names(), lock.names().len());
+    let proposed = lock.proposed_names();
+    let all = lock.names().len();
     if proposed.is_empty() || arguments.json {
         return;
     }

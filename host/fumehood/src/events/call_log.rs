@@ -99,7 +99,9 @@ impl CallLog {
     /// If the recorder refuses the first record, or the system has no random bytes for the id of the session.
     pub async fn begin(recorder: Arc<dyn Recorder>, options: CallLogOptions) -> Result<Self, CallLogError> {
         let session = format!("c{:016x}", getrandom::u64().map_err(CallLogError::Random)?);
-        let (records, calls, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OpaqueNumbers::default());
+        let records = AtomicU64::new(0);
+        let calls = AtomicU64::new(0);
+        let numbers = OpaqueNumbers::default();
         let log = Self { inner: Arc::new(Inner { recorder, options, session, records, calls, numbers }) };
         // It is on disk no later than the start of the first call, which is recorded after it.
         let started = log.of_session(RecordKind::SessionStarted, None);

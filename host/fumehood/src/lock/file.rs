@@ -207,7 +207,8 @@ fn add<T>(
     name: &Spanned<String>,
     found: Result<T, PinError>,
 ) -> Result<Namespace, LockError> {
-    let (path, line) = (path.to_owned(), line_of(text, name.span().start));
+    let path = path.to_owned();
+    let line = line_of(text, name.span().start);
     let name = match Namespace::parse(name.get_ref()) {
         Ok(name) => name,
         Err(source) => return Err(LockError::Name { path, line, source }),

@@ -283,7 +283,8 @@ const CALLS_AT_ONCE: &str = "const calls = Array.from({length: 600}, () => tools
 
 /// Completes a future, and returns its output with the longest time of one poll, in which the thread served nobody else.
 async fn longest_poll<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let (mut work, mut longest) = (pin!(work), Duration::ZERO);
+    let mut work = pin!(work);
+    let mut longest = Duration::ZERO;
     let output = std::future::poll_fn(|cx| {
         let started = Instant::now();
         let polled = work.as_mut().poll(cx);
@@ -307,7 +308,8 @@ async fn a_program_with_its_calls_holds_the_thread_of_its_caller_for_one_slice()
         let started = Instant::now();
         let (result, longest) = longest_poll(run(code)).await;
         assert!(result.is_ok(), "{result:?}");
-        let (took, slice) = (started.elapsed(), Duration::from_millis(40));
+        let took = started.elapsed();
+        let slice = Duration::from_millis(40);
         assert!(took < slice || longest < slice, "{longest:?} of {took:?}: {code}");
     }
 }

@@ -119,7 +119,8 @@ async fn clients_of_a_provider_are_judged_by_their_own_calls() {
 
 /// A tool that returns private data, and one that sends to the public, with their arguments.
 fn read_and_send() -> [(&'static str, serde_json::Value); 2] {
-    let (path, url) = ("/docs/secret.txt", "http://127.0.0.1:9/");
+    let path = "/docs/secret.txt";
+    let url = "http://127.0.0.1:9/";
     [("files__read", json!({ "path": path })), ("fetch__get", json!({ "url": url }))]
 }
 

@@ -242,7 +242,8 @@ async fn read_refusal(
     has_session: bool,
     response: Response,
 ) -> Result<StreamableHttpPostResponse, ClientError> {
-    let (status, session) = (response.status(), header_text(&response, &SESSION_ID));
+    let status = response.status();
+    let session = header_text(&response, &SESSION_ID);
     let is_json = header_text(&response, &CONTENT_TYPE).is_some_and(|kind| kind.starts_with(JSON));
     let by_status = (status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error())
         .then(|| HttpStatusError::new(status.as_u16(), header_text(&response, &RETRY_AFTER)));

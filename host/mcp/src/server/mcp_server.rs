@@ -94,7 +94,8 @@ impl Server {
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>, options: ServerOptions) -> Self {
         let changes = tools.changes();
-        let (writers, turn) = (ParseQueue::new(), Arc::new(Semaphore::new(1)));
+        let writers = ParseQueue::new();
+        let turn = Arc::new(Semaphore::new(1));
         Self { inner: Arc::new(Inner { tools, options, catalogue: Mutex::default(), changes, writers, turn }) }
     }
 

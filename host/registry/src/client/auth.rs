@@ -177,7 +177,8 @@ impl RegistryClient {
 }
 
 fn malformed(place: &Place, request: &Request, reason: &str) -> RegistryError {
-    let (host, what) = (place.host.clone(), request.what.clone());
+    let host = place.host.clone();
+    let what = request.what.clone();
     RegistryError::Malformed { host, what, reason: reason.to_owned() }
 }
 

@@ -6,7 +6,8 @@ use crate::error::RegistryError;
 
 /// Converts a failure to read an answer into the error about the request.
 pub(crate) fn read_error(error: TransportError, host: &str, what: &str, received: u64, expected: u64) -> RegistryError {
-    let (host, what) = (host.to_owned(), what.to_owned());
+    let host = host.to_owned();
+    let what = what.to_owned();
     match error {
         TransportError::Idle(timeout) | TransportError::Late(timeout) => RegistryError::Timeout { host, what, timeout },
         TransportError::Slow(minimum) => RegistryError::Slow { host, what, minimum },

@@ -247,7 +247,8 @@ impl Transport {
             min_bytes_per_second: limits.min_bytes_per_second,
             window: limits.window,
         };
-        let (host, what) = (authority(&request.url), request.what.clone());
+        let host = authority(&request.url);
+        let what = request.what.clone();
         client.send(outgoing, bounds).await.map_err(|error| match error {
             TransportError::HeadTimeout(timeout) => RegistryError::Timeout { host, what, timeout },
             TransportError::Coded(_) => RegistryError::Malformed { host, what, reason: error.to_string() },

@@ -225,7 +225,8 @@ fn verify_one(
     if let (Some(signed), Some(asked)) = (claim.tag.as_deref(), tag)
         && signed != asked
     {
-        let (signed, asked) = (printable(signed).into_owned(), asked.to_owned());
+        let signed = printable(signed).into_owned();
+        let asked = asked.to_owned();
         return Err(SignatureError::OtherTag { name: name.to_owned(), signed, asked });
     }
     Ok(Verified { key: opened.key, claim })

@@ -205,7 +205,8 @@ fn an_index_never_becomes_an_older_one() {
     open().check("https://example.com/other.json", key, &of(1000)).unwrap();
     open().check(url, OTHER_KEY.public().id(), &of(1000)).unwrap();
     // A list that a replaced key signed long ago, where both keys are trusted.
-    let (old, both) = (OTHER_KEY.public().id(), [key, OTHER_KEY.public().id()]);
+    let old = OTHER_KEY.public().id();
+    let both = [key, OTHER_KEY.public().id()];
     assert!(matches!(open().check_among(url, old, &both, &of(1000)), Err(IndexError::Older { .. })));
     open().check_among(url, old, &both, &of(3000)).unwrap();
     let IndexError::Older { record, .. } = error else { panic!("{error}") };

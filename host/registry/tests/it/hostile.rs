@@ -378,7 +378,8 @@ async fn a_named_authorization_service_gets_the_password() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_was_signed_for_another_tag_is_refused() {
     let registry = TestRegistry::start().await;
-    let (old, new) = (reference(&registry.host(), "acme/greeter:1.0"), reference(&registry.host(), "acme/greeter:1.1"));
+    let old = reference(&registry.host(), "acme/greeter:1.0");
+    let new = reference(&registry.host(), "acme/greeter:1.1");
     let signed = Policy::new().trusted_keys([KEY.public().clone()]);
     let old_release = publish(&client(), &old, 100, Some(&KEY)).await;
     publish(&client(), &new, 200, Some(&KEY)).await;

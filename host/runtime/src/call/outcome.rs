@@ -174,7 +174,8 @@ fn memory_error(limits: &Limits) -> CallError {
 
 /// Returns the error for a guest for which the host kept too much.
 pub(crate) fn kept_memory_error(kept: usize, limits: &Limits) -> CallError {
-    let (cap, kept) = (display_bytes(limits.memory as u64), display_bytes(kept as u64));
+    let cap = display_bytes(limits.memory as u64);
+    let kept = display_bytes(kept as u64);
     let message = format!(
         "the tool needs more memory than the {cap} that it may have: the host keeps {kept} of it, for its requests, \
          headers, bodies, streams and other handles"

@@ -126,7 +126,8 @@ impl Runnable {
         call: Arc<Invocation>,
         outbound: Option<OutboundConfig>,
     ) -> Ended {
-        let (limits, queued) = (call.limits, place.queued);
+        let limits = call.limits;
+        let queued = place.queued;
         let first = match limits.memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
             _ if self.0.large_results.is_expected() || input.is_large() => FirstSlice::Elsewhere,
@@ -284,7 +285,8 @@ async fn drive(
 ) -> Result<Output, Failed> {
     let instantiating = |error| Failed::Guest(Phase::Instantiate, error);
     let calling = |error| Failed::Guest(Phase::Call, error);
-    let (limits, large) = (&call.limits, &parts.large_results);
+    let limits = &call.limits;
+    let large = &parts.large_results;
     match (&*parts.callable, input) {
         (Callable::Contract { pre, .. }, Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;

@@ -154,10 +154,10 @@ impl<'c> Conversion<'c> {
             }
             TypedOutcome::Value(value, shape) => {
                 let mut writer = JsonWriter::new(value, shape, self.limits.output);
-                match self.write(&mut writer).await? {
-                    true => Ok(vec![guest_output::json(writer.into_text())?]),
-                    false => Err(outcome::output_too_large(None, self.limits)),
+                if !self.write(&mut writer).await? {
+                    return Err(outcome::output_too_large(None, self.limits));
                 }
+                Ok(vec![guest_output::json(writer.into_text())?])
             }
             TypedOutcome::Failed(message) => failed(message),
             TypedOutcome::FailedValue(value, shape) => {

@@ -118,10 +118,8 @@ impl Interpreter {
         let mut guest: Guest = Box::pin(execution.in_current_span());
         loop {
             let until_request = UntilRequest { guest: Some(guest), mailbox: mailbox.clone() };
-            let slice = match limits.memory <= FIRST_SLICE_MEMORY && Instant::now() < first_slice {
-                true => FirstSlice::Here,
-                false => FirstSlice::Elsewhere,
-            };
+            let is_first = limits.memory <= FIRST_SLICE_MEMORY && Instant::now() < first_slice;
+            let slice = if is_first { FirstSlice::Here } else { FirstSlice::Elsewhere };
             guest = match shared.runtime.run(slice, Box::pin(until_request)).await {
                 Ok(Progress::Ended(execution)) => return *execution,
                 Ok(Progress::Asked(guest)) => guest,

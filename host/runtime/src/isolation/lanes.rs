@@ -49,7 +49,8 @@ impl Lanes {
     pub(super) fn new(separation: Separation, first: Arc<Link>) -> Self {
         let shared = Arc::new(Lane { is_shared: true, ..Lane::default() });
         shared.set_link(&first);
-        let (solo, solo_turn) = (Arc::default(), tokio::sync::Mutex::default());
+        let solo = Arc::default();
+        let solo_turn = tokio::sync::Mutex::default();
         Self { separation, shared, solo, separate: Mutex::default(), solo_turn }
     }
 

@@ -63,7 +63,9 @@ impl Worker {
             Isolation::ProcessPerActor => Separation::Always,
             Isolation::Process | Isolation::InProcess => Separation::AfterDeath,
         };
-        let (lanes, launch, calls) = (Lanes::new(separation, link), Arc::new(launch), AtomicU64::new(0));
+        let lanes = Lanes::new(separation, link);
+        let launch = Arc::new(launch);
+        let calls = AtomicU64::new(0);
         Self(Arc::new(Supervisor { lanes, launch, services, jail, permits, calls }))
     }
 
@@ -96,7 +98,8 @@ impl Worker {
     ///
     /// If its worker dies, the call is sent to another one if it had not begun, and runs once more if it is repeatable.
     pub(crate) async fn call(&self, place: Place, call: WorkerCall, invocation: &Invocation) -> (Execution, Deadline) {
-        let (queued, started) = (place.queued, Instant::now());
+        let queued = place.queued;
+        let started = Instant::now();
         let (mut execution, deadline) = self.0.call(place, call, invocation).await;
         execution.metadata.queued = queued;
         execution.metadata.deadline = invocation.limits.deadline;

@@ -196,9 +196,10 @@ impl Component {
                     Err(refused) => return self.clone().finish(tool, refused, limits).await,
                 },
             };
-            let mut execution = match is_large(&execution) {
-                false => self.clone().finish(tool, execution, limits).await,
-                true => Box::pin(self.finish_elsewhere(tool, execution, limits)).await,
+            let mut execution = if is_large(&execution) {
+                Box::pin(self.finish_elsewhere(tool, execution, limits)).await
+            } else {
+                self.clone().finish(tool, execution, limits).await
             };
             // Last of all, so that no result is late.
             if execution.outcome.is_ok() && deadline.passed() {
@@ -220,7 +221,8 @@ impl Component {
 
     /// Like [`Self::finish`], on the guest threads: on the caller's, a large result would hold up others.
     async fn finish_elsewhere(&self, tool: Arc<Tool>, execution: Execution, limits: Limits) -> Execution {
-        let (queued, started) = (execution.metadata.queued, Instant::now());
+        let queued = execution.metadata.queued;
+        let started = Instant::now();
         let before = execution.metadata.duration;
         let finishing = Box::pin(self.clone().finish(tool, execution, limits).in_current_span());
         match self.0.shared.runtime.run(FirstSlice::Elsewhere, finishing).await {

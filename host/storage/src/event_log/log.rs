@@ -195,7 +195,8 @@ impl EventLog {
         let thread = thread::Builder::new().name("event-log".to_owned());
         let writer = Some(thread.spawn(move || writer.run()).map_err(OpenError::Thread)?);
         let &Options { record_timeout, close_timeout, .. } = options;
-        let (reader, withheld) = (OnceLock::new(), Arc::default());
+        let reader = OnceLock::new();
+        let withheld = Arc::default();
         Ok(Self { queue, reader, open_source, key, writer, record_timeout, close_timeout, withheld })
     }
 

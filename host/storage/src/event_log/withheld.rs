@@ -33,7 +33,8 @@ impl WithheldEntries {
     pub(crate) fn add(&self, entry: &SessionEntry, placeholder: &str) {
         let mut sessions = self.lock();
         sessions.changes = sessions.changes.wrapping_add(1);
-        let (bytes, changed) = (entry.content.len(), sessions.changes);
+        let bytes = entry.content.len();
+        let changed = sessions.changes;
         sessions.bytes = sessions.bytes.saturating_add(bytes);
         let session = sessions.by_id.entry(entry.session.clone()).or_default();
         session.bytes = session.bytes.saturating_add(bytes);

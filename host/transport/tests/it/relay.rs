@@ -69,7 +69,8 @@ async fn serves_nobody_without_its_token() {
     let server = Server::start("HTTP/1.1 200 OK", Body::Whole(b"secret".to_vec())).await;
     let relay = Relay::open().await.unwrap();
     let base = Url::parse(relay.base_url()).unwrap();
-    let (host, token) = (base.socket_addrs(|| None).unwrap()[0], base.path().to_owned());
+    let host = base.socket_addrs(|| None).unwrap()[0];
+    let token = base.path().to_owned();
     let other = token.replace(token.as_bytes()[1] as char, "x");
     let ask = async move |path: &str| {
         let mut stream = TcpStream::connect(host).await.unwrap();

@@ -42,8 +42,11 @@ impl Server {
     pub(super) async fn start(head: &str, body: Body) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
-        let (sent, connections) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (head, counter, opened) = (head.to_owned(), Arc::clone(&sent), Arc::clone(&connections));
+        let sent = Arc::new(AtomicUsize::new(0));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let head = head.to_owned();
+        let counter = Arc::clone(&sent);
+        let opened = Arc::clone(&connections);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 opened.fetch_add(1, Ordering::Relaxed);

@@ -141,7 +141,8 @@ async fn every_request_leaves_an_event_before_its_call_ends() {
         let _ = stage.fetch(&format!("GET http://{at}{path}")).await;
     }
     let _ = stage.fetch("DELETE http://other.test/a?secret=1").await;
-    let (mut told, mut ids) = (Vec::new(), Vec::<String>::new());
+    let mut told = Vec::new();
+    let mut ids = Vec::<String>::new();
     let mut name = |id: String| {
         let number = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
             ids.push(id);

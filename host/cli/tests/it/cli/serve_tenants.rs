@@ -236,7 +236,8 @@ fn a_watchdog_is_told_again_and_again_that_the_service_answers() {
 fn open_stream(server: &Server, token: &str, line: &str, headers: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&server.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let (address, length) = (&server.address, body.len());
+    let address = &server.address;
+    let length = body.len();
     let request = format!(
         "{line} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\
          Content-Type: application/json\r\nAccept: text/event-stream\r\n{headers}\r\n{body}"
@@ -320,7 +321,8 @@ fn ids_tell_a_tenant_nothing_of_others() {
     let (one, first) = token(&bench, "one");
     configure(&bench, &format!("[tenants.one]\ntokens = [\"{first}\"]\n"));
     let server = serve(&bench, "http", &one);
-    let (mut ids, mut cursors) = (Vec::new(), Vec::new());
+    let mut ids = Vec::new();
+    let mut cursors = Vec::new();
     for _ in 0..12 {
         let (_, body) = server.ask("POST", ADD, ARGUMENTS);
         ids.push(serde_json::from_str::<Value>(&body).unwrap()["id"].as_str().unwrap().to_owned());

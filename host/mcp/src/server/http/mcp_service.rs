@@ -119,7 +119,8 @@ impl McpService {
     /// Creates the service of these tools, for the tenants of this listener.
     #[must_use]
     pub fn with_tools(tools: TenantTools, options: ServerOptions, listener: &Listener) -> Self {
-        let (tenants, services) = (listener.tenants(), Arc::<TenantServices>::default());
+        let tenants = listener.tenants();
+        let services = Arc::<TenantServices>::default();
         let watched = Arc::downgrade(&services);
         tenants.on_replaced(move |tenants| {
             if let Some(services) = watched.upgrade() {

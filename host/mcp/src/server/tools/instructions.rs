@@ -41,10 +41,7 @@ fn component_line(component: &str, tools: usize, may: &[String]) -> String {
     let noun = if tools == 1 { "tool" } else { "tools" };
     let may = if may.is_empty() { "compute, and nothing else".to_owned() } else { may.join("; ") };
     let line = PrintableLine::from(&format!("- {component} ({tools} {noun}): may {may}"));
-    match line.len() > MAX_LINE_BYTES {
-        true => format!("{}…", truncate_str(&line, MAX_LINE_BYTES)),
-        false => line.into(),
-    }
+    if line.len() > MAX_LINE_BYTES { format!("{}…", truncate_str(&line, MAX_LINE_BYTES)) } else { line.into() }
 }
 
 #[cfg(test)]

@@ -375,7 +375,8 @@ impl Link {
             // The worker can neither send the rest of a body nor read a response any more.
             pending.requests.iter().for_each(|requests| requests.end());
             let has_begun = pending.progress.has_begun(first);
-            let (reason, place) = (self.exit_reason(), Some(pending.place));
+            let reason = self.exit_reason();
+            let place = Some(pending.place);
             let _nobody_waits = pending.answer.send(CallEnd::WorkerDied { reason, has_begun, place });
         }
     }

@@ -25,7 +25,9 @@ struct Ends {
 
 impl Channel {
     pub(super) fn new(socket: Socket) -> Self {
-        let (sending, incoming, spinner) = (Mutex::default(), Mutex::new(Receiver::new()), Spinner::default());
+        let sending = Mutex::default();
+        let incoming = Mutex::new(Receiver::new());
+        let spinner = Spinner::default();
         Self(Arc::new(Ends { socket, sending, incoming, spinner }))
     }
 

@@ -48,7 +48,10 @@ pub(super) struct SqliteStore {
 
 impl SqliteStore {
     pub(super) fn new(connection: Arc<Mutex<Connection>>, sealer: Sealer, keep_journal: bool) -> Self {
-        let (has_pruned, waits_for_disk, is_unsynced, flusher) = (false, true, false, None);
+        let has_pruned = false;
+        let waits_for_disk = true;
+        let is_unsynced = false;
+        let flusher = None;
         Self { connection, sealer, keep_journal, has_pruned, waits_for_disk, is_unsynced, flusher }
     }
 }

@@ -95,7 +95,9 @@ pub(crate) fn lift_factor(ty: &Ty) -> usize {
 fn flags_factor(names: &[String]) -> usize {
     let mut lengths: Vec<usize> = names.iter().map(String::len).collect();
     lengths.sort_unstable();
-    let (mut counted, mut cost, mut factor) = (SLOT_BYTES, SLOT_BYTES + ALLOCATION_BYTES, 1);
+    let mut counted = SLOT_BYTES;
+    let mut cost = SLOT_BYTES + ALLOCATION_BYTES;
+    let mut factor = 1;
     for length in lengths {
         counted += length;
         cost += ALLOCATION_BYTES + length;
