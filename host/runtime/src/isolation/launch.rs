@@ -11,12 +11,11 @@ use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_platform::process;
 
 use super::frame::{self, Message, Received, Receiver};
-use super::link::Link;
+use super::link::{Link, WorkerProcess};
 use super::message::{Loaded, Setup};
 use super::services::Services;
 use super::socket::{Socket, Wait};
 use crate::config::Workers;
-use crate::wasi::WorkerScratch;
 
 /// Maximum time for a worker to load its component, in addition to the time for describing its tools.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,9 +27,8 @@ const MAX_LOADED_BYTES: usize = 64 << 20;
 pub(super) struct WorkerLaunch {
     pub(super) workers: Workers,
     pub(super) setup: Setup,
-    /// The component's bytes, its compiled code, and the granted folders. `scratch` is sent after the first two.
+    /// The component's bytes, its compiled code, and the granted folders.
     pub(super) files: Vec<File>,
-    pub(super) scratch: Option<WorkerScratch>,
 }
 
 /// Errors of starting a worker.
@@ -55,13 +53,17 @@ impl WorkerLaunch {
         patience: Duration,
     ) -> Result<(Arc<Link>, Loaded), StartError> {
         let broken = |error: io::Error| StartError::Broken(error.to_string());
+        // Each worker has its own: both would give their spaces the same names.
+        let root = &services.shared().scratch_root;
+        let scratch = self.setup.powers.scratch.map(|_| root.create_for_worker()).transpose().map_err(broken)?;
         let (ours, theirs) = Socket::pair().map_err(broken)?;
         let child = spawn(self.command(theirs))
             .map_err(|source| StartError::NotStarted { program: self.workers.program.clone(), source })?;
-        let files = self.scratch.iter().map(WorkerScratch::folder);
+        let folder = scratch.as_ref().map(|scratch| scratch.folder().try_clone()).transpose().map_err(broken)?;
         let (first, folders) = self.files.split_at(2.min(self.files.len()));
-        let files: Vec<&File> = first.iter().chain(files).chain(folders).collect();
-        let link = Link::new(ours, Receiver::new(), child, Arc::clone(services));
+        let files: Vec<&File> = first.iter().chain(&folder).chain(folders).collect();
+        let process = WorkerProcess::new(child, scratch);
+        let link = Link::new(ours, Receiver::new(), process, Arc::clone(services));
         let protected = services.shared().protected.files();
         let setup = Setup { protected: ProtectedFiles::clone(&protected), ..self.setup.clone() };
         link.set_protected(protected);

@@ -101,7 +101,6 @@ async fn prepare_launch(
     let host = |error: std::io::Error| LoadError::Worker(error.to_string());
     let mut files =
         vec![to_sealed_file(&compiled.bytes).map_err(host)?, compiled.code.file().try_clone().map_err(host)?];
-    let mut scratch = None;
     let grant = &options.grant;
     if !grant.folders().is_empty() {
         let (on_thread, granted) = (Arc::clone(shared), grant.clone());
@@ -115,9 +114,6 @@ async fn prepare_launch(
             .await
             .map_err(|Elapsed| FolderError::Slow(OPEN_TIMEOUT.as_secs()))?;
         files.extend(opened.map_err(|Gone| FolderError::Gone)??);
-    }
-    if grant.scratch().is_some() {
-        scratch = Some(shared.scratch_root.create_for_worker().map_err(host)?);
     }
     if files.len() >= frame::MAX_FILES {
         return Err(LoadError::Worker(format!("more than {} folders are granted", frame::MAX_FILES - 4)));
@@ -138,7 +134,7 @@ async fn prepare_launch(
         describe: Some((&options.limits).into()),
         is_jail_required: workers.is_jail_required,
     };
-    Ok(WorkerLaunch { workers: workers.clone(), setup, files, scratch })
+    Ok(WorkerLaunch { workers: workers.clone(), setup, files })
 }
 
 /// Copies bytes to sealed memory, for another process to read.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use fumehood::{Call, CallResult, ErrorKind, Host, Isolation, Limits, Load};
+use fumehood::permission::files::Quota;
+use fumehood::{Call, CallResult, ErrorKind, Grant, Host, Isolation, Limits, Load};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::task::JoinHandle;
@@ -15,8 +16,13 @@ fn limits() -> Limits {
 
 /// Starts a call, and returns once the host counts it among the running ones.
 async fn start(host: &Host, tool: &str, actor: Option<&str>) -> JoinHandle<CallResult> {
+    start_with(host, tool, "{}", actor).await
+}
+
+/// Like [`start`], with these arguments.
+async fn start_with(host: &Host, tool: &str, arguments: &str, actor: Option<&str>) -> JoinHandle<CallResult> {
     let running = host.running();
-    let mut call = Call::new(tool, "{}").limits(limits());
+    let mut call = Call::new(tool, arguments).limits(limits());
     if let Some(actor) = actor {
         call = call.actor(actor);
     }
@@ -165,5 +171,33 @@ fn deaths_that_calls_caused_delay_no_restart() {
         let result = host.call(Call::new("spin__run", "{}").limits(short)).await;
         assert_eq!(result.error().unwrap().kind, ErrorKind::Deadline, "not `unavailable`: {result:?}");
         assert!(started.elapsed() < PATIENCE);
+    });
+}
+
+#[test]
+fn workers_of_one_component_do_not_share_scratch_space() {
+    runtime().block_on(async {
+        let host = host();
+        let grant = Grant::none().with_scratch(Quota::default()).unwrap();
+        let bytes = fumehood_tests::component("files").unwrap();
+        let component = host.load(Load::bytes("files", bytes).grant(grant)).await.unwrap();
+        let open = r#"{"folder": 0, "path": "nothing", "times": 4000000000}"#;
+        let mallory = start_with(&host, "files__race", open, Some("mallory")).await;
+        let first = process(&component);
+        wait_for_work(first);
+        kill(first, Signal::SIGKILL).unwrap();
+        assert_eq!(mallory.await.unwrap().error().unwrap().kind, ErrorKind::Trap);
+        // The dead call left its space behind; and from now on there are two workers.
+        let running = start_with(&host, "files__race", open, Some("mallory")).await;
+        let flood = r#"{"folder": 0, "folders": 0, "count": 20}"#;
+        for actor in [None, Some("alice"), None] {
+            let mut call = Call::new("files__flood", flood);
+            if let Some(actor) = actor {
+                call = call.actor(actor);
+            }
+            let result = host.call(call).await;
+            assert_eq!(result.text().as_deref(), Some("20"), "{result:?}");
+        }
+        running.abort();
     });
 }

@@ -4,14 +4,13 @@
 //! microseconds and waking another thread takes longer: it polls while a core is free, and sleeps on the socket otherwise.
 //! After that, or while another caller reads, a task reads for all waiting callers.
 
-mod exit;
 mod pending;
+mod process;
 mod tasks;
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
-use std::process::{Child, ChildStderr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -19,12 +18,11 @@ use std::time::{Duration, Instant};
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{Observer, Usage};
 use fumehood_core::policy::permission::files::ProtectedFiles;
-use fumehood_platform::process;
 use tokio::sync::{Notify, oneshot};
 
-use exit::describe_exit;
 use pending::first_sent;
 pub(super) use pending::{CallEnd, CallProgress, Death, Pending};
+pub(super) use process::WorkerProcess;
 use tasks::{Parked, flush, read_for_parked_callers};
 
 use super::frame::{self, Message, Received, Receiver};
@@ -60,7 +58,7 @@ pub(super) struct Link {
     wakeup: Arc<Notify>,
     /// The end of the worker, once it has ended.
     death: OnceLock<Death>,
-    process: Mutex<Option<(Child, Option<ChildStderr>)>>,
+    process: Mutex<Option<WorkerProcess>>,
     services: Arc<Services>,
 }
 
@@ -69,8 +67,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub(super) fn new(socket: Socket, incoming: Receiver, mut child: Child, services: Arc<Services>) -> Arc<Self> {
-        let stderr = child.stderr.take();
+    pub(super) fn new(
+        socket: Socket,
+        incoming: Receiver,
+        process: WorkerProcess,
+        services: Arc<Services>,
+    ) -> Arc<Self> {
         let link = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             socket,
@@ -84,7 +86,7 @@ impl Link {
             parked: AtomicUsize::new(0),
             wakeup: Arc::new(Notify::new()),
             death: OnceLock::new(),
-            process: Mutex::new(Some((child, stderr))),
+            process: Mutex::new(Some(process)),
             services,
         });
         link.services.runtime().spawn(read_for_parked_callers(Arc::downgrade(&link), Arc::clone(&link.wakeup)));
@@ -351,11 +353,9 @@ impl Link {
     /// Kills the process, and ends every pending call. `why` is the reason for the calls; if it is empty, the exit
     /// status and stderr of the process are.
     pub(super) fn kill(&self, why: &str) {
-        let Some((mut child, stderr)) = lock(&self.process).take() else { return };
-        // The worker leads a process group of its own. One that has already ended keeps its own exit status.
-        process::kill_group(child.id());
-        let status = child.wait();
-        let reason = if why.is_empty() { describe_exit(status, stderr) } else { why.to_owned() };
+        let Some(process) = lock(&self.process).take() else { return };
+        let exit = process.kill(&self.services.shared().files);
+        let reason = if why.is_empty() { exit } else { why.to_owned() };
         let calls = lock(&self.calls);
         let first = first_sent(&calls);
         let begun = calls.values().filter(|pending| pending.progress.has_begun(first));
@@ -383,7 +383,7 @@ impl Link {
 
     /// Returns the id of the process, while it is alive.
     pub(super) fn process_id(&self) -> Option<u32> {
-        lock(&self.process).as_ref().map(|(child, _)| child.id())
+        lock(&self.process).as_ref().map(WorkerProcess::id)
     }
 }
 

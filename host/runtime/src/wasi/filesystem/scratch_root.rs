@@ -17,6 +17,7 @@ use fumehood_platform::private;
 use super::folder::open_without_links;
 use super::remove_contents::remove_contents;
 use super::resolver::as_dir;
+use crate::engine::file_pool::FilePool;
 
 /// Prefix of the folders' names among the temporary files of the system.
 const PREFIX: &str = "fumehood-scratch.";
@@ -49,19 +50,25 @@ struct LockedFolder {
     path: Option<PathBuf>,
 }
 
-/// The scratch folder of a worker process, removed on drop with everything that is left in it.
+/// The scratch folder of a worker process.
 pub(crate) struct WorkerScratch(LockedFolder);
 
 impl WorkerScratch {
     pub(crate) fn folder(&self) -> &File {
         &self.0.folder
     }
-}
 
-impl Drop for WorkerScratch {
-    fn drop(&mut self) {
-        // The next start removes what stays.
-        let _emptied = remove_contents(&as_dir(&self.0.folder));
+    /// Removes the folder. Spaces that a dead worker left in it are removed on a thread for file work: that takes as long as the file
+    /// system does.
+    pub(crate) fn remove(self, pool: &FilePool) {
+        let Self(root) = self;
+        if as_dir(&root.folder).entries().is_ok_and(|mut entries| entries.next().is_some()) {
+            // The next start removes what stays.
+            pool.detach(move || {
+                let _emptied = remove_contents(&as_dir(&root.folder));
+                drop(root);
+            });
+        }
     }
 }
 
