@@ -3,12 +3,12 @@
 //! The tests allow much more time than the deadlines, so that a busy machine does not fail them; the bench measures the
 //! exact overshoot.
 
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Host, Limits, Load};
 use fumehood_tests::answering;
 use fumehood_tests::contract::{Answer, Described};
+use fumehood_tests::longest_poll::longest_poll;
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -304,20 +304,6 @@ async fn a_part_without_content_is_not_free() {
     let parts = answering(&[Described::new("t")], Answer::EmptyTexts(40_000)).unwrap();
     host.load(Load::bytes("it", parts)).await.unwrap();
     check(&host.call(Call::new("it__t", "{}")).await, ErrorKind::OutputTooLarge, "at most 1.0 MiB");
-}
-
-/// Completes a future, and returns its output with the longest time of one poll, in which the thread served nobody else.
-async fn longest_poll<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let mut work = pin!(work);
-    let mut longest = Duration::ZERO;
-    let output = std::future::poll_fn(|cx| {
-        let started = Instant::now();
-        let polled = work.as_mut().poll(cx);
-        longest = longest.max(started.elapsed());
-        polled
-    })
-    .await;
-    (output, longest)
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! Code mode from the model's reply to the sandbox and back: programs that call sandboxed tools.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use fumehood::boxed::BoxFuture;
 use fumehood::model::{ScriptedModel, ScriptedReply};
 use fumehood::record::{Durability, Record, RecordError, RecordKind, Recorder};
 use fumehood::{AgentBuilder, Call, ErrorKind, Host, Load, ToolProvider as _};
+use fumehood_tests::longest_poll::longest_poll;
 use serde_json::{Value, json};
 
 const TOOLS: [&str; 2] = ["calculator", "countdown"];
@@ -280,20 +280,6 @@ const CALL_AFTER_CALL: &str = "let sum = 0; for (let at = 0; at < 300; at++) { \
 /// A program whose calls are all made at once.
 const CALLS_AT_ONCE: &str = "const calls = Array.from({length: 600}, () => tools.calculator.add({a: 1, b: 2})); \
     return (await Promise.all(calls)).length";
-
-/// Completes a future, and returns its output with the longest time of one poll, in which the thread served nobody else.
-async fn longest_poll<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let mut work = pin!(work);
-    let mut longest = Duration::ZERO;
-    let output = std::future::poll_fn(|cx| {
-        let started = Instant::now();
-        let polled = work.as_mut().poll(cx);
-        longest = longest.max(started.elapsed());
-        polled
-    })
-    .await;
-    (output, longest)
-}
 
 #[tokio::test]
 async fn a_program_with_its_calls_holds_the_thread_of_its_caller_for_one_slice() {
