@@ -3,7 +3,7 @@
 //! The tests allow much more time than the deadlines, so that a busy machine does not fail them; the bench measures the
 //! exact overshoot.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fumehood::{Call, CallResult, EngineProfile, ErrorKind, Host, Limits, Load};
 use fumehood_tests::answering;

@@ -1,11 +1,16 @@
 //! The attempts to run one call in workers: those that die before a call begins, or while a repeatable one runs, have another.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fumehood_core::call::Usage;
 use fumehood_core::call::limits::Limits;
+use fumehood_core::call::result::CallError;
 
-use super::message::ToWorker;
+use super::message::{CallMessage, ToWorker};
+use crate::call::outcome::Execution;
 use crate::call::place::Place;
+use crate::wasi::Invocation;
 
 /// Maximum number of times that a call is sent again because its worker died before it began.
 const MAX_RESENDS: u32 = 5;
@@ -27,6 +32,10 @@ pub(super) struct SentCall {
     pub(super) message: ToWorker,
     /// The limits of the present attempt.
     pub(super) limits: Limits,
+    /// The cost of the present attempt that its worker reported last. It reports five times a second.
+    pub(super) usage: Arc<Mutex<Usage>>,
+    /// The cost of earlier attempts, whose workers died.
+    pub(super) spent: Usage,
 }
 
 /// A call whose worker died.
@@ -44,6 +53,33 @@ pub(super) struct Attempts {
 }
 
 impl SentCall {
+    pub(super) fn new(id: u64, call: WorkerCall, invocation: &Invocation) -> Self {
+        let message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
+        Self { id, message, limits: invocation.limits, usage: Arc::default(), spent: Usage::default() }
+    }
+
+    /// Returns the cost of all attempts so far, as far as their workers reported it.
+    fn used(&self) -> Usage {
+        let usage = *self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let fuel = self.spent.fuel.saturating_add(usage.fuel);
+        Usage { fuel, peak_memory: self.spent.peak_memory.max(usage.peak_memory) }
+    }
+
+    /// Counts the present attempt among the earlier ones.
+    pub(super) fn end_attempt(&mut self) {
+        self.spent = self.used();
+        self.usage = Arc::default();
+    }
+
+    /// Creates the end of a call without an answer of its worker.
+    pub(super) fn failed(&self, error: CallError, limits: &Limits) -> Execution {
+        let mut execution = Execution::failed(error, Duration::ZERO, limits);
+        let used = self.used();
+        execution.metadata.fuel_used = used.fuel;
+        execution.metadata.peak_memory = used.peak_memory;
+        execution
+    }
+
     /// Sets the time that is left for a further attempt.
     pub(super) fn set_deadline(&mut self, deadline: Duration) {
         self.limits.deadline = deadline;

@@ -17,7 +17,7 @@ use super::attempts::{Attempts, Interrupted, SentCall, WorkerCall};
 use super::lanes::{Lane, Lanes, Separation};
 use super::launch::{START_TIMEOUT, WorkerLaunch};
 use super::link::{CallEnd, CallProgress, Link, Pending};
-use super::message::{CallMessage, Cost, Failure, Loaded, Part, Parts, ToWorker};
+use super::message::{Cost, Failure, Loaded, Part, Parts, ToWorker};
 use super::services::{CallRequests, Services};
 use crate::call::outcome::{self, Execution};
 use crate::call::place::{Place, unless_cancelled};
@@ -110,22 +110,21 @@ impl Worker {
 
 impl Supervisor {
     async fn call(&self, mut place: Place, call: WorkerCall, invocation: &Invocation) -> (Execution, Deadline) {
-        let failed = |error| Execution::failed(error, Duration::ZERO, &invocation.limits);
-        let id = self.calls.fetch_add(1, Ordering::Relaxed);
-        let message = ToWorker::Call(CallMessage::new(id, call.tool, call.arguments, invocation));
-        let mut sent = SentCall { id, message, limits: invocation.limits };
+        let limits = &invocation.limits;
+        let is_repeatable = call.is_repeatable;
+        let mut sent = SentCall::new(self.calls.fetch_add(1, Ordering::Relaxed), call, invocation);
         let mut attempts = Attempts::default();
         let mut lane = self.lanes.lane_of(invocation.actor.as_ref());
         let mut solo_turn = None;
         // Armed anew when the first worker is there: starting one takes none of the call's time.
-        let mut deadline = Deadline::after(Instant::now(), invocation.limits.deadline);
+        let mut deadline = Deadline::after(Instant::now(), limits.deadline);
         loop {
             let link = match self.live_link(&lane, deadline.at()).await {
                 Ok(link) => link,
-                Err(error) => return (failed(error), deadline),
+                Err(error) => return (sent.failed(error, limits), deadline),
             };
             if attempts.is_first() {
-                deadline = Deadline::after(Instant::now(), invocation.limits.deadline);
+                deadline = Deadline::after(Instant::now(), limits.deadline);
             } else {
                 sent.set_deadline(deadline.at().saturating_duration_since(Instant::now()));
             }
@@ -135,8 +134,9 @@ impl Supervisor {
             };
             let _removed = self.current_link(&lane);
             let error = worker_died_error(&interrupted.reason);
-            let Some(next) = attempts.take_another(interrupted, call.is_repeatable) else {
-                return (failed(error), deadline);
+            sent.end_attempt();
+            let Some(next) = attempts.take_another(interrupted, is_repeatable) else {
+                return (sent.failed(error, limits), deadline);
             };
             place = next;
             lane = self.lanes.lane_of(invocation.actor.as_ref());
@@ -145,11 +145,11 @@ impl Supervisor {
                 let left = deadline.at().saturating_duration_since(Instant::now());
                 match self.services.runtime().within(left, self.lanes.solo_turn.lock()).await {
                     Ok(turn) => solo_turn = Some(turn),
-                    Err(Elapsed) => return (failed(error), deadline),
+                    Err(Elapsed) => return (sent.failed(error, limits), deadline),
                 }
             }
             if Instant::now() + lane.restart_delay() >= deadline.at() {
-                return (failed(error), deadline);
+                return (sent.failed(error, limits), deadline);
             }
         }
     }
@@ -219,7 +219,7 @@ impl Supervisor {
         deadline: Instant,
     ) -> Result<Execution, Interrupted> {
         let limits = sent.limits;
-        let failed = |error| Ok(Execution::failed(error, Duration::ZERO, &invocation.limits));
+        let failed = |error| Ok(sent.failed(error, &invocation.limits));
         if !self.launch.setup.folders.is_empty() {
             link.protect(&self.services.shared().protected.files());
         }
@@ -230,6 +230,7 @@ impl Supervisor {
             observer: invocation.observer.clone(),
             actor: invocation.actor.clone(),
             output_budget: limits.log,
+            usage: Arc::clone(&sent.usage),
             usage_at: None,
             deadline,
             span: Span::current(),
@@ -246,7 +247,10 @@ impl Supervisor {
         match ended {
             Ok(CallEnd::Answered { outcome, cost, requests }) => {
                 lane.record_answer();
-                Ok(self.to_execution(outcome, *cost, requests, &limits).await)
+                let mut execution = self.to_execution(outcome, *cost, requests, &limits).await;
+                let fuel_used = &mut execution.metadata.fuel_used;
+                *fuel_used = fuel_used.saturating_add(sent.spent.fuel);
+                Ok(execution)
             }
             Ok(CallEnd::WorkerDied { reason, has_begun, place }) => Err(Interrupted { reason, has_begun, place }),
             // The timer fires early only if its runtime is shut down.

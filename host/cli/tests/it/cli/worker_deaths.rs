@@ -154,6 +154,24 @@ fn actors_have_workers_of_their_own_where_that_is_configured() {
 }
 
 #[test]
+fn calls_of_a_dead_worker_are_charged_their_last_report() {
+    runtime().block_on(async {
+        let host = host();
+        let component = load(&host, "spin").await;
+        let call = start(&host, "spin__run", None).await;
+        let worker = process(&component);
+        // Several reports: there are five in a second of the guest.
+        for _ in 0..20 {
+            wait_for_work(worker);
+        }
+        kill(worker, Signal::SIGKILL).unwrap();
+        let result = call.await.unwrap();
+        assert_eq!(result.error().unwrap().kind, ErrorKind::Trap);
+        assert!(result.metadata.fuel_used > 1_000_000, "{:?}", result.metadata);
+    });
+}
+
+#[test]
 fn deaths_that_calls_caused_delay_no_restart() {
     runtime().block_on(async {
         let host = host();

@@ -321,8 +321,10 @@ impl Link {
                 }
             }
             FromWorker::Used { call, fuel, peak_memory } => {
-                if let Some(observer) = lock(&self.calls).get_mut(&call).and_then(Pending::usage_observer) {
-                    observer.usage(Usage { fuel, peak_memory: usize::try_from(peak_memory).unwrap_or(usize::MAX) });
+                let usage = Usage { fuel, peak_memory: usize::try_from(peak_memory).unwrap_or(usize::MAX) };
+                let observer = lock(&self.calls).get_mut(&call).and_then(|pending| pending.report_usage(usage));
+                if let Some(observer) = observer {
+                    observer.usage(usage);
                 }
             }
             FromWorker::Store { step, patience, what } => self.services.store(self, step, patience, what)?,

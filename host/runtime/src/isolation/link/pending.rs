@@ -1,10 +1,10 @@
 //! The calls of a worker that have not ended, and their ends.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::Observer;
+use fumehood_core::call::{Observer, Usage};
 use tokio::sync::oneshot;
 use tracing::Span;
 
@@ -23,7 +23,8 @@ pub(in crate::isolation) struct Pending {
     /// Bytes of log lines and progress that the worker may still send, charged as the worker itself does. This holds for
     /// a worker that was taken over.
     pub(in crate::isolation) output_budget: usize,
-    /// The time of the last report of its cost.
+    /// The last report of its cost, and the time when the observer received one.
+    pub(in crate::isolation) usage: Arc<Mutex<Usage>>,
     pub(in crate::isolation) usage_at: Option<Instant>,
     pub(in crate::isolation) deadline: Instant,
     /// The span of the call, around those of its requests.
@@ -79,8 +80,9 @@ impl Pending {
         Ok(self.observer.clone())
     }
 
-    /// Returns the observer, if it is time for a report of the cost.
-    pub(super) fn usage_observer(&mut self) -> Option<Arc<dyn Observer>> {
+    /// Keeps a report of the cost. Returns the observer, if it is time to pass the report on.
+    pub(super) fn report_usage(&mut self, usage: Usage) -> Option<Arc<dyn Observer>> {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
         if self.usage_at.is_some_and(|at| at.elapsed() < USAGE_INTERVAL) {
             return None;
         }
