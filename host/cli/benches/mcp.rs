@@ -15,6 +15,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
@@ -28,6 +29,9 @@ use serde_json::{Value, json};
 /// Argument that makes this bench run as the server without a sandbox.
 const NULL: &str = "--null-server";
 const CALLS: usize = if cfg!(debug_assertions) { 300 } else { 5_000 };
+/// Numbers of busy threads beside the calls.
+const BUSY_THREADS: [usize; 4] = [0, 1, 2, 4];
+const BUSY_CALLS: usize = if cfg!(debug_assertions) { 300 } else { 1_500 };
 const STARTS: usize = if cfg!(debug_assertions) { 5 } else { 50 };
 
 /// A server of the same library with a single tool and no sandbox, as the baseline.
@@ -224,6 +228,38 @@ impl Bench {
         println!("stdio, 8 in flight: {rate:.0} calls/s (null server {floor:.0})");
     }
 
+    /// Measures calls beside threads that never sleep: with and without workers, with and without the log, by turns.
+    fn busy(&self) {
+        let servers: [(&str, Command); 5] = [
+            ("null server", self.null()),
+            ("in-process", self.fumehood(&["--isolation", "in-process", "--no-log", "echo.wasm"])),
+            ("and log", self.fumehood(&["--isolation", "in-process", "--log", "here.db", "echo.wasm"])),
+            ("worker", self.fumehood(&["--isolation", "process", "--no-log", "echo.wasm"])),
+            ("and log", self.fumehood(&["--isolation", "process", "--log", "apart.db", "echo.wasm"])),
+        ];
+        print!("\n{:<16}", "stdio, p50 in µs");
+        let mut wires = servers.map(|(name, mut command)| {
+            print!(" {name:>12}");
+            Wire::start(&mut command)
+        });
+        println!(" {:>14} {:>14}", "worker/here", "both with log");
+        for threads in BUSY_THREADS {
+            let mut times: [Vec<Duration>; 5] = Default::default();
+            beside_busy_threads(threads, || {
+                for round in 0..BUSY_CALLS + 100 {
+                    for (wire, times) in wires.iter_mut().zip(&mut times) {
+                        let took = wire.timed("echo__echo", &self.arguments);
+                        times.extend((round >= 100).then_some(took));
+                    }
+                }
+            });
+            print!("{:<16}", format!("{threads} busy threads"));
+            let p50 = times.map(|mut times| percentile(&mut times, 0.5));
+            p50.iter().for_each(|p50| print!(" {p50:>12.0}"));
+            println!(" {:>14.2} {:>14.2}", p50[3] / p50[1], p50[4] / p50[2]);
+        }
+    }
+
     /// Calls the same server directly and through `--servers`, by turns.
     fn gateway(&self) {
         let program = this_program();
@@ -361,6 +397,22 @@ impl Http {
     }
 }
 
+/// Runs `measure` beside threads that never sleep.
+fn beside_busy_threads(threads: usize, measure: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        measure();
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
 /// Returns the percentile `share` (0 to 1), in microseconds.
 fn percentile(times: &mut [Duration], share: f64) -> f64 {
     times.sort_unstable();
@@ -379,9 +431,10 @@ fn main() {
         return null_server();
     }
     let bench = Bench::new();
-    let parts: [Part; 6] = [
+    let parts: [Part; 7] = [
         ("start", Bench::start),
         ("latency", Bench::latency),
+        ("busy", Bench::busy),
         ("gateway", Bench::gateway),
         ("http", Bench::http),
         ("beside-loops", Bench::beside_loops),
