@@ -101,6 +101,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         ("late", "run", none(), &[Deadline, Memory]),
         ("leave-in-post-return", "run", none(), &[Trap]),
         ("leave-secrets", "run", none(), &[]),
+        ("long-fill", "run", none(), &[Memory]),
         ("look-around", "environment", none(), &[]),
         ("look-up", "resolve", json!({"name": "localhost"}), &[ToolFailed, Denied]),
         ("many-memories", "run", none(), &[Memory]),

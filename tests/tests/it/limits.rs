@@ -55,6 +55,22 @@ async fn whatever_takes_too_long_meets_the_deadline() {
 }
 
 #[tokio::test]
+async fn calls_are_answered_while_their_guests_still_hold_a_thread() {
+    let host = load("long-fill").await;
+    let limits = Limits { deadline: Duration::from_millis(5), memory: 1 << 28, ..Limits::default() };
+    let result = host.call(Call::new("it__run", json!({})).limits(limits)).await;
+    check(&result, ErrorKind::Deadline, "did not finish within 5 ms");
+    assert!(host.running() > 0, "the instruction was over before the answer");
+    assert!(result.metadata.fuel_used > 0, "{:?}", result.metadata);
+    let stopped = async {
+        while host.running() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), stopped).await.expect("the guest stops");
+}
+
+#[tokio::test]
 async fn floods_of_host_calls_meet_the_deadline_too() {
     let result = run("random-flood", "steady", json!({})).await;
     check(&result, ErrorKind::Deadline, "did not finish");

@@ -53,9 +53,11 @@ impl<'a> Journal<'a> {
 
     /// Records that the tool starts. It counts as running until [`RecordKind::ToolFinished`] is recorded.
     pub(super) async fn record_started(&mut self, body: impl FnOnce() -> Value) -> Result<(), RecordError> {
-        self.record(RecordKind::ToolStarted, None, body).await?;
+        // Set before: a call that is dropped while the log writes its record has an end as well.
         self.running = true;
-        Ok(())
+        let recorded = self.record(RecordKind::ToolStarted, None, body).await;
+        self.running = recorded.is_ok();
+        recorded
     }
 
     /// Appends a record. Its body is made only if the recorder is enabled.

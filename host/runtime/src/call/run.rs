@@ -1,12 +1,13 @@
 //! The execution of one call: a fresh store with its limits set, the guest, and the metadata of its cost.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::Usage;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::result::{CallError, Metadata};
+use fumehood_core::call::result::CallError;
 use fumehood_core::tool::definition::{Annotations, RawDefinition};
 use tracing::Instrument as _;
 use wasmtime::component::Val;
@@ -26,11 +27,14 @@ use crate::load::dialect::typed::TypedTool;
 use crate::load::surface::Surface;
 use crate::wasi::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
 use crate::wasi::http::OutboundConfig;
-use crate::wasi::{CallState, Invocation, OpenFolders, Powers, Removals};
+use crate::wasi::{CallReport, CallState, Invocation, OpenFolders, Powers, Removals};
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
 const FIRST_SLICE_MEMORY: usize = 64 << 20;
+
+/// Time after its deadline from which on a call is answered even if its guest has not stopped. Most stop within a tick or two.
+const LATENESS: Duration = Duration::from_millis(4);
 
 /// The reason for which a call has no output.
 enum Failed {
@@ -127,22 +131,38 @@ impl Runnable {
         outbound: Option<OutboundConfig>,
     ) -> Ended {
         let limits = call.limits;
-        let queued = place.queued;
+        let deadline = Deadline::after(Instant::now(), limits.deadline);
+        let report = Arc::new(CallReport::new(limits, deadline, place.queued, FUEL_UPDATE_INTERVAL.min(limits.fuel)));
         let first = match limits.memory {
             more if more > FIRST_SLICE_MEMORY => FirstSlice::Elsewhere,
             _ if self.0.large_results.is_expected() || input.is_large() => FirstSlice::Elsewhere,
             _ if self.0.uses_wasi => FirstSlice::HereWithReactor,
             _ => FirstSlice::Here,
         };
-        let execution = Box::pin(execute(self.clone(), place, input, call, outbound).in_current_span());
-        match self.0.shared.runtime.run(first, execution).await {
-            Ok(ended) => ended,
-            Err(lost) => Ended {
-                outcome: Err(lost_call(lost)),
-                metadata: Metadata { queued, ..Metadata::default() },
-                deadline: Deadline::after(Instant::now(), limits.deadline),
-            },
+        let execution = execute(self.clone(), place, input, call, outbound, Arc::clone(&report));
+        let running = self.0.shared.runtime.run(first, Box::pin(execution.in_current_span()));
+        match self.until_late(deadline, running).await {
+            Some(Ok(ended)) => ended,
+            Some(Err(lost)) => Ended { outcome: Err(lost_call(lost)), metadata: report.end(), deadline },
+            None => Ended { outcome: Err(outcome::deadline(&limits)), metadata: report.end(), deadline },
         }
+    }
+
+    /// Waits for a call to end. Returns `None` if it has not ended [`LATENESS`] after its deadline: its guest holds a thread, as
+    /// while the engine copies a large result. The guest is then stopped as soon as that is over.
+    async fn until_late<F: Future>(&self, deadline: Deadline, running: F) -> Option<F::Output> {
+        let mut running = std::pin::pin!(running);
+        // A call that ends within its first slice needs no timer.
+        let first = std::future::poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
+        if let Poll::Ready(ended) = first {
+            return Some(ended);
+        }
+        let mut late = std::pin::pin!(self.0.shared.ticker.wait_until(deadline.at() + LATENESS));
+        std::future::poll_fn(|cx| match running.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+        })
+        .await
     }
 }
 
@@ -153,11 +173,12 @@ async fn execute(
     input: Input,
     call: Arc<Invocation>,
     outbound: Option<OutboundConfig>,
+    report: Arc<CallReport>,
 ) -> Ended {
     let parts = &*runnable.0;
     let limits = call.limits;
+    let deadline = report.deadline();
     let _ticking = parts.shared.ticker.run();
-    let deadline = Deadline::after(Instant::now(), limits.deadline);
     // A component describes itself before anybody has approved it, so it does that without any power.
     let (mut powers, folders) = match input {
         Input::Describe => (Arc::new(parts.powers.without_grant()), None),
@@ -167,7 +188,7 @@ async fn execute(
         Arc::make_mut(&mut powers).outbound = outbound;
     }
     let removals = folders.as_ref().filter(|folders| folders.scratch.is_some()).map(|folders| folders.removals.clone());
-    let state = CallState::new(Arc::clone(&call), powers, deadline).with_folders(folders);
+    let state = CallState::new(Arc::clone(&call), powers, Arc::clone(&report)).with_folders(folders);
     let mut store = Store::new(&parts.shared.engine, state);
     let outcome = match arm(&mut store, &limits) {
         Ok(()) => match wait_for_removals(removals.as_ref(), deadline, &call).await {
@@ -177,9 +198,15 @@ async fn execute(
         Err(error) => Err(CallError::new(ErrorKind::Host, format!("the limits could not be set: {error}"))),
     };
     if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::Denied) {
-        store.data().refusals().promote_missing();
+        report.refusals().promote_missing();
     }
-    let metadata = account(store, &limits, deadline, place.queued);
+    let fuel_used = used_fuel(limits.fuel, store.get_fuel().ok(), store.data().is_fuel_saved);
+    store.data().update_report(fuel_used);
+    // Its cleanup is part of the duration.
+    drop(store);
+    let metadata = report.end();
+    // Kept until here: a guest that does not stop at its deadline keeps its place.
+    drop(place);
     Ended { outcome, metadata, deadline }
 }
 
@@ -222,8 +249,10 @@ fn arm(store: &mut Store<CallState>, limits: &Limits) -> wasmtime::Result<()> {
         if cx.data().memory.kept_too_much().is_some() {
             return Err(KeptTooMuch.into());
         }
+        let remaining = cx.get_fuel().ok();
+        cx.data().update_report(used_fuel(fuel, remaining, false));
         if let Some(observer) = cx.data().observer() {
-            let used = fuel.saturating_sub(cx.get_fuel().unwrap_or(fuel));
+            let used = used_fuel(fuel, remaining, true);
             observer.usage(Usage { fuel: used, peak_memory: cx.data().memory.peak() });
         }
         Ok(UpdateDeadline::Yield(1))
@@ -244,9 +273,9 @@ async fn until_deadline(
     let (deadline, limits, cancelled) = (store.data().deadline, &call.limits, call.cancelled.as_ref());
     let ended = {
         let mut guest = std::pin::pin!(drive(parts, store, input, call));
-        match std::future::poll_fn(|cx| std::task::Poll::Ready(guest.as_mut().poll(cx))).await {
-            std::task::Poll::Ready(ended) => Some(ended),
-            std::task::Poll::Pending => {
+        match std::future::poll_fn(|cx| Poll::Ready(guest.as_mut().poll(cx))).await {
+            Poll::Ready(ended) => Some(ended),
+            Poll::Pending => {
                 move_over().await;
                 match tokio::time::timeout_at(deadline.at().into(), unless_cancelled(cancelled, guest)).await {
                     Ok(Some(ended)) => Some(ended),
@@ -321,34 +350,6 @@ async fn drive(
 /// Returns the limit on copies out of a guest, in bytes. It is never below the largest result that is accepted.
 fn hostcall_fuel(limits: &Limits) -> usize {
     limits.hostcall_bytes.max(limits.output.saturating_mul(2))
-}
-
-/// Returns the metadata of a call. Consumes the store, so that its cleanup is part of the duration.
-fn account(store: Store<CallState>, limits: &Limits, deadline: Deadline, queued: Duration) -> Metadata {
-    let state = store.data();
-    let fuel_used = used_fuel(limits.fuel, store.get_fuel().ok(), state.is_fuel_saved);
-    let (stdout, stderr) = state.wasi().map(|wasi| wasi.output()).unwrap_or_default();
-    let (refused, exhausted) = state.refused_and_exhausted();
-    let mut metadata = Metadata {
-        sanitized: [state.journal.hidden_chars(), stdout.text.hidden_chars(), stderr.text.hidden_chars()]
-            .into_iter()
-            .sum(),
-        queued,
-        deadline: limits.deadline,
-        fuel_used,
-        peak_memory: state.memory.peak(),
-        log_dropped: state.journal.dropped(),
-        refused,
-        exhausted,
-        stdout,
-        stderr,
-        ..Metadata::default()
-    };
-    let reports = state.wasi().map(|wasi| wasi.egress.reports());
-    drop(store);
-    metadata.requests = reports.map(|reports| reports.take()).unwrap_or_default();
-    metadata.duration = deadline.armed().elapsed();
-    metadata
 }
 
 /// Converts the error of a call whose task did not complete.

@@ -1,7 +1,10 @@
 //! The deadline of one call, and the thread that advances the engine's epoch so that guests check theirs.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -65,10 +68,14 @@ pub(crate) struct Ticker {
     join: Option<JoinHandle<()>>,
 }
 
+#[derive(Default)]
 struct Shared {
     running: AtomicUsize,
     asleep: AtomicBool,
     stop: AtomicBool,
+    /// Those that wait for a point in time, each with a number of its own.
+    waiting: Mutex<BTreeMap<(Instant, u64), Waker>>,
+    next_number: AtomicU64,
 }
 
 /// A guard that keeps the epoch advancing until it is dropped.
@@ -80,11 +87,7 @@ impl Ticker {
     /// # Errors
     /// If the system refuses to start a thread.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            running: AtomicUsize::new(0),
-            asleep: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-        });
+        let shared = Arc::<Shared>::default();
         let (weak, state) = (engine.weak(), Arc::clone(&shared));
         let join = std::thread::Builder::new().name("fumehood-epoch".to_owned()).spawn(move || tick(&weak, &state))?;
         Ok(Self { shared, thread: join.thread().clone(), join: Some(join) })
@@ -93,17 +96,73 @@ impl Ticker {
     /// Registers a call that is about to run guest code, and wakes the thread if it sleeps.
     pub(crate) fn run(&self) -> TickGuard<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
-        // Pairs with the thread, which first sets `asleep` and then reads `running` once more: one of the two sees the
+        self.wake();
+        TickGuard(&self.shared)
+    }
+
+    /// Waits until `at`, to a tick. Works on any executor, and while all threads that run guests are busy.
+    pub(crate) fn wait_until(&self, at: Instant) -> WaitUntil<'_> {
+        let number = self.shared.next_number.fetch_add(1, Ordering::Relaxed);
+        WaitUntil { ticker: self, key: (at, number) }
+    }
+
+    /// Wakes the thread if it sleeps.
+    fn wake(&self) {
+        // Pairs with the thread, which first sets `asleep` and then looks for work once more: one of the two sees the
         // other's store.
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
-        TickGuard(&self.shared)
     }
 
     /// Returns the number of calls that are running guest code.
     pub(crate) fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst)
+    }
+}
+
+/// See [`Ticker::wait_until`].
+pub(crate) struct WaitUntil<'a> {
+    ticker: &'a Ticker,
+    key: (Instant, u64),
+}
+
+impl Future for WaitUntil<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if Instant::now() >= self.key.0 {
+            return Poll::Ready(());
+        }
+        self.ticker.shared.waiting().insert(self.key, cx.waker().clone());
+        self.ticker.wake();
+        Poll::Pending
+    }
+}
+
+impl Drop for WaitUntil<'_> {
+    fn drop(&mut self) {
+        self.ticker.shared.waiting().remove(&self.key);
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), Waker>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes those whose time has come.
+    fn wake_due(&self) {
+        let mut waiting = self.waiting();
+        let later = waiting.split_off(&(Instant::now(), u64::MAX));
+        let due = std::mem::replace(&mut *waiting, later);
+        // Woken without the lock.
+        drop(waiting);
+        due.into_values().for_each(Waker::wake);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.load(Ordering::SeqCst) == 0 && self.waiting().is_empty()
     }
 }
 
@@ -130,7 +189,8 @@ fn tick(engine: &EngineWeak, shared: &Shared) {
         std::thread::sleep(TICK);
         let Some(engine) = engine.upgrade() else { return };
         engine.increment_epoch();
-        idle = if shared.running.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
+        shared.wake_due();
+        idle = if shared.is_idle() { idle + 1 } else { 0 };
         if idle >= IDLE_TICKS {
             idle = 0;
             drop(engine);
@@ -141,7 +201,7 @@ fn tick(engine: &EngineWeak, shared: &Shared) {
 
 fn sleep_until_called(shared: &Shared) {
     shared.asleep.store(true, Ordering::SeqCst);
-    while shared.running.load(Ordering::SeqCst) == 0 && !shared.stop.load(Ordering::SeqCst) {
+    while shared.is_idle() && !shared.stop.load(Ordering::SeqCst) {
         // Bounded, so that even a lost wake-up could delay a deadline by no more than this.
         std::thread::park_timeout(Duration::from_secs(1));
     }

@@ -24,7 +24,7 @@ use crate::call::outcome::Execution;
 use crate::call::shared::Shared;
 use crate::engine::deadline::Deadline;
 use crate::engine::guest_runtime::GuestRuntime;
-use crate::wasi::http::{DirectEgress, Reports, RequestObserver};
+use crate::wasi::http::{DirectEgress, Reports, RequestLedger, RequestObserver};
 use crate::wasi::{MAX_STORE_WAIT, Refusals};
 
 /// Maximum number of concurrent store operations of one worker.
@@ -46,7 +46,7 @@ pub(super) struct CallRequests {
     /// Taken when the call is over.
     egress: Mutex<Option<DirectEgress>>,
     tasks: Mutex<Vec<AbortHandle>>,
-    reports: Reports,
+    ledger: RequestLedger,
     refusals: Refusals,
 }
 
@@ -136,16 +136,17 @@ impl Services {
     /// Checks a request, makes it, and transfers it and its response over `stream`.
     pub(super) fn request(&self, pending: &mut Pending, head: RequestHead, stream: Socket) {
         let requests = pending.requests.get_or_insert_with(|| {
-            let (reports, refusals) = (Reports::default(), Refusals::default());
+            let refusals = Refusals::default();
             let observer = RequestObserver {
                 observer: pending.observer.clone(),
                 redactor: self.redactor.clone(),
-                reports: reports.clone(),
+                reports: Reports::default(),
             };
             let now = Instant::now();
             let deadline = Deadline::after(now, pending.deadline.saturating_duration_since(now));
             let egress = DirectEgress::new(&self.grant, &self.shared.network, deadline, &refusals, observer);
-            Arc::new(CallRequests { egress: Mutex::new(Some(egress)), tasks: Mutex::default(), reports, refusals })
+            let ledger = egress.ledger();
+            Arc::new(CallRequests { egress: Mutex::new(Some(egress)), tasks: Mutex::default(), ledger, refusals })
         });
         let mut tasks = requests.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|task| !task.is_finished());
@@ -179,7 +180,7 @@ impl CallRequests {
     pub(super) fn finish(&self, execution: &mut Execution) {
         self.end();
         let metadata = &mut execution.metadata;
-        metadata.requests = self.reports.take();
+        metadata.requests = self.ledger.end();
         let (refused, exhausted) = self.refusals.to_lists();
         metadata.refused.extend(refused);
         metadata.exhausted.extend(exhausted);

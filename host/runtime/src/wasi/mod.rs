@@ -13,11 +13,11 @@ mod kept_memory;
 mod key_value;
 pub(crate) mod random;
 mod refusals;
+mod report;
 mod state;
 pub(crate) mod stdio;
 
 use fumehood_core::call::limits::Limits;
-use fumehood_core::call::result::CapturedStream;
 use fumehood_core::policy::permission::{Grant, Power, Refusal};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder};
@@ -30,6 +30,7 @@ pub(crate) use filesystem::{
 };
 pub(crate) use key_value::{ComponentStore, KeyValueBackend, MAX_STORE_WAIT};
 pub(crate) use refusals::{MAX_REFUSALS, Refusals};
+pub(crate) use report::CallReport;
 pub(crate) use state::{CallState, HostFailure, Invocation, Powers};
 
 /// Rust bindings of `wit/`, generated.
@@ -57,7 +58,7 @@ pub(crate) struct Wasi {
 
 impl Wasi {
     /// Creates contexts with the powers of `grant`; every other use is refused.
-    pub(crate) fn new(grant: &Grant, limits: &Limits, refusals: &Refusals, egress: http::Egress) -> Self {
+    pub(crate) fn new(grant: &Grant, limits: &Limits, report: &CallReport, egress: http::Egress) -> Self {
         let stdio = stdio::Capture::new(limits.log);
         let mut builder = WasiCtxBuilder::new();
         stdio.attach(&mut builder);
@@ -66,13 +67,9 @@ impl Wasi {
         clocks::configure(&mut builder, grant.clock(), grant.fixed_time());
         random::configure(&mut builder, limits.random_bytes, grant.seed());
         filesystem::configure(&mut builder);
-        deny_sockets(&mut builder, refusals);
+        deny_sockets(&mut builder, report.refusals());
+        report.set_wasi(stdio.clone(), egress.ledger());
         Self { ctx: builder.build(), http: http::context(egress.may_request()), egress, stdio }
-    }
-
-    /// Returns what the guest wrote to stdout and stderr.
-    pub(crate) fn output(&self) -> (CapturedStream, CapturedStream) {
-        self.stdio.output()
     }
 
     /// Returns the bytes that are kept of it.

@@ -1,10 +1,10 @@
 //! The state of one call while it runs, and the interfaces through which the guest reads it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::{CallContext, CancellationToken, Observer};
-use fumehood_core::policy::permission::{Grant, Refusal};
+use fumehood_core::policy::permission::Grant;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
@@ -16,6 +16,7 @@ use super::http::{DirectEgress, Egress, OutboundConfig, Reports, RequestObserver
 use super::journal::Journal;
 use super::key_value::ComponentStore;
 use super::refusals::Refusals;
+use super::report::{CallReport, Counters};
 use crate::engine::deadline::Deadline;
 use crate::engine::memory::MemoryLimiter;
 
@@ -84,8 +85,7 @@ pub(crate) struct CallState {
     pub(crate) call: Arc<Invocation>,
     pub(crate) powers: Arc<Powers>,
     pub(crate) journal: Journal,
-    /// Created by the first refusal, or with the WASI contexts and the files, which add to it.
-    refusals: OnceLock<Refusals>,
+    pub(crate) report: Arc<CallReport>,
     /// Created when the guest first uses WASI: most calls of pure tools never do.
     wasi: Option<Box<Wasi>>,
     folders: Option<Arc<OpenFolders>>,
@@ -101,18 +101,18 @@ impl CallState {
         self.call.observer.as_deref()
     }
 
-    pub(crate) fn new(call: Arc<Invocation>, powers: Arc<Powers>, deadline: Deadline) -> Self {
+    pub(crate) fn new(call: Arc<Invocation>, powers: Arc<Powers>, report: Arc<CallReport>) -> Self {
         let limits = call.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         Self {
             memory: MemoryLimiter::new(limits.memory),
             is_fuel_saved: true,
-            deadline,
+            deadline: report.deadline(),
             journal: Journal::new(limits.log, call.observer.clone(), powers.outbound.redactor()),
             call,
             powers,
-            refusals: OnceLock::new(),
+            report,
             wasi: None,
             folders: None,
             files: None,
@@ -123,12 +123,17 @@ impl CallState {
 
     /// Returns the record of what the call tried that it was not granted.
     pub(crate) fn refusals(&self) -> &Refusals {
-        self.refusals.get_or_init(Refusals::default)
+        self.report.refusals()
     }
 
-    /// Returns the refusals and the allowances that were used up, in the order of the attempts.
-    pub(crate) fn refused_and_exhausted(&self) -> (Vec<Refusal>, Vec<String>) {
-        self.refusals.get().map(Refusals::to_lists).unwrap_or_default()
+    /// Copies the counters into the report of the call.
+    pub(crate) fn update_report(&self, fuel_used: u64) {
+        self.report.update(Counters {
+            fuel_used,
+            peak_memory: self.memory.peak(),
+            log_dropped: self.journal.dropped(),
+            hidden_chars: self.journal.hidden_chars(),
+        });
     }
 
     /// Sets the folders that were opened when the tool was loaded.
@@ -150,7 +155,7 @@ impl CallState {
     /// Returns the files of the call and the table of its handles.
     pub(crate) fn files(&mut self) -> FilesView<'_> {
         self.admit_host_function();
-        let refusals = self.refusals.get_or_init(Refusals::default);
+        let refusals = self.report.refusals();
         let files = self
             .folders
             .as_ref()
@@ -165,17 +170,23 @@ impl CallState {
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         self.admit_host_function();
-        let (powers, limits, refusals) = (&self.powers, &self.limits, self.refusals.get_or_init(Refusals::default));
+        let (powers, limits, report) = (&self.powers, &self.limits, &self.report);
         let make = || {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {
                     let (observer, reports) = (self.call.observer.clone(), Reports::default());
                     let request_observer = RequestObserver { observer, redactor: redactor.clone(), reports };
-                    Egress::Direct(DirectEgress::new(&powers.grant, network, self.deadline, refusals, request_observer))
+                    Egress::Direct(DirectEgress::new(
+                        &powers.grant,
+                        network,
+                        self.deadline,
+                        report.refusals(),
+                        request_observer,
+                    ))
                 }
                 OutboundConfig::Relay(relay) => Egress::Relay(relay.clone()),
             };
-            Box::new(Wasi::new(&powers.grant, limits, refusals, egress))
+            Box::new(Wasi::new(&powers.grant, limits, report, egress))
         };
         (self.wasi.get_or_insert_with(make), &mut self.table)
     }

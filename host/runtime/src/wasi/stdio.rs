@@ -14,7 +14,8 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 /// Maximum size of one write. Small, because some host functions allocate as much as this permits.
 const MAX_WRITE_BYTES: usize = 64 << 10;
 
-/// The captured output streams of one call, which share one cap.
+/// The captured output streams of one call, which share one cap. Clones share the streams.
+#[derive(Clone)]
 pub(crate) struct Capture {
     buffers: Arc<Mutex<Buffers>>,
 }

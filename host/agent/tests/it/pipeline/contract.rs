@@ -1,6 +1,7 @@
 //! Calls before they run, the contract of a tool, and the records and hooks after a call.
 
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 
 use fumehood_agent::execution::Status;
 use fumehood_agent::executor::{Scope, ToolExecutor as _};
@@ -14,7 +15,7 @@ use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorde
 use fumehood_core::tool::ToolProvider as _;
 use serde_json::json;
 
-use super::stage::{Nothing, Pair, Text, everything, intent, read_only, stage, stage_of, tools};
+use super::stage::{Nothing, Pair, RecordingRecorder, Text, everything, intent, read_only, stage, stage_of, tools};
 
 const ADD: &str = r#"{"a": 1, "b": 2}"#;
 
@@ -42,6 +43,34 @@ async fn a_call_is_intent_only_until_the_pipeline_runs_it() {
     assert_eq!((*runs.lock().unwrap(), stage.recorder.kinds().len()), (0, 0));
     stage.pipeline.execute(vec![call], &stage.scope).await;
     assert_eq!((*runs.lock().unwrap(), stage.recorder.kinds().len()), (1, 3));
+}
+
+/// A recorder that never finishes to write the start of a call.
+struct Hanging(Arc<RecordingRecorder>);
+
+impl Recorder for Hanging {
+    fn record(&self, record: Record, durability: Durability) -> BoxFuture<'_, Result<(), RecordError>> {
+        let is_start = record.kind == RecordKind::ToolStarted;
+        let recorded = self.0.record(record, durability);
+        if is_start { Box::pin(std::future::pending()) } else { recorded }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_its_start_is_written_has_an_end() {
+    let (tools, runs) = counted();
+    let recorder = Arc::new(RecordingRecorder::default());
+    let hanging = Arc::new(Hanging(Arc::clone(&recorder)));
+    let stage = stage_of(tools, |builder| builder.recorder(hanging));
+    let mut call = stage.pipeline.execute(vec![intent("c", "act", "{}")], &stage.scope);
+    while recorder.of_kind(RecordKind::ToolStarted).is_empty() {
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    let ends = recorder.of_kind(RecordKind::ToolFinished);
+    assert_eq!(ends.iter().map(|end| end.status.as_deref()).collect::<Vec<_>>(), [Some("cancelled")]);
+    assert_eq!(*runs.lock().unwrap(), 0);
 }
 
 #[tokio::test]

@@ -119,6 +119,19 @@ impl Client {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+
+    /// Asks for the task of a call of [`COUNTDOWN`] from 100 until its tool has reported progress.
+    fn wait_for_progress(&self, task: &str) {
+        let began = Instant::now();
+        loop {
+            let found = self.get(task);
+            if found["result"]["statusMessage"].as_str().unwrap_or_default().contains(" of 100") {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{found}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 /// Reads the answer to a request: the last message, if it is a stream of events.
@@ -169,10 +182,7 @@ fn a_task_says_how_far_its_tool_is() {
     let bench = bench("after = \"0ms\"\n");
     let client = Client::anyone(&bench);
     let task = client.call(COUNTDOWN, json!({"from": 100, "step_ms": 100}));
-    let began = Instant::now();
-    while !client.get(&task)["result"]["statusMessage"].as_str().unwrap_or_default().contains(" of 100") {
-        assert!(began.elapsed() < PATIENCE, "{}", client.get(&task));
-    }
+    client.wait_for_progress(&task);
     client.ask("tasks/cancel", json!({"taskId": task}));
     assert_eq!(client.wait(&task, "working")["result"]["status"], "cancelled");
 }
@@ -266,6 +276,7 @@ fn a_server_that_is_told_to_end_says_that_its_tasks_were_interrupted() {
     let bench = bench("tools = [\"*\"]\n");
     let mut client = Client::anyone(&bench);
     let lost = client.call(COUNTDOWN, json!({"from": 100, "step_ms": 100}));
+    client.wait_for_progress(&lost);
     kill_process(Pid::from_child(&client.server.child), Signal::TERM).unwrap();
     assert!(client.server.child.wait().unwrap().success());
     let client = Client::anyone(&bench);

@@ -31,7 +31,7 @@ impl Reports {
     }
 
     /// Takes all reports, once the call is over.
-    pub(crate) fn take(&self) -> Vec<RequestReport> {
+    fn take(&self) -> Vec<RequestReport> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -235,6 +235,52 @@ impl Account {
             report.reason = Some("the call ended before there was an answer".to_owned());
         }
         entry.observer.report(report);
+    }
+}
+
+/// The accounts of the requests of one call, until it is over. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Accounts(Arc<Mutex<AccountList>>);
+
+#[derive(Default)]
+struct AccountList {
+    accounts: Vec<Account>,
+    is_closed: bool,
+}
+
+impl Accounts {
+    /// Adds a request, and returns true unless the call is over.
+    pub(super) fn add(&self, account: Account) -> bool {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !list.is_closed {
+            list.accounts.push(account);
+        }
+        !list.is_closed
+    }
+
+    /// Reports every request, and accepts no more.
+    pub(super) fn close(&self) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.is_closed = true;
+        let accounts = std::mem::take(&mut list.accounts);
+        // Observers are not called with the lock.
+        drop(list);
+        accounts.iter().for_each(Account::report);
+    }
+}
+
+/// The requests of one call and their reports, for its result. Clones share them.
+#[derive(Clone)]
+pub(crate) struct RequestLedger {
+    pub(super) accounts: Accounts,
+    pub(super) reports: Reports,
+}
+
+impl RequestLedger {
+    /// Ends the account of every request, and returns the reports. Later requests are refused.
+    pub(crate) fn end(&self) -> Vec<RequestReport> {
+        self.accounts.close();
+        self.reports.take()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
 
-use super::account::{Account, AllowanceExceeded, Budget, ReportOnDrop, Reports, RequestObserver};
+use super::account::{Account, Accounts, AllowanceExceeded, Budget, ReportOnDrop, RequestLedger, RequestObserver};
 use super::exchange::{Exchange, TransmissionFuture};
 use super::head;
 use super::permit::PendingPermits;
@@ -86,12 +86,11 @@ impl Egress {
         if self.may_request() { MAX_CHUNK_BYTES } else { MAX_UNGRANTED_CHUNK_BYTES }
     }
 
-    /// Returns the reports of the requests. The list is complete once this has been dropped.
-    pub(crate) fn reports(&self) -> Reports {
+    /// Returns the ledger of the requests. The host process keeps that of relayed ones.
+    pub(crate) fn ledger(&self) -> Option<RequestLedger> {
         match self {
-            Self::Direct(egress) => egress.reports(),
-            // The host process keeps the reports of relayed requests.
-            Self::Relay(_) => Reports::default(),
+            Self::Direct(egress) => Some(egress.ledger()),
+            Self::Relay(_) => None,
         }
     }
 }
@@ -122,7 +121,7 @@ pub(crate) struct DirectEgress {
     observer: RequestObserver,
     budget: Budget,
     permits: Arc<Semaphore>,
-    accounts: Vec<Account>,
+    accounts: Accounts,
 }
 
 pub(crate) fn context(may_request: bool) -> WasiHttpCtx {
@@ -148,13 +147,13 @@ impl DirectEgress {
             observer,
             budget: Budget::new(limits, refusals),
             permits: Arc::new(Semaphore::new(usize::try_from(limits.in_flight).unwrap_or(Semaphore::MAX_PERMITS))),
-            accounts: Vec::new(),
+            accounts: Accounts::default(),
         }
     }
 
-    /// Returns the reports of the requests. The list is complete once this has been dropped.
-    pub(crate) fn reports(&self) -> Reports {
-        self.observer.reports.clone()
+    /// Returns the ledger of the requests.
+    pub(crate) fn ledger(&self) -> RequestLedger {
+        RequestLedger { accounts: self.accounts.clone(), reports: self.observer.reports.clone() }
     }
 
     /// Sends a request if it is allowed.
@@ -182,7 +181,9 @@ impl DirectEgress {
         let (method, host) = (method.to_owned(), permit.authority());
         let account = Account::open(&self.budget, &self.observer, method, host)
             .map_err(|AllowanceExceeded| Error::ConnectionLimitReached)?;
-        self.accounts.push(account.clone());
+        if !self.accounts.add(account.clone()) {
+            return Err(Error::ConnectionTerminated);
+        }
         Ok(Exchange {
             grant: Arc::clone(&self.grant),
             permit,
@@ -205,7 +206,7 @@ impl DirectEgress {
 impl Drop for DirectEgress {
     fn drop(&mut self) {
         // Requests that still run are dropped with the call, but perhaps a moment later, on another thread.
-        self.accounts.iter().for_each(Account::report);
+        self.accounts.close();
     }
 }
 

@@ -11,7 +11,7 @@ mod exchange_error;
 mod head;
 mod permit;
 
-pub(crate) use account::{Reports, RequestObserver};
+pub(crate) use account::{Reports, RequestLedger, RequestObserver};
 pub(crate) use egress::{
     DirectEgress, Egress, OutboundConfig, RelayEgress, RequestBuffers, RequestRelay, ResponseFuture, context,
 };
