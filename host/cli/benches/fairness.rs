@@ -2,7 +2,8 @@
 //! without it. Clients run on the same machine, so that they take processors from the server and from each other. What that does is
 //! measured, too: with the same requests to a second server, each tenant has a server of its own.
 //!
-//! `cargo bench -p fumehood-cli --bench fairness`; with `-- processors` one of them alone.
+//! `cargo bench -p fumehood-cli --bench fairness`; with `-- processors` one of them alone. There are two places for calls, and for programs
+//! as many as `fumehood serve` has: each of them keeps its place for a tenth of a second.
 
 #![allow(
     clippy::expect_used,
@@ -15,6 +16,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,9 +24,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fumehood::agent::agent::SystemClock;
 use fumehood::agent::code::{CodeMode, CodeProvider};
+use fumehood::event_log::{EventLog, Options};
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{Access, HttpOptions, Listener, Tenant, TenantLimits, TenantTools, Token, UsageLedger};
-use fumehood::{Host, Load, ToolProvider};
+use fumehood::record::Recorder;
+use fumehood::{CallLog, CallLogOptions, Host, Load, RecordedHost, ToolProvider};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::SendRequest;
@@ -37,7 +41,9 @@ const CALLS: usize = 1_000;
 /// Number of alternating measurements.
 const ROUNDS: usize = 5;
 /// Number of places for calls, of which each of two tenants has half as its share.
-const PLACES: usize = 2;
+const FEW_PLACES: usize = 2;
+/// Number of places for calls in `fumehood serve`.
+const MANY_PLACES: usize = 32;
 /// Number of connections of the other tenant: a hundred times its share of the places.
 const GREEDY_CONNECTIONS: usize = 100;
 /// Requests of the other tenant in a second that are its share, where it has one.
@@ -59,11 +65,14 @@ struct Scenario {
     greedy: Option<(&'static str, String)>,
     /// Requests a second that the other tenant may make.
     rate: Option<u32>,
+    places: usize,
+    /// True if calls are in an event log, for which they wait.
+    is_recorded: bool,
     /// Pause of each connection of the other tenant between two calls.
     pause: Duration,
 }
 
-fn scenarios() -> [Scenario; 4] {
+fn scenarios() -> [Scenario; 5] {
     let text = format!(r#"{{"text":"{}"}}"#, "lorem ipsum ".repeat(85));
     let pause = Duration::from_secs(1) * u32::try_from(GREEDY_CONNECTIONS).unwrap() / (SHARE_PER_SECOND * 100);
     let wait = r#"{"from":1,"step_ms":10}"#.to_owned();
@@ -74,6 +83,8 @@ fn scenarios() -> [Scenario; 4] {
             body: wait,
             greedy: None,
             rate: None,
+            places: FEW_PLACES,
+            is_recorded: false,
             pause: Duration::ZERO,
         },
         Scenario {
@@ -82,6 +93,8 @@ fn scenarios() -> [Scenario; 4] {
             body: text.clone(),
             greedy: None,
             rate: Some(SHARE_PER_SECOND),
+            places: FEW_PLACES,
+            is_recorded: false,
             pause,
         },
         Scenario {
@@ -90,20 +103,34 @@ fn scenarios() -> [Scenario; 4] {
             body: text.clone(),
             greedy: None,
             rate: None,
+            places: FEW_PLACES,
+            is_recorded: false,
             pause: Duration::ZERO,
         },
         Scenario {
             name: "programs, which call after each millisecond",
             tool: "echo__echo",
-            body: text,
+            body: text.clone(),
             greedy: Some(("run_code", format!(r#"{{"code":"{PROGRAM}"}}"#))),
             rate: None,
+            places: MANY_PLACES,
+            is_recorded: false,
+            pause: Duration::ZERO,
+        },
+        Scenario {
+            name: "records, of eight kilobytes",
+            tool: "echo__echo",
+            body: text,
+            greedy: Some(("echo__echo", format!(r#"{{"text":"{}"}}"#, "x".repeat(8 << 10)))),
+            rate: None,
+            places: MANY_PLACES,
+            is_recorded: true,
             pause: Duration::ZERO,
         },
     ]
 }
 
-async fn start(rate: Option<u32>) -> SocketAddr {
+async fn start(scenario: &Scenario, folder: &Path) -> SocketAddr {
     let host = Host::builder().concurrency(64).queue(1024).build().unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../example-tools/dist/countdown.wasm");
     host.load(Load::path(path)).await.unwrap();
@@ -112,7 +139,7 @@ async fn start(rate: Option<u32>) -> SocketAddr {
     host.load(Load::path(path)).await.unwrap();
     let interpreter = Arc::new(host.javascript());
     let tenant = |name: &str, token: &str| Tenant::new(name, &Token::parse(token).unwrap()).actor(name);
-    let requests_per_minute = rate.and_then(|rate| NonZeroU32::new(rate * 60));
+    let requests_per_minute = scenario.rate.and_then(|rate| NonZeroU32::new(rate * 60));
     let limits = TenantLimits { requests_per_minute, ..TenantLimits::default() };
     let access = Access::Tenants(vec![tenant("modest", MODEST), tenant("greedy", GREEDY).limits(limits)]);
     let options = HttpOptions::new("127.0.0.1:0".parse().unwrap(), access);
@@ -121,8 +148,15 @@ async fn start(rate: Option<u32>) -> SocketAddr {
         let mode = CodeMode::beside_direct_calls();
         Arc::new(CodeProvider::new(tools, interpreter.clone(), mode, Arc::new(SystemClock)).unwrap())
     };
-    let tools = TenantTools::new(Arc::new(host)).layer(programs);
-    let tools = tools.places(PLACES, MAX_WAITING).usage(UsageLedger::default());
+    let direct: Arc<dyn ToolProvider> = if scenario.is_recorded {
+        let log: Arc<dyn Recorder> = Arc::new(EventLog::open(folder.join("log.db"), &Options::default()).unwrap());
+        let log = CallLog::begin(log, CallLogOptions::new("bench")).await.unwrap();
+        Arc::new(RecordedHost::new(host, log))
+    } else {
+        Arc::new(host)
+    };
+    let tools = TenantTools::new(direct).layer(programs);
+    let tools = tools.places(scenario.places, MAX_WAITING).usage(UsageLedger::default());
     let api = Api::with_tools(tools, ApiOptions::default(), &listener).unwrap();
     listener.services().open(vec![Arc::new(api)]);
     let address = listener.address();
@@ -226,7 +260,8 @@ fn run(scenario: Scenario) {
         [(); 2].map(|()| Builder::new_multi_thread().event_interval(EVENT_INTERVAL).enable_all().build().unwrap());
     let clients = Builder::new_current_thread().enable_all().build().unwrap();
     let greedy = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let [address, other] = [0, 1].map(|index: usize| servers[index].block_on(start(scenario.rate)));
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [address, other] = [0, 1].map(|index: usize| servers[index].block_on(start(&scenario, folders[index].path())));
     let scenario = Arc::new(scenario);
     let (mut alone, mut apart, mut together, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
@@ -250,7 +285,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    println!("{PLACES} places; {GREEDY_CONNECTIONS} connections beside one; p99, medians of {ROUNDS} measurements\n");
+    println!("{GREEDY_CONNECTIONS} connections beside one; p99, medians of {ROUNDS} measurements\n");
     println!("| too much of | alone | servers apart | together | to alone | to apart | calls of the other |");
     println!("|---|---|---|---|---|---|---|");
     let only: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
