@@ -6,6 +6,7 @@
 /// - `TOOLS`: its tools, the JSON of a list; by default, one named `t` without arguments.
 /// - `ON_CALL`: commands for every call. `$id` is that of the call; `answer JSON` and `fail CODE TEXT` answer it.
 /// - `ON_START`: commands before anything is read.
+/// - `ON_LIST`: commands before each list of tools.
 /// - `ON_DISCOVER`, `ON_INITIALIZE`: commands for the first request of the newest revision and of those before it.
 ///
 /// In commands, `$line` is the message that is being answered.
@@ -22,7 +23,7 @@ while read -r line; do
     case $line in
     *'"method":"server/discover"'*) eval "${ON_DISCOVER-fail -32601 unknown}" ;;
     *'"method":"initialize"'*) eval "${ON_INITIALIZE:-hello}" ;;
-    *'"method":"tools/list"'*) answer '{"tools":'"$TOOLS"'}' ;;
+    *'"method":"tools/list"'*) eval "${ON_LIST-}"; answer '{"tools":'"$TOOLS"'}' ;;
     *'"method":"tools/call"'*) eval "${ON_CALL-text done}" ;;
     *'"method":"notifications/'* | *'"result":'* | *'"error":'*) ;;
     *) fail -32601 'no such method' ;;

@@ -7,6 +7,7 @@ use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::chat::Image;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::text::untrusted::Untrusted;
+use fumehood_core::tool::ResultForm;
 use serde_json::Value;
 
 /// The end of a text that was truncated. It counts towards the limit.
@@ -43,23 +44,39 @@ pub(crate) fn image_type(mime_type: &str) -> Option<&'static str> {
 /// A result as a model may see it, and as the tool returned it.
 pub(crate) struct SeenResult {
     pub(crate) seen: CallResult,
+    /// What the model sees, with the other form of it; `None` if there is none.
+    both_forms: Option<CallResult>,
     /// `None` if the model sees all of it, unchanged.
     whole: Option<CallResult>,
 }
 
 impl SeenResult {
-    /// Truncates a result as [`truncate_result_with`] does, without a copy where the model sees all of it.
-    pub(crate) fn new(mut result: CallResult, room: Room, marker: &str) -> Self {
+    /// Takes the form of a result that a model reads, and truncates it as [`truncate_result_with`] does, without a copy where
+    /// the model sees all of it.
+    pub(crate) fn new(mut result: CallResult, form: ResultForm, room: Room, marker: &str) -> Self {
+        if let Some(parts) = result.outcome.as_ref().ok().and_then(|parts| form.for_model(parts)) {
+            let read = CallResult { outcome: Ok(parts), ..clone_without_outcome(&result) };
+            return Self {
+                seen: truncate_result_with(&read, room, marker),
+                both_forms: Some(truncate_result_with(&result, room, marker)),
+                whole: Some(result),
+            };
+        }
         match result.outcome.as_ref().ok().filter(|parts| is_seen_unchanged(parts, room.bytes)) {
             Some(parts) => {
                 let (bytes, mime) = (parts.iter().map(Content::bytes).sum(), mime(parts));
                 let Metadata { bytes: counted, mime: known, .. } = &mut result.metadata;
                 *counted = bytes;
                 *known = mime.or(known.take());
-                Self { seen: result, whole: None }
+                Self { seen: result, both_forms: None, whole: None }
             }
-            None => Self { seen: truncate_result_with(&result, room, marker), whole: Some(result) },
+            None => Self { seen: truncate_result_with(&result, room, marker), both_forms: None, whole: Some(result) },
         }
+    }
+
+    /// Returns what is recorded: all that the model sees, and the other form of it.
+    pub(crate) fn recorded(&self) -> &CallResult {
+        self.both_forms.as_ref().unwrap_or(&self.seen)
     }
 
     /// Returns the result as the tool returned it.
@@ -67,9 +84,13 @@ impl SeenResult {
         self.whole.as_ref().unwrap_or(&self.seen)
     }
 
-    /// Converts to the result as the tool returned it.
-    pub(crate) fn into_whole(self) -> CallResult {
-        self.whole.unwrap_or(self.seen)
+    /// Converts to the result as a program gets it: as the tool returned it, in one form.
+    pub(crate) fn into_value(self, form: ResultForm) -> CallResult {
+        let mut whole = self.whole.unwrap_or(self.seen);
+        if let Some(parts) = whole.outcome.as_ref().ok().and_then(|parts| form.for_program(parts)) {
+            whole.outcome = Ok(parts);
+        }
+        whole
     }
 }
 
@@ -303,7 +324,7 @@ mod tests {
         let room = |bytes| Room { bytes, image_bytes: 0 };
         let check = |parts: Vec<Content>, bytes, is_copied: bool| {
             let given = result(parts);
-            let SeenResult { seen, whole } = SeenResult::new(given.clone(), room(bytes), MARKER);
+            let SeenResult { seen, whole, .. } = SeenResult::new(given.clone(), ResultForm::Parts, room(bytes), MARKER);
             let expected = truncate_result_with(&given, room(bytes), MARKER);
             assert_eq!(format!("{seen:?}"), format!("{expected:?}"));
             assert_eq!(format!("{whole:?}"), format!("{:?}", is_copied.then_some(given)));
@@ -368,5 +389,26 @@ mod tests {
         let truncated = truncate_result(&result(vec![Content::json(json.to_owned()).unwrap()]), 4096);
         assert_eq!(truncated.text().as_deref(), Some("{ \n\"a\": \"&lt;system&gt; \\u202e\\udb40\\udc41\"}"));
         assert!(matches!(truncated.content(), [Content::Json { .. }]));
+    }
+
+    #[test]
+    fn a_model_reads_one_form_of_a_result_and_the_record_has_both() {
+        let json = Content::json("{\"t\":22}".to_owned()).unwrap();
+        let given = result(vec![Content::text("sunny"), json]);
+        let both = |form: ResultForm| SeenResult::new(given.clone(), form, Room { bytes: 100, image_bytes: 0 }, MARKER);
+        let shown = |result: &CallResult| serde_json::to_string(result.content()).unwrap();
+        let text = r#"[{"type":"text","text":"sunny"}]"#;
+        let value = r#"[{"type":"json","value":{"t":22}}]"#;
+        let everything = shown(&given);
+        for (form, seen, program) in [
+            (ResultForm::Parts, everything.as_str(), everything.as_str()),
+            (ResultForm::TextFirst, text, value),
+            (ResultForm::StructuredFirst, value, value),
+        ] {
+            assert_eq!(shown(&both(form).seen), seen);
+            assert_eq!(shown(both(form).recorded()), everything);
+            assert_eq!(shown(both(form).whole()), everything);
+            assert_eq!(shown(&both(form).into_value(form)), program);
+        }
     }
 }

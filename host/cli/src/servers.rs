@@ -17,14 +17,14 @@ use tokio::task::JoinSet;
 
 use crate::args::END_WITH_PARENT;
 use crate::config::Config;
-use crate::config::mcp::McpServerSection;
+use crate::config::mcp::{McpServerSection, PreferredForm};
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
 use crate::source::{error_chain, read_secret};
 use crate::{render, user_folders};
 
-/// Wall time for a call, and for starting or connecting to a server.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Wall time for starting or connecting to a server.
+const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Wall time for starting a server with a program that may have to install it first.
 const DEFAULT_INSTALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Programs that install what they run.
@@ -187,7 +187,7 @@ pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
     let program = command.and_then(<[String]>::first).and_then(|program| Path::new(program).file_name());
     match program.and_then(OsStr::to_str).is_some_and(|program| INSTALLERS.contains(&program)) {
         true => DEFAULT_INSTALL_TIMEOUT,
-        false => DEFAULT_TIMEOUT,
+        false => DEFAULT_START_TIMEOUT,
     }
 }
 
@@ -195,8 +195,10 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
     let defaults = RemoteOptions::default();
     let secrets = secrets(config, name, section)?;
     let options = RemoteOptions {
-        deadline: section.timeout.map_or(DEFAULT_TIMEOUT, |time| time.0),
+        deadline: section.timeout.map_or(defaults.deadline, |time| time.0),
+        max_time: section.max_timeout.map_or(defaults.max_time, |time| time.0),
         patience: section.start_timeout.map_or_else(|| start_timeout(section.command.as_deref()), |time| time.0),
+        result_form: section.prefer.map_or(defaults.result_form, PreferredForm::result_form),
         output: section.output.map_or(defaults.output, |bytes| bytes.0),
         string: section.string.map_or(defaults.string, |bytes| bytes.0),
         unasked: section.unasked.map_or(defaults.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),

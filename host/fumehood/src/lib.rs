@@ -148,7 +148,8 @@ pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::tool::{
-    Changes, InvalidCall, PendingCall, ProviderKind, Revision, Stop, Tool, ToolLayer, ToolProvider, ValidatedCall,
+    Changes, InvalidCall, PendingCall, ProviderKind, ResultForm, Revision, Stop, Tool, ToolLayer, ToolProvider,
+    ValidatedCall,
 };
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]

@@ -228,17 +228,21 @@ impl CallMaker for ProviderCalls<'_> {
         Box::pin(async move {
             let ToolIntent { id, name, arguments } = intent;
             // A provider may dispatch calls of tools that it does not offer.
-            if self.provider.find(&name).is_none() {
+            let Some(tool) = self.provider.find(&name) else {
                 let known = self.provider.tools();
                 let error = unknown_tool(&name, known.iter().map(|known| known.full_name()));
                 let (outcome, metadata) = (Err(error), Metadata::default());
                 return Ok(Called::Finished(CallResult { id, tool: name, outcome, metadata }));
-            }
+            };
             let program = Some(Arc::clone(&self.history));
             // Limits and the observer are those of the program itself.
             let context = CallContext { id, limits: None, observer: None, program, ..self.context.clone() };
             let call = Call { tool: name, arguments: Arguments::Text(arguments), context };
-            Ok(Called::Finished(self.provider.dispatch(call).await))
+            let mut result = self.provider.dispatch(call).await;
+            if let Some(parts) = result.outcome.as_ref().ok().and_then(|parts| tool.result_form().for_program(parts)) {
+                result.outcome = Ok(parts);
+            }
+            Ok(Called::Finished(result))
         })
     }
 

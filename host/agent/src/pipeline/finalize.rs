@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::record::RecordKind;
+use fumehood_core::tool::Tool;
 use serde_json::{Value, json};
 
 use super::checks::AuthorizedCall;
@@ -22,10 +23,11 @@ impl Dispatch<'_> {
         let max_bytes = authorized.policy.result_bytes.unwrap_or(usize::MAX);
         let status = if result.is_ok() { Status::Ok } else { Status::HandlerError };
         let kind = status_of(&result);
-        let both = self.truncate(authorized.found.tool.full_name(), result, max_bytes);
+        let form = authorized.found.tool.result_form();
+        let both = self.truncate(&authorized.found.tool, result, max_bytes);
         let (seen, result) = (&both.seen, both.whole());
         // If the redaction panics, nothing is recorded.
-        let recorded = describe_images(seen);
+        let recorded = describe_images(both.recorded());
         let redact = || self.persist.result(authorized.call.arguments(), result, &recorded);
         let redacted = || catch_panic_sync(redact).unwrap_or_default();
         let recorded = if self.config.recorder.is_enabled() { redacted() } else { None };
@@ -43,19 +45,21 @@ impl Dispatch<'_> {
         let arguments = || authorized.call.arguments().to_string();
         self.record_episode(authorized.found.tool.full_name(), arguments, kind, seen);
         // A program gets all of it: what a model sees is the value that the program returns.
-        (status, if self.batch.is_program() { both.into_whole() } else { both.seen })
+        (status, if self.batch.is_program() { both.into_value(form) } else { both.seen })
     }
 
     /// Returns the result as the model sees it, and keeps the rest of it to be read on.
-    fn truncate(&self, tool: &str, result: CallResult, max_bytes: usize) -> SeenResult {
+    fn truncate(&self, tool: &Tool, result: CallResult, max_bytes: usize) -> SeenResult {
+        let form = tool.result_form();
         // A program gets all of it, and a part of a result is no result of its own.
-        let store = self.config.results.as_ref().filter(|_| !self.batch.is_program() && tool != READ_RESULT);
+        let store =
+            self.config.results.as_ref().filter(|_| !self.batch.is_program() && tool.full_name() != READ_RESULT);
         let room = Room { bytes: max_bytes, image_bytes: self.config.image_bytes };
-        let Some(store) = store else { return SeenResult::new(result, room, MARKER) };
+        let Some(store) = store else { return SeenResult::new(result, form, room, MARKER) };
         let whole = truncate_result(&result, usize::MAX);
         store.add(&self.batch.scope.session, self.execution(), &whole.text().unwrap_or_default());
         let marker = format!("[truncated; {READ_RESULT} with the id \"{}\" reads all of it]", self.execution());
-        SeenResult::new(result, room, &marker)
+        SeenResult::new(result, form, room, &marker)
     }
 
     /// Notifies the observers of a successful call.

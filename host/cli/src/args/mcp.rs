@@ -68,8 +68,8 @@ pub(crate) struct CallRemote {
     #[command(flatten)]
     pub(crate) options: ServerOptions,
 
-    /// Wall time of the call
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    /// Wall time of the call; each report of progress begins it anew, for 10m at most
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 
     /// Time that the server may take to start and to list its tools [default: 15s; 60s for npx, uvx and the like]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use fumehood::ResultForm;
 use fumehood::settings::ValueSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,25 @@ use super::amount::{Bytes, Count, Time};
 use super::flows::FlowLabelName;
 use super::oauth::OAuthSection;
 use super::tool::ApprovalRule;
+
+/// The form of a result that a model reads, where a server wrote both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PreferredForm {
+    /// The text.
+    Text,
+    /// The structured content.
+    Structured,
+}
+
+impl PreferredForm {
+    pub(crate) fn result_form(self) -> ResultForm {
+        match self {
+            Self::Text => ResultForm::TextFirst,
+            Self::Structured => ResultForm::StructuredFirst,
+        }
+    }
+}
 
 /// Default address of the dashboard.
 const DEFAULT_DASHBOARD: &str = "127.0.0.1:8081";
@@ -153,13 +173,19 @@ pub(crate) struct McpServerSection {
     /// Further headers whose values come from elsewhere.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) secret_headers: BTreeMap<String, ValueSource>,
-    /// Wall time for one call. Usually 10s.
+    /// Wall time for one call; each report of progress begins it anew. Usually 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Time>,
+    /// Wall time for one call in all, however often it reports progress. Usually 10m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_timeout: Option<Time>,
     /// Time to start and to list its tools. Usually 10s, and 60s for a program that installs first what it runs, such
     /// as npx and uvx.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_timeout: Option<Time>,
+    /// The form of a result that a model reads where the server wrote both. Usually `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prefer: Option<PreferredForm>,
     /// Size of one result. Usually 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Bytes>,

@@ -30,7 +30,10 @@ pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
             Ok(Kind::Address(url)) => check_address_of(server, url, &mut add),
         }
         if server.timeout.is_some_and(|time| time.0.is_zero()) {
-            add(&["timeout"], "no call ends in no time; leave it out for 10s".to_owned());
+            add(&["timeout"], "no call ends in no time; leave it out for 60s".to_owned());
+        }
+        if server.max_timeout.is_some_and(|time| time.0.is_zero()) {
+            add(&["max_timeout"], "no call ends in no time; leave it out for 10m".to_owned());
         }
         if server.start_timeout.is_some_and(|time| time.0.is_zero()) {
             add(&["start_timeout"], "no server starts in no time; leave it out for the usual time".to_owned());

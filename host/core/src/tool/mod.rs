@@ -4,6 +4,7 @@ pub mod definition;
 mod layer;
 pub mod name;
 mod provider;
+mod result_form;
 pub mod search;
 mod validated_call;
 
@@ -23,6 +24,7 @@ use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
 pub use layer::{PendingCall, ToolLayer};
 pub use provider::{Changes, ProviderKind, Revision, Stop, ToolProvider, unknown_tool};
+pub use result_form::ResultForm;
 pub use validated_call::{InvalidCall, ValidatedCall};
 
 /// Maximum number of validation steps that are worth doing on the caller's thread. They take about 5 ms at worst;
@@ -44,6 +46,7 @@ pub struct Tool {
     grant: Option<Digest>,
     flow: Option<ToolFlow>,
     refusal: Option<Arc<CallError>>,
+    result_form: ResultForm,
 }
 
 impl fmt::Debug for Tool {
@@ -68,6 +71,7 @@ impl Tool {
             grant: None,
             flow: None,
             refusal: None,
+            result_form: ResultForm::default(),
         }
     }
 
@@ -85,6 +89,19 @@ impl Tool {
     pub fn result_gate(mut self, results: Option<Gate>) -> Self {
         self.results = results.map(Arc::new);
         self
+    }
+
+    /// Sets the form of its results.
+    #[must_use]
+    pub fn with_result_form(mut self, form: ResultForm) -> Self {
+        self.result_form = form;
+        self
+    }
+
+    /// Returns the form of its results.
+    #[must_use]
+    pub fn result_form(&self) -> ResultForm {
+        self.result_form
     }
 
     /// Sets the digest that identifies its code, or its definition where the code is elsewhere.

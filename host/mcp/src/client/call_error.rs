@@ -3,8 +3,12 @@
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::tool::name::Namespace;
+use rmcp::service::ServiceError;
 
-use super::connect_error::{Challenge, ConnectError};
+use super::connect_error::{self, Challenge, ConnectError};
+
+/// The advice for a call that may have had its effect.
+const MAY_HAVE_RUN: &str = "look at what it did before you call again";
 
 /// Maximum length of a server's own text in an error, in characters.
 pub(super) const MAX_QUOTED_CHARS: usize = 1000;
@@ -22,6 +26,25 @@ pub(super) fn from_challenge(server: &Namespace, challenge: &Challenge, hint: Op
     match hint.filter(|hint| !hint.is_empty()) {
         Some(hint) => failure.with_hint(format!("{first}{hint}")),
         None => failure,
+    }
+}
+
+/// Creates the error of a call whose answer cannot be read.
+pub(super) fn unreadable(server: &Namespace, why: &str) -> CallError {
+    let why: String = why.chars().take(MAX_QUOTED_CHARS).collect();
+    CallError::new(ErrorKind::BadResult, format!("the answer of the server `{server}` cannot be read: {why}"))
+        .with_hint(MAY_HAVE_RUN)
+}
+
+/// Creates the error of a call during which the connection ended. `suffix` is what the server said.
+pub(super) fn from_broken_connection(server: &Namespace, error: &ServiceError, suffix: &str) -> CallError {
+    let why = format!("the server `{server}` broke off: {error}{suffix}");
+    match error {
+        ServiceError::TransportSend(error) if connect_error::is_refused(error) => {
+            CallError::new(ErrorKind::Unavailable, format!("{why}; the call did not run"))
+                .with_hint("it is started or connected to again with the next call")
+        }
+        _ => CallError::new(ErrorKind::Interrupted, format!("{why}; the call may have run")).with_hint(MAY_HAVE_RUN),
     }
 }
 

@@ -17,16 +17,10 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 /// If the tool failed, or answered with content of an unknown kind or with more than `max_bytes` bytes.
 pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<Vec<Content>, CallError> {
     let failed = answer.is_error == Some(true);
-    let mut parts = Vec::new();
-    // `structuredContent` is the result. Text beside it repeats it for clients that do not support it (MCP
-    // specification, "Structured Content").
-    match answer.structured_content.filter(|_| !failed) {
-        Some(value) => {
-            parts.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
-            let others = answer.content.into_iter().filter(|block| !matches!(block, ContentBlock::Text(_)));
-            parts.extend(others.map(into_part).collect::<Result<Vec<_>, _>>()?);
-        }
-        None => parts.extend(answer.content.into_iter().map(into_part).collect::<Result<Vec<_>, _>>()?),
+    let mut parts = answer.content.into_iter().map(into_part).collect::<Result<Vec<_>, _>>()?;
+    // The other form of the result: see `ResultForm`. Some servers write null where they have none.
+    if let Some(value) = answer.structured_content.filter(|value| !failed && (parts.is_empty() || !value.is_null())) {
+        parts.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
     }
     let bytes: usize = parts.iter().map(Content::bytes).sum();
     if bytes > max_bytes {
@@ -39,11 +33,15 @@ pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<V
     if failed { Err(tool_failure(&parts)) } else { Ok(parts) }
 }
 
-/// Returns the content if it matches the tool's own output schema, checked on another thread if that may take long.
+/// Returns the content if its JSON matches the tool's own output schema, checked on another thread if that may take long.
+/// Content without JSON passes: many servers have an output schema and answer with text.
 ///
 /// # Errors
 /// If it does not match.
 pub(crate) async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
+    if !parts.iter().any(|part| matches!(part, Content::Json { .. })) {
+        return Ok(parts);
+    }
     if tool.result_steps(&parts) <= MAX_INLINE_STEPS {
         return tool.check_result(&parts).map(|()| parts);
     }
@@ -121,7 +119,10 @@ mod tests {
     fn converts_answers_to_content() {
         let text = json!({"type": "text", "text": "hi"});
         check(json!({"content": [text]}), json!([{"type": "text", "text": "hi"}]));
-        check(json!({"content": [text], "structuredContent": {"a": 1}}), json!([{"type": "json", "value": {"a": 1}}]));
+        let both = json!([{"type": "text", "text": "hi"}, {"type": "json", "value": {"a": 1}}]);
+        check(json!({"content": [text], "structuredContent": {"a": 1}}), both);
+        check(json!({"content": [text], "structuredContent": null}), json!([{"type": "text", "text": "hi"}]));
+        check(json!({"structuredContent": [1]}), json!([{"type": "json", "value": [1]}]));
         check(json!({"content": [text], "isError": true}), json!("tool_failed: hi"));
         check(json!({"content": [], "isError": true}), json!("tool_failed: the tool failed and did not say why"));
         let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});

@@ -1,5 +1,6 @@
 //! Errors of connecting to a server, worded for the operator who configured it.
 
+use std::io;
 use std::time::Duration;
 
 use fumehood_core::text::sanitize::printable;
@@ -7,8 +8,6 @@ use fumehood_transport::{TransportError, Url};
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError, StreamableHttpError};
-
-use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 
 /// Maximum length of the scopes that a server asks for, in bytes.
 const MAX_SCOPE_BYTES: usize = 256;
@@ -30,7 +29,7 @@ pub enum ConnectError {
         /// The program, as it was configured.
         program: String,
         /// The error of the system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// An unreachable address.
     #[error("cannot reach {address}: {why}")]
@@ -62,9 +61,6 @@ pub enum ConnectError {
     /// A failed `tools/list`.
     #[error("the server did not list its tools")]
     List(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A tool list over the limits.
-    #[error("the server lists more than {MAX_LISTED_TOOLS} tools, or on more than {MAX_PAGES} pages")]
-    Endless,
     /// Far more messages or bytes than requested.
     #[error("the server said far more than it was asked for and was cut off")]
     Flooded,
@@ -120,6 +116,22 @@ pub(super) fn challenge_of(error: &DynamicTransportError) -> Option<Challenge> {
         next = error.source();
     }
     None
+}
+
+/// Returns whether a request was not accepted, so that nothing of it ran: there was no connection, or the server is too busy.
+pub(super) fn is_refused(error: &DynamicTransportError) -> bool {
+    if let Some(error) = error.error.downcast_ref::<io::Error>() {
+        // Nobody reads the other end of the pipe.
+        return matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::NotConnected);
+    }
+    match error.error.downcast_ref::<StreamableHttpError<TransportError>>() {
+        Some(StreamableHttpError::Client(error)) => {
+            matches!(error, TransportError::Unreachable(_) | TransportError::ConnectTimeout | TransportError::Setup(_))
+        }
+        Some(StreamableHttpError::HttpStatus(error)) => matches!(error.status, 429 | 503),
+        Some(StreamableHttpError::SessionExpired) => true,
+        _ => false,
+    }
 }
 
 /// Returns whether a text is a list of scopes (RFC 6749, section 3.3), and not a long one.

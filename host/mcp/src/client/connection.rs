@@ -1,13 +1,14 @@
 //! A connection to a server: its start, its handshake, its calls and its end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::Observer;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResponse, ClientRequest, PaginatedRequestParams, ProtocolVersion,
-    ServerPeerInfo, ServerResult, SubscriptionFilter, Tool,
+    CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
+    ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -22,11 +23,13 @@ use super::endpoint::{Credentials, Endpoint, Launch};
 use super::headers::Headers;
 use super::http_client::{self, BoundedClient};
 use super::inspecting_transport::InspectingTransport;
+use super::lenient::{self, ToolPage};
 use super::message_tracker::MessageTracker;
 use super::oauth::TokenSource;
 use super::process::Process;
 use super::program::check_program;
 use super::progress::ProgressListener;
+use super::tool_notice::ToolNotice;
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::transport::line_transport::LineTransport;
 
@@ -54,6 +57,8 @@ pub(crate) struct Connection {
     tracker: Arc<MessageTracker>,
     /// Becomes true once a line was too long, or too many lines were not messages.
     overflowed: Arc<AtomicBool>,
+    /// True once a call was under way when the connection ended.
+    lost_call: AtomicBool,
 }
 
 impl Connection {
@@ -91,10 +96,18 @@ impl Connection {
         let (process, output, input) = Process::start(launch).await.map_err(failed)?;
         let (closed, tracker) =
             (CancellationToken::new(), MessageTracker::new(options.max_unsolicited, PROCESS_DISCOVERY_TIMEOUT));
-        let lines = LineTransport::<RoleClient, _, _>::new(output, input, options.max_message_bytes, closed.clone());
+        let lines = LineTransport::<RoleClient, _, _>::new(output, input, options.max_message_bytes, closed.clone())
+            .normalizing(lenient::normalize);
         let overflowed = lines.overflow_flag();
         match handshake(lines, &tracker, &closed, lifecycle).await {
-            Ok(service) => Ok(Self { service, process: Some(process), closed, tracker, overflowed }),
+            Ok(service) => Ok(Self {
+                service,
+                process: Some(process),
+                closed,
+                tracker,
+                overflowed,
+                lost_call: AtomicBool::default(),
+            }),
             Err(error) => {
                 // A program that could not start writes the reason, and then ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -129,7 +142,14 @@ impl Connection {
         let service = handshake(transport, &tracker, &closed, lifecycle)
             .await
             .map_err(|error| connect_error::from_address(error, url, tokens.as_deref().map(TokenSource::hint)))?;
-        Ok(Self { service, process: None, closed, tracker, overflowed: Arc::default() })
+        Ok(Self {
+            service,
+            process: None,
+            closed,
+            tracker,
+            overflowed: Arc::default(),
+            lost_call: AtomicBool::default(),
+        })
     }
 
     /// Returns the state that is derived from the messages of the connection.
@@ -147,52 +167,87 @@ impl Connection {
         self.overflowed.load(Ordering::Relaxed)
     }
 
+    /// Returns true if the connection ended while a call was under way.
+    pub(crate) fn has_lost_call(&self) -> bool {
+        self.lost_call.load(Ordering::Relaxed)
+    }
+
     /// Returns the end of what the program wrote to its standard error.
     pub(crate) fn stderr_tail(&self) -> String {
         self.process.as_ref().map(Process::stderr_tail).unwrap_or_default()
     }
 
-    pub(crate) async fn list(&self) -> Result<Vec<Tool>, ConnectError> {
-        let (mut tools, mut cursor) = (Vec::new(), None);
-        for _ in 0..MAX_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let failed = |error: ServiceError| match self.tracker.is_flooded() || self.has_overflowed() {
-                true => ConnectError::Flooded,
-                false => ConnectError::List(Box::new(error)),
+    /// Lists the tools of the server. A list that does not end is cut off, with a notice.
+    pub(crate) async fn list(&self) -> Result<ToolPage, ConnectError> {
+        let mut listed = ToolPage::default();
+        let mut cursors = BTreeSet::new();
+        loop {
+            let params = PaginatedRequestParams::default().with_cursor(listed.next_cursor.take());
+            let ToolPage { tools, next_cursor, rejected, mended } = self.list_page(params).await?;
+            listed.tools.extend(tools);
+            listed.rejected.extend(rejected);
+            listed.mended.extend(mended);
+            // Some servers end with an empty cursor.
+            let Some(cursor) = next_cursor.filter(|cursor| !cursor.is_empty()) else { return Ok(listed) };
+            let cut = if listed.tools.len() > MAX_LISTED_TOOLS {
+                listed.tools.truncate(MAX_LISTED_TOOLS);
+                Some(format!("the server lists more than {MAX_LISTED_TOOLS} tools; name those to use in its `tools`"))
+            } else if cursors.len() >= MAX_PAGES {
+                Some(format!("the server lists more than {MAX_PAGES} pages of tools; name those to use in its `tools`"))
+            } else if cursors.insert(cursor.clone()) {
+                listed.next_cursor = Some(cursor);
+                None
+            } else {
+                Some("the server repeats a page of its tools; those until then are used".to_owned())
             };
-            let page = self.unless_closed(self.service.list_tools(Some(params))).await.map_err(failed)?;
-            tools.extend(page.tools);
-            cursor = page.next_cursor;
-            if tools.len() > MAX_LISTED_TOOLS {
-                break;
-            }
-            if cursor.is_none() {
-                return Ok(tools);
+            if let Some(reason) = cut {
+                listed.rejected.push(ToolNotice::new("further tools", reason));
+                return Ok(listed);
             }
         }
-        Err(ConnectError::Endless)
+    }
+
+    async fn list_page(&self, params: PaginatedRequestParams) -> Result<ToolPage, ConnectError> {
+        let failed = |error: ServiceError| match self.tracker.is_flooded() || self.has_overflowed() {
+            true => ConnectError::Flooded,
+            false => ConnectError::List(Box::new(error)),
+        };
+        let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
+        let answer = self.service.peer().send_request(ClientRequest::ListToolsRequest(request));
+        match self.unless_closed(answer).await.map_err(failed)? {
+            ServerResult::ListToolsResult(page) => Ok(page.into()),
+            ServerResult::CustomResult(CustomResult(page)) => {
+                lenient::read_tool_page(page).ok_or_else(|| failed(ServiceError::UnexpectedResponse))
+            }
+            _ => Err(failed(ServiceError::UnexpectedResponse)),
+        }
     }
 
     /// Calls a tool. Dropping the future sends `notifications/cancelled`.
     pub(crate) async fn call(
         &self,
         call: CallToolRequestParams,
-        observer: Option<Arc<dyn Observer>>,
+        observer: Arc<dyn Observer>,
     ) -> Result<CallToolResponse, ServiceError> {
         let mut request = CallToolRequest::new(call);
-        if let Some(observer) = observer {
-            request.extensions.insert(ProgressListener(observer));
-        }
+        request.extensions.insert(ProgressListener(observer));
         let (peer, request_options) = (self.service.peer(), PeerRequestOptions::no_options());
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), request_options).await?;
         let id = sent.id.clone();
         let answer = self.unless_closed(InFlightRequest::new(sent).answer()).await;
         // If a request could not be sent, no answer ever removes it.
         self.tracker.forget(&id);
+        if answer.is_err() && self.is_closed() {
+            self.lost_call.store(true, Ordering::Relaxed);
+        }
         match answer? {
             ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
             ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
             ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
+            ServerResult::CustomResult(CustomResult(result)) => {
+                Ok(CallToolResponse::Complete(lenient::read_call_result(result)))
+            }
+            ServerResult::EmptyResult(_) => Ok(CallToolResponse::Complete(CallToolResult::success(Vec::new()))),
             _ => Err(ServiceError::UnexpectedResponse),
         }
     }

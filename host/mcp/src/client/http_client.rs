@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_transport::{
-    EventLimits, EventPieces, Framing, Request, Response, ResponseLimits, Roots, Transport, TransportError, Url,
+    Body, EventLimits, EventPieces, Framing, Request, Response, ResponseLimits, Roots, Transport, TransportError, Url,
 };
 use futures_util::stream::{BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -22,7 +22,9 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
+use super::lenient;
 use super::oauth::TokenSource;
+use super::redirect;
 use crate::transport::line_transport::parse_id;
 
 /// Time after which a response without a sign of life is given up. Calls have deadlines of their own, and the stream of a
@@ -32,6 +34,8 @@ const MAX_SILENCE: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_MESSAGES_OF_FULL_SIZE: u64 = 64;
 /// Maximum number of events of a stream.
 const MAX_EVENTS: u64 = 1 << 20;
+/// Maximum number of redirects of one request.
+const MAX_REDIRECTS: usize = 3;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENTS: &str = "text/event-stream";
@@ -91,7 +95,24 @@ impl BoundedClient {
         Ok(request)
     }
 
-    async fn send(&self, request: Request) -> Result<Response, ClientError> {
+    /// Sends a request, and follows redirects within the origin.
+    async fn send(&self, mut request: Request) -> Result<Response, ClientError> {
+        for _ in 0..MAX_REDIRECTS {
+            let mut again = Request::new(request.method.clone(), request.url.clone());
+            again.headers = request.headers.clone();
+            again.body = request.body.as_ref().and_then(Body::as_bytes).map(|bytes| bytes.to_vec().into());
+            let response = self.send_once(request).await?;
+            let target = redirect::target(&response, &again.url);
+            let Some(target) = target.map_err(|why| StreamableHttpError::UnexpectedServerResponse(why.into()))? else {
+                return Ok(response);
+            };
+            again.url = target;
+            request = again;
+        }
+        self.send_once(request).await
+    }
+
+    async fn send_once(&self, request: Request) -> Result<Response, ClientError> {
         let limits = ResponseLimits {
             head: MAX_SILENCE,
             idle: MAX_SILENCE,
@@ -165,7 +186,7 @@ impl BoundedClient {
             Some(kind) if kind.starts_with(JSON) => {
                 let body = response.at_most(self.max_message_bytes as u64).bytes().await.map_err(client_error)?;
                 match parse(body).await {
-                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+                    Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer_to(message, answer), session)),
                     Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
                     Err(why) => Err(StreamableHttpError::UnexpectedServerResponse(why.into())),
                 }
@@ -182,7 +203,12 @@ async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
         Ok(size) => size,
         Err(error) => return error_in_place_of(&body, error).ok_or_else(|| error.to_string()),
     };
-    let parse = move || serde_json::from_slice(&body).map_err(|error| format!("no JSON-RPC message of MCP: {error}"));
+    let parse = move || {
+        serde_json::from_slice(&body).or_else(|error| {
+            let normal = lenient::normalize(&body).and_then(|normal| serde_json::from_value(normal).ok());
+            normal.ok_or_else(|| format!("no JSON-RPC message of MCP: {error}"))
+        })
+    };
     match size.is_cheap() {
         true => parse(),
         false => tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?,
@@ -195,16 +221,24 @@ fn error_in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpc
     parse_id(message).map(|id| JsonRpcMessage::error(why, Some(id)))
 }
 
-/// Replaces each event that would take too much to parse with an error response, or fails the stream there.
+/// Replaces each event that would take too much to parse with an error response, or fails the stream there. Events that are
+/// not quite messages are replaced by what they are understood as.
 fn bound_events(events: Events) -> Events {
     let check = |event: Result<Sse, SseError>| {
         let mut event = event?;
         let data = event.data.as_deref().unwrap_or_default().as_bytes();
+        if data.is_empty() {
+            return Ok(event);
+        }
         // rmcp itself rejects events that are nested too deep, or contain several messages.
         if let Err(error @ BoundsError::Values) = bounds::measure(data) {
             let refusal = error_in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
             let refusal = refusal.ok_or_else(|| SseError::Body(Box::new(io::Error::other(error))))?;
             event.data = Some(refusal);
+        } else if serde_json::from_slice::<ServerJsonRpcMessage>(data).is_err()
+            && let Some(normal) = lenient::normalize(data)
+        {
+            event.data = Some(normal.to_string());
         }
         Ok(event)
     };
@@ -236,6 +270,17 @@ fn auth_error(response: &Response) -> Option<ClientError> {
     }
 }
 
+/// Returns an answer to a request with the id of that request, where the server left it out.
+fn answer_to(request: &ClientJsonRpcMessage, answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    match (request, answer) {
+        (JsonRpcMessage::Request(request), JsonRpcMessage::Error(mut error)) if error.id.is_none() => {
+            error.id = Some(request.id.clone());
+            JsonRpcMessage::Error(error)
+        }
+        (_, answer) => answer,
+    }
+}
+
 /// Reads a response without success into an error or an error response.
 async fn read_refusal(
     message: &ClientJsonRpcMessage,
@@ -259,6 +304,10 @@ async fn read_refusal(
         Err(_) => Vec::new(),
     };
     let text = String::from_utf8_lossy(&body).into_owned();
+    // Servers that were restarted say so in statuses of their own.
+    if has_session && status.is_client_error() && text.to_lowercase().contains("session") {
+        return Err(StreamableHttpError::SessionExpired);
+    }
     let error = match parse(body).await {
         Ok(JsonRpcMessage::Error(error)) => Some(error),
         _ => None,
@@ -278,7 +327,7 @@ async fn read_refusal(
     }
     match (error, by_status) {
         (Some(error), _) if is_json && !is_unauthorized => {
-            Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
+            Ok(StreamableHttpPostResponse::Json(answer_to(message, JsonRpcMessage::Error(error)), session))
         }
         (_, Some(by_status)) => Err(by_status.into()),
         _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {text}").into())),

@@ -1,5 +1,6 @@
 //! The MCP client: tools of MCP servers, which may die, hang, flood or change without harm to other tools.
 
+mod call_clock;
 mod call_error;
 mod call_tool_result;
 mod client_handler;
@@ -9,11 +10,13 @@ mod endpoint;
 mod headers;
 mod http_client;
 mod inspecting_transport;
+mod lenient;
 mod message_tracker;
 mod oauth;
 mod process;
 mod program;
 mod progress;
+mod redirect;
 mod remote;
 mod remote_tool;
 mod tool_notice;

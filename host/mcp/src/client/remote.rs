@@ -14,8 +14,8 @@ use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::telemetry::{self, CallContent};
-use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::{ResultForm, ValidatedCall};
 use fumehood_core::trace_context;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestMetaObject};
 use rmcp::service::ServiceError;
@@ -23,12 +23,14 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tracing::Instrument as _;
 
+use super::call_clock::{CallClock, Exceeded};
 use super::call_error::{self, MAX_QUOTED_CHARS};
 use super::call_tool_result;
 use super::connect_error::{ConnectError, challenge_of};
 use super::connection::{Backoff, ConnectOptions, Connection};
 use super::endpoint::{Credentials, Endpoint};
 use super::headers::Headers;
+use super::lenient;
 use super::remote_tool::{RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{ToolList, ToolPins};
@@ -39,8 +41,10 @@ const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 /// Limits and settings of a server.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
-    /// Deadline of a call. It is enforced even if the server never answers.
+    /// Maximum time of a call without progress. It is enforced even if the server never answers.
     pub deadline: Duration,
+    /// Maximum time of a call in all, however often its server reports progress.
+    pub max_time: Duration,
     /// Timeout of connecting and listing together.
     pub patience: Duration,
     /// Maximum size of a result, in bytes.
@@ -54,6 +58,8 @@ pub struct RemoteOptions {
     pub unasked: u32,
     /// The tools to use, by the server's own names; `None` for all.
     pub only: Option<BTreeSet<String>>,
+    /// The form of its results that a model reads.
+    pub result_form: ResultForm,
     /// Headers of every request to a server at a URL.
     pub headers: Headers,
     /// Redacts secrets from everything that the server sends in its calls.
@@ -65,20 +71,23 @@ pub struct RemoteOptions {
 impl Default for RemoteOptions {
     /// Returns the defaults:
     ///
-    /// - a deadline of 30 s, and 15 s to connect
+    /// - a minute for a call, ten with progress, and 15 s to connect
     /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
     /// - 10,000 unsolicited messages
     /// - all tools, and no pins
+    /// - the text of a result that has a text and a structured form
     /// - no headers, no redaction
     fn default() -> Self {
         Self {
-            deadline: Duration::from_secs(30),
+            deadline: Duration::from_secs(60),
+            max_time: Duration::from_secs(600),
             patience: Duration::from_secs(15),
             output: 1 << 20,
             string: 1 << 20,
             gate: GateLimits::default(),
             unasked: 10_000,
             only: None,
+            result_form: ResultForm::TextFirst,
             headers: Headers::default(),
             redactor: None,
             pins: BTreeMap::new(),
@@ -178,25 +187,27 @@ impl Remote {
         self.0.options.deadline
     }
 
-    /// Runs a call of one of its tools within the deadline, and within that of the context if it has one. Every failure
+    /// Runs a call of one of its tools within its time, and within the deadline of the context if it has one. Every failure
     /// of the call or of the server fails this call only.
     pub async fn call(&self, call: ValidatedCall, context: CallContext) -> CallResult {
         let started = Instant::now();
         let CallContext { id, limits, observer, cancelled, .. } = context;
         let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
-        let deadline = limits.map_or(options.deadline, |limits| limits.deadline.min(options.deadline));
+        let at_most = |time: Duration| limits.map_or(time, |limits| limits.deadline.min(time));
+        let deadline = at_most(options.deadline);
         observer.iter().for_each(|observer| observer.admitted(deadline));
-        let observer = observer.map(|observer| self.redact_progress(observer));
+        let clock = CallClock::start(deadline, at_most(options.max_time));
+        let observer = clock.observe(observer.map(|observer| self.redact_progress(observer)));
         let span = telemetry::mcp_client_span(tool.full_name(), &id);
         let content = CallContent::record_arguments(&span, &call);
-        let attempt = tokio::time::timeout(deadline, self.attempt(call, observer).instrument(span.clone()));
+        let attempt = clock.limit(self.attempt(call, observer).instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
             None => Some(attempt.await),
         };
         let mut outcome = match ended {
             Some(Ok(outcome)) => outcome,
-            Some(Err(_elapsed)) => Err(self.deadline_error(deadline)),
+            Some(Err(exceeded)) => Err(self.deadline_error(&clock, exceeded)),
             None => Err(CallError::cancelled()),
         };
         if let Some(redactor) = &options.redactor {
@@ -225,11 +236,7 @@ impl Remote {
         }
     }
 
-    async fn attempt(
-        &self,
-        call: ValidatedCall,
-        observer: Option<Arc<dyn Observer>>,
-    ) -> Result<Vec<Content>, CallError> {
+    async fn attempt(&self, call: ValidatedCall, observer: Arc<dyn Observer>) -> Result<Vec<Content>, CallError> {
         let connection =
             self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
@@ -251,9 +258,12 @@ impl Remote {
         }
     }
 
-    fn deadline_error(&self, deadline: Duration) -> CallError {
-        let deadline = deadline.as_millis();
-        let mut why = format!("the server `{}` did not answer within {deadline} ms, its `timeout`", self.0.name);
+    fn deadline_error(&self, clock: &CallClock, exceeded: Exceeded) -> CallError {
+        let (time, setting) = match exceeded {
+            Exceeded::Deadline => (clock.deadline, "its `timeout`"),
+            Exceeded::MaxTime => (clock.max_time, "its `max_timeout`, although it reported progress"),
+        };
+        let mut why = format!("the server `{}` did not answer within {} ms, {setting}", self.0.name, time.as_millis());
         // A task that connects holds the lock, and then there is no connection to report on.
         let unmatched = self.0.state.try_lock().ok();
         let unmatched =
@@ -261,7 +271,7 @@ impl Remote {
         if unmatched > 0 {
             why.push_str(&format!("; it sent {unmatched} answers to questions that nobody asked"));
         }
-        CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once")
+        CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once; the call may have had its effect")
     }
 
     /// Creates the error of a call that the server refused, or that ended with the connection.
@@ -273,6 +283,10 @@ impl Remote {
             return call_error::from_challenge(name, &challenge, self.login_hint());
         }
         match error {
+            ServiceError::McpError(error) if lenient::is_unreadable(&error) => {
+                call_error::unreadable(name, &error.message)
+            }
+            ServiceError::UnexpectedResponse => call_error::unreadable(name, "it is no result of a tool"),
             ServiceError::McpError(error) if !connection.is_closed() => {
                 let message: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();
                 CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {message}"))
@@ -292,8 +306,7 @@ impl Remote {
             error => {
                 let stderr: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();
                 let suffix = if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") };
-                CallError::new(ErrorKind::Unavailable, format!("the server `{name}` broke off: {error}{suffix}"))
-                    .with_hint("it is started or connected to again with the next call")
+                call_error::from_broken_connection(name, &error, &suffix)
             }
         }
     }
@@ -310,9 +323,13 @@ impl Remote {
     /// every new connection and whenever the server reports that they have changed.
     async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
         let mut state = self.0.state.lock().await;
-        if let Some(connection) = state.connection.take_if(|connection| connection.is_closed()) {
-            drop(connection);
-            state.backoff.record_failure(Instant::now());
+        if let Some(closed) = state.connection.take_if(|connection| connection.is_closed()) {
+            // A server that ended while it was idle is started at once: some end after each answer.
+            if closed.has_lost_call() {
+                state.backoff.record_failure(Instant::now());
+            } else {
+                state.backoff.reset();
+            }
         }
         let patience = self.0.options.patience;
         let connected = match &state.connection {
@@ -331,7 +348,6 @@ impl Remote {
         };
         match connected.unwrap_or(Err(ConnectError::Late(patience))) {
             Ok(connection) => {
-                state.backoff.reset();
                 state.connection = Some(Arc::clone(&connection));
                 Ok(connection)
             }
@@ -354,12 +370,13 @@ impl Remote {
     }
 
     async fn refresh_tools(&self, connection: &Connection) -> Result<(), ConnectError> {
-        let tools = connection.list().await?;
+        let page = connection.list().await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, output, string, gate, .. } = &this.0.options;
+            let RemoteOptions { only, output, string, gate, result_form, .. } = &this.0.options;
             let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output);
-            ToolList::new(&this.0.name, &tools, only.as_ref(), &limits)
+            let limits = SchemaLimits { result_form: *result_form, ..limits };
+            ToolList::new(&this.0.name, page, only.as_ref(), &limits)
         };
         // Schemas of servers may take long to compile.
         let listed = tokio::task::spawn_blocking(parse).await.map_err(|error| ConnectError::List(Box::new(error)))?;

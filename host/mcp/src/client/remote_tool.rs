@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fumehood_core::digest::Digest;
 use fumehood_core::schema::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
 use fumehood_core::text::untrusted::Untrusted;
-use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::tool::name::{Namespace, ToolName};
+use fumehood_core::tool::{ResultForm, Tool};
 use rmcp::model::Tool as McpTool;
 use serde_json::{Value, json};
 
@@ -37,6 +37,8 @@ pub(crate) struct SchemaLimits {
     pub(crate) arguments: GateLimits,
     /// Those of results.
     pub(crate) results: GateLimits,
+    /// The form of the results.
+    pub(crate) result_form: ResultForm,
 }
 
 impl SchemaLimits {
@@ -44,7 +46,7 @@ impl SchemaLimits {
     /// one is accepted.
     pub(crate) fn new(arguments: GateLimits, output: usize) -> Self {
         let results = GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() };
-        Self { arguments, results }
+        Self { arguments, results, result_form: ResultForm::TextFirst }
     }
 }
 
@@ -82,6 +84,7 @@ impl RemoteTool {
         let presented = ForeignSchema::translate(definition.input_schema.expose_raw(), &limits.arguments).schema;
         let presented = ToolDefinition { input_schema: presented.into(), ..definition.clone() };
         let in_host = Tool::new(presented, gate).in_namespace(server).result_gate(results);
+        let in_host = in_host.with_result_form(limits.result_form);
         let in_host = Arc::new(in_host.identified_by(compute_digest(tool)));
         Ok((Self { foreign: tool.name.as_ref().into(), definition, tool: in_host }, notices))
     }

@@ -9,8 +9,8 @@ use fumehood_core::digest::Digest;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::name::Namespace;
-use rmcp::model::Tool as McpTool;
 
+use super::lenient::ToolPage;
 use super::remote_tool::{RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
 
@@ -33,12 +33,17 @@ impl ToolList {
     /// Converts the tools that a server listed, limited to `only`. Compiles their schemas, which may take long.
     pub(crate) fn new(
         server: &Namespace,
-        tools: &[McpTool],
+        page: ToolPage,
         only: Option<&BTreeSet<String>>,
         limits: &SchemaLimits,
     ) -> Self {
-        let mut listed = Self::default();
+        let ToolPage { tools, rejected, mended, .. } = page;
+        let mut listed = Self { rejected, unchecked: mended, ..Self::default() };
         for tool in tools.iter().filter(|tool| only.is_none_or(|only| only.contains(tool.name.as_ref()))) {
+            if listed.tools.contains_key(tool.name.as_ref()) {
+                listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first one is used"));
+                continue;
+            }
             match RemoteTool::from_tool(server, tool, limits) {
                 Ok((known, notices)) => {
                     listed.unchecked.extend(notices);

@@ -115,8 +115,8 @@ impl Session {
                 if let Some(error) = result.error() {
                     telemetry::record_error(&span, error.kind.as_str());
                 }
-                let structured = entry.structured;
-                let write = move |result| call_tool_result::into_call_tool_result(result, structured);
+                let form = entry.form;
+                let write = move |result| call_tool_result::into_call_tool_result(result, form);
                 Ok(self.server.work(*result, write).await?.into())
             }
         }

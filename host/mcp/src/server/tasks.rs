@@ -34,9 +34,9 @@ pub(crate) async fn get(jobs: &Jobs, (owner, id): (&str, &str), server: &Server)
         JobState::Working { .. } => TaskPayload::Working,
         JobState::Cancelled => TaskPayload::Cancelled,
         JobState::Completed(result) => {
-            let is_structured = server.catalogue().is_structured(&job.tool);
+            let form = server.catalogue().answer_form(&job.tool);
             let write = move |result| {
-                let answer = into_call_tool_result(result, is_structured);
+                let answer = into_call_tool_result(result, form);
                 to_object(serde_json::to_value(answer))
             };
             TaskPayload::Completed { result: server.work(*result, write).await?? }

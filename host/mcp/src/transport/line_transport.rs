@@ -14,6 +14,7 @@ use rmcp::model::{ErrorData, GetExtensions as _, JsonRpcMessage, JsonRpcRequest,
 use rmcp::service::{RxJsonRpcMessage, ServiceRole, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -49,7 +50,12 @@ pub(crate) struct LineTransport<Role: ServiceRole, R, W> {
     overflowed: Arc<AtomicBool>,
     /// Number of consecutive lines that were not messages.
     junk: u32,
+    /// Reads what is not quite a message.
+    normalize: Option<Normalize>,
 }
+
+/// A function that returns a line in the form of JSON-RPC 2.0, if it can be understood as that.
+pub(crate) type Normalize = fn(&[u8]) -> Option<Value>;
 
 /// The result of parsing a line.
 enum ParsedLine<Role: ServiceRole> {
@@ -79,7 +85,13 @@ where
             closed,
             overflowed: Arc::default(),
             junk: 0,
+            normalize: None,
         }
+    }
+
+    /// Sets how lines are read that are not quite messages. By default they are rejected.
+    pub(crate) fn normalizing(self, normalize: Normalize) -> Self {
+        Self { normalize: Some(normalize), ..self }
     }
 
     /// Returns a flag that becomes true once a line was too long.
@@ -128,9 +140,10 @@ where
     /// Parses a line, on another thread if that takes long. The cost is measured beforehand.
     fn parse_or_offload(&mut self, line: BytesMut) -> Option<ParsedLine<Role>> {
         match bounds::measure(&line) {
-            Ok(size) if size.is_cheap() => Some(parse_line(&line)),
+            Ok(size) if size.is_cheap() => Some(parse_line(&line, self.normalize)),
             Ok(_) => {
-                self.parsing = Some(tokio::task::spawn_blocking(move || parse_line(&line)));
+                let normalize = self.normalize;
+                self.parsing = Some(tokio::task::spawn_blocking(move || parse_line(&line, normalize)));
                 None
             }
             Err(error) => {
@@ -193,11 +206,21 @@ where
 }
 
 /// Parses a line, and attaches the arguments of a request as text.
-fn parse_line<Role: ServiceRole>(line: &[u8]) -> ParsedLine<Role> {
+fn parse_line<Role: ServiceRole>(line: &[u8], normalize: Option<Normalize>) -> ParsedLine<Role> {
     let line = line.trim_ascii();
     if line.is_empty() {
         return ParsedLine::Empty;
     }
+    match parse_strictly(line) {
+        ParsedLine::Rejected(error, id) => {
+            let normal = normalize.and_then(|normalize| serde_json::from_value(normalize(line)?).ok());
+            normal.map_or(ParsedLine::Rejected(error, id), ParsedLine::Message)
+        }
+        parsed => parsed,
+    }
+}
+
+fn parse_strictly<Role: ServiceRole>(line: &[u8]) -> ParsedLine<Role> {
     match serde_json::from_slice::<RxJsonRpcMessage<Role>>(line) {
         Ok(JsonRpcMessage::Request(request)) if !Role::IS_CLIENT => with_arguments(request, line),
         Ok(message) => ParsedLine::Message(message),

@@ -28,9 +28,9 @@ async fn a_server_that_dies_hangs_or_floods_fails_one_call() {
         assert!(started.elapsed() < Duration::from_secs(20), "{on_call}: {:?}", started.elapsed());
         remote.close().await;
     };
-    let (gone, late, much) = (ErrorKind::Unavailable, ErrorKind::Deadline, ErrorKind::OutputTooLarge);
+    let (gone, late, much) = (ErrorKind::Interrupted, ErrorKind::Deadline, ErrorKind::OutputTooLarge);
     check("echo goodbye >&2; sleep 0.2; exit 3", whole(), gone, "it said: goodbye").await;
-    check("exec 1>&-; sleep 1000", whole(), gone, "broke off").await;
+    check("exec 1>&-; sleep 1000", whole(), gone, "the call may have run").await;
     check("sleep 1000", quick(), late, "did not answer within 1000 ms").await;
     check("echo junk; echo '{}'; echo '[1]'; sleep 1000", quick(), late, "did not answer").await;
     check(&format!("echo '{STRAY}'; sleep 1000"), quick(), late, "1 answers to questions that nobody asked").await;
@@ -77,12 +77,19 @@ async fn a_server_that_floods_before_it_is_asked_is_not_listed() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_refused() {
-    let tools = r#"[],"nextCursor":"on","x":[]"#;
-    let remote = fake(&[("TOOLS", tools)], RemoteOptions::default());
-    let error = remote.tools().await.unwrap_err();
-    assert!(error.to_string().contains("more than 1000 tools, or on more than 64 pages"), "{error}");
-    remote.close().await;
+async fn a_list_without_end_is_cut_off_and_says_so() {
+    let tool = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
+    for (cursor, next, words) in [
+        ("on", "", "the server repeats a page of its tools"),
+        ("'$n'", "n=$((n+1)); set_tools", "the server lists more than 64 pages of tools"),
+    ] {
+        let set = format!(r#"n=0; set_tools() {{ TOOLS='[{tool}],"nextCursor":"{cursor}"'; }}; set_tools"#);
+        let remote = fake(&[("ON_START", &set), ("ON_LIST", next)], RemoteOptions::default());
+        assert_eq!(remote.tools().await.unwrap().len(), 1);
+        let notices: Vec<_> = remote.rejected_tools().iter().map(ToString::to_string).collect();
+        assert!(notices.iter().any(|notice| notice.contains(words)), "{notices:?}");
+        remote.close().await;
+    }
 }
 
 #[tokio::test]
@@ -112,7 +119,7 @@ async fn a_tool_that_describes_itself_anew_is_quarantined() {
     // The description changes after a restart of the server, and while it runs.
     let says_so =
         format!("echo '{}'; {tools}; text told", r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
-    for (on_call, first) in [("exit 1", ErrorKind::Unavailable.as_str()), (says_so.as_str(), "told")] {
+    for (on_call, first) in [("exit 1", ErrorKind::Interrupted.as_str()), (says_so.as_str(), "told")] {
         let _fresh = std::fs::remove_file(&mark);
         let remote = fake(&[("ON_START", &tools), ("ON_CALL", on_call)], RemoteOptions::default());
         assert_eq!(remote.tools().await.unwrap().len(), 1);

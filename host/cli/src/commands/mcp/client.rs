@@ -8,7 +8,9 @@ use fumehood::mcp::{
     ConnectError, Credentials, Endpoint, Launch, Remote, RemoteOptions, RemoteTool, Token, ToolNotice,
 };
 use fumehood::sanitize::printable;
-use fumehood::{Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, Namespace, Untrusted};
+use fumehood::{
+    Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, Namespace, ResultForm, Untrusted,
+};
 use serde_json::{Value, json};
 
 use crate::args::{Arguments, CallRemote, List, ServerOptions};
@@ -100,7 +102,12 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
     if arguments.json {
         render::json(&result)?
     } else {
-        render::result(&result)?
+        // What a model reads: `--json` has the other form, too.
+        let read = result.outcome.as_ref().ok().and_then(|parts| ResultForm::TextFirst.for_model(parts));
+        match read {
+            Some(parts) => render::result(&CallResult { outcome: Ok(parts), ..result.clone() })?,
+            None => render::result(&result)?,
+        }
     }
     let exit = exit::from_result(&result);
     if let Some(recording) = recording {

@@ -4,9 +4,11 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use fumehood_core::call::content::{Content, JsonText};
 use fumehood_core::call::result::{CallError, CallResult};
+use fumehood_core::tool::ResultForm;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
 use serde_json::Value;
 
+use super::catalogue::AnswerForm;
 use crate::server::sanitizer::Sanitizer;
 
 /// Key in `_meta` under which a failed result carries the whole [`CallError`], for programs.
@@ -14,13 +16,13 @@ const ERROR_META_KEY: &str = "fumehood/error";
 /// MIME type of content whose own type is absent or malformed.
 const FALLBACK_MIME_TYPE: &str = "application/octet-stream";
 
-/// Converts the result of a call. `structured` is true if the client expects structured content, because the tool has
-/// an output schema.
-pub(crate) fn into_call_tool_result(result: CallResult, structured: bool) -> CallToolResult {
+/// Converts the result of a call. The client gets structured content if it expects that, because the tool has an output
+/// schema, or if the tool is that of a server which wrote it.
+pub(crate) fn into_call_tool_result(result: CallResult, form: AnswerForm) -> CallToolResult {
     let CallResult { id, outcome, metadata, .. } = result;
     let mut sanitizer = Sanitizer::default();
     let mut answer = match outcome {
-        Ok(parts) => success_result(parts, &id, structured, &mut sanitizer),
+        Ok(parts) => success_result(parts, &id, form, &mut sanitizer),
         Err(error) => error_result(&error),
     };
     sanitizer.at_least(metadata.sanitized);
@@ -28,15 +30,17 @@ pub(crate) fn into_call_tool_result(result: CallResult, structured: bool) -> Cal
     answer
 }
 
-fn success_result(parts: Vec<Content>, call: &str, structured: bool, sanitizer: &mut Sanitizer) -> CallToolResult {
+fn success_result(parts: Vec<Content>, call: &str, form: AnswerForm, sanitizer: &mut Sanitizer) -> CallToolResult {
     let mut value = None;
-    let blocks = parts.into_iter().enumerate().map(|(at, part)| match part {
+    let is_repeated = form.result.repeats(&parts);
+    let is_structured = form.structured || form.result != ResultForm::Parts;
+    let blocks = parts.into_iter().enumerate().filter_map(|(at, part)| match part {
         Content::Json { value: text } => {
-            let (text, read) = format_json(&text, structured && value.is_none(), sanitizer);
+            let (text, read) = format_json(&text, is_structured && value.is_none(), sanitizer);
             value = value.take().or(read);
-            ContentBlock::text(text)
+            (!is_repeated).then(|| ContentBlock::text(text))
         }
-        other => content_block(other, call, at, sanitizer),
+        other => Some(content_block(other, call, at, sanitizer)),
     });
     let mut answer = CallToolResult::success(blocks.collect());
     answer.structured_content = value;
@@ -154,8 +158,12 @@ mod tests {
     use super::*;
 
     fn check(outcome: Result<Vec<Content>, CallError>, structured: bool, expected: Value) {
+        check_form(outcome, AnswerForm { structured, result: ResultForm::Parts }, expected);
+    }
+
+    fn check_form(outcome: Result<Vec<Content>, CallError>, form: AnswerForm, expected: Value) {
         let result = CallResult { id: "1".to_owned(), tool: "t".to_owned(), outcome, metadata: Metadata::default() };
-        let mut found = serde_json::to_value(into_call_tool_result(result, structured)).unwrap();
+        let mut found = serde_json::to_value(into_call_tool_result(result, form)).unwrap();
         found.as_object_mut().unwrap().remove("resultType");
         assert_eq!(found, expected);
     }
@@ -214,6 +222,19 @@ mod tests {
         let text = json!([{"type": "text", "text": "{\"a\": 1}"}]);
         check(value(), false, json!({"content": text, "isError": false}));
         check(value(), true, json!({"content": text, "isError": false, "structuredContent": {"a": 1}}));
+    }
+
+    #[test]
+    fn results_of_servers_keep_both_forms() {
+        let json = || Content::json(r#"{"t": 22}"#.to_owned()).unwrap();
+        let text = |text: &str| json!([{"type": "text", "text": text}]);
+        for result in [ResultForm::TextFirst, ResultForm::StructuredFirst] {
+            let form = AnswerForm { structured: false, result };
+            let both = json!({"content": text("sunny"), "structuredContent": {"t": 22}, "isError": false});
+            check_form(Ok(vec![Content::text("sunny"), json()]), form, both);
+            let one = json!({"content": text("{\"t\": 22}"), "structuredContent": {"t": 22}, "isError": false});
+            check_form(Ok(vec![json()]), form, one);
+        }
     }
 
     #[test]

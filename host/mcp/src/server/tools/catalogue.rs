@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::text::untrusted::Untrusted;
-use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::Annotations;
+use fumehood_core::tool::{ResultForm, Tool};
 use rmcp::model::{JsonObject, Tool as McpTool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -33,8 +33,16 @@ pub(crate) struct Catalogue {
 pub(crate) struct Entry {
     /// The full name of the tool in this host.
     pub(crate) full_name: String,
+    pub(crate) form: AnswerForm,
+}
+
+/// The form of the answers of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct AnswerForm {
     /// True if clients were given an output schema, so that they expect structured content.
     pub(crate) structured: bool,
+    /// The form of its results.
+    pub(crate) result: ResultForm,
 }
 
 /// A cursor that this server never returned.
@@ -52,7 +60,8 @@ impl Catalogue {
                 _ => to_client_name(listed.full_name()),
             };
             let tool = to_mcp_tool(name.clone(), listed);
-            let entry = Entry { full_name: listed.full_name().to_owned(), structured: tool.output_schema.is_some() };
+            let form = AnswerForm { structured: tool.output_schema.is_some(), result: listed.result_form() };
+            let entry = Entry { full_name: listed.full_name().to_owned(), form };
             // Two names with the same digest: the second cannot be called, so it is not listed either.
             if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
                 free.insert(entry);
@@ -74,9 +83,10 @@ impl Catalogue {
         self.entries.get(name)
     }
 
-    /// Returns whether clients expect structured content of the tool of this full name.
-    pub(crate) fn is_structured(&self, full_name: &str) -> bool {
-        self.entries.values().any(|entry| entry.full_name == full_name && entry.structured)
+    /// Returns the form of the answers of the tool of this full name.
+    pub(crate) fn answer_form(&self, full_name: &str) -> AnswerForm {
+        let entry = self.entries.values().find(|entry| entry.full_name == full_name);
+        entry.map(|entry| entry.form).unwrap_or_default()
     }
 
     pub(crate) fn tool(&self, name: &str) -> Option<&McpTool> {

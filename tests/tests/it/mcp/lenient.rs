@@ -1,0 +1,271 @@
+//! The MCP client and servers that do not quite keep to the protocol: what can be understood is, and the rest is named.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fumehood::ErrorKind;
+use fumehood::mcp::{Credentials, Endpoint, RemoteOptions};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::remote::{call, fake, remote, text};
+
+/// Calls a tool whose server prints this line as its answer; `ID` in it is the id of the call.
+async fn answered(line: &str) -> Result<String, (ErrorKind, String)> {
+    let print = format!("cat <<END | sed \"s/ID/$id/\"\n{}\nEND\n", line.replace('\\', "\\\\").replace('$', "\\$"));
+    let options = RemoteOptions { deadline: Duration::from_secs(20), ..RemoteOptions::default() };
+    let remote = fake(&[("ON_CALL", &print)], options);
+    let outcome = call(&remote, "t").await;
+    remote.close().await;
+    let text = |parts: Vec<fumehood::Content>| serde_json::to_string(&parts).unwrap();
+    outcome.map(text).map_err(|error| (error.kind, error.to_string()))
+}
+
+#[tokio::test]
+async fn odd_results_keep_what_can_be_read() {
+    for (line, words) in [
+        (r#"{"id":ID,"result":{"content":[{"type":"text","text":"no version"}]}}"#, "no version"),
+        (r#"{"jsonrpc":"2.0","id":"ID","result":{"content":"only text"}}"#, "only text"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"video"},{"type":"text","text":"after"}]}}"#,
+            "after",
+        ),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"video"}]}}"#, "a part of the type"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"kept","annotations":{"audience":["system"],"priority":"high"}}]}}"#,
+            "kept",
+        ),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"lone \ud83d"}]}}"#, "lone \u{fffd}"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"n":NaN}}}"#, r#"{"n":null}"#),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{}}"#, "[]"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":null,"isError":null}}"#, "[]"),
+    ] {
+        let found = answered(line).await.unwrap();
+        assert!(found.contains(words), "{line}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_cannot_be_read_fail_at_once_and_say_that_the_call_may_have_run() {
+    let began = Instant::now();
+    for (line, kind, words) in [
+        (r#"{"jsonrpc":"2.0","id":ID,"error":"plain"}"#, ErrorKind::ToolFailed, "refused the call: plain"),
+        (r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-1}}"#, ErrorKind::ToolFailed, "refused the call"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"ty"#,
+            ErrorKind::BadResult,
+            "cannot be read: it is no JSON",
+        ),
+        (r#"{"jsonrpc":"2.0","id":ID,"answer":1}"#, ErrorKind::BadResult, "look at what it did"),
+    ] {
+        let (found, message) = answered(line).await.unwrap_err();
+        assert!(found == kind && message.contains(words), "{line}: {found}: {message}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(15), "nobody waits for a deadline: {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn an_odd_definition_costs_no_other_tool() {
+    let good = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
+    for (odd, listed, words) in [
+        (r#"{"name":"b"}"#, 2, "b: it has no schema of its arguments"),
+        (
+            r#"{"name":"b","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}}"#,
+            2,
+            "b: its annotation",
+        ),
+        (r#"{"name":"b","inputSchema":{"type":"object"},"outputSchema":true}"#, 2, "b: its output schema"),
+        (r#"{"inputSchema":{"type":"object"}}"#, 1, "tool 2: it has no name"),
+        ("null", 1, "tool 2: its definition is no object"),
+        (good, 1, "t: the server lists it twice"),
+    ] {
+        let remote = fake(&[("TOOLS", &format!("[{good},{odd}]"))], RemoteOptions::default());
+        assert_eq!(remote.tools().await.unwrap().len(), listed, "{odd}");
+        let notices = [remote.rejected_tools(), remote.unchecked_schemas()].concat();
+        let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
+        assert!(notices.iter().any(|notice| notice.contains(words)), "{odd}: {notices:?}");
+        assert_eq!(text(call(&remote, "t").await), "done", "{odd}");
+        remote.close().await;
+    }
+    let remote = fake(&[("TOOLS", &format!(r#"[{good}],"nextCursor":"""#))], RemoteOptions::default());
+    assert_eq!((remote.tools().await.unwrap().len(), remote.rejected_tools().len()), (1, 0));
+    remote.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_ends_after_each_answer_is_started_for_the_next_call_at_once() {
+    let remote = fake(&[("ON_CALL", "text done; exit 0")], RemoteOptions::default());
+    for _ in 0..5 {
+        assert_eq!(text(call(&remote, "t").await), "done");
+        // The call after it must not find the process that is about to end.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    remote.close().await;
+}
+
+#[tokio::test]
+async fn progress_extends_the_time_of_a_call_up_to_a_maximum() {
+    let report = r#"printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}\n' "$token""#;
+    let token = r#"token=${line#*'"progressToken":'}; token=${token%%[,\}]*}"#;
+    let slowly = format!("{token}; for i in 1 2 3 4 5 6; do sleep 0.5; {report}; done; text done");
+    let options = |max_time| RemoteOptions { deadline: Duration::from_secs(2), max_time, ..RemoteOptions::default() };
+    let patient = fake(&[("ON_CALL", &slowly)], options(Duration::from_secs(60)));
+    assert_eq!(text(call(&patient, "t").await), "done");
+    patient.close().await;
+    let for_ever = format!("{token}; while :; do sleep 0.2; {report}; done");
+    let bounded = fake(&[("ON_CALL", &for_ever)], options(Duration::from_secs(3)));
+    let error = call(&bounded, "t").await.unwrap_err();
+    assert!(error.kind == ErrorKind::Deadline && error.message.contains("`max_timeout`"), "{error}");
+    bounded.close().await;
+}
+
+/// A request to a server over HTTP.
+struct Asked {
+    path: String,
+    session: Option<String>,
+    message: Value,
+}
+
+/// An answer of a server over HTTP: the status, further lines of the head, and the body.
+type Answer = (u16, String, String);
+
+/// Starts a server over HTTP.
+async fn serve(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (String, tokio::task::JoinHandle<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (status, head, body) = match read(&mut stream).await {
+                Some(asked) => answer(&asked),
+                None => (405, String::new(), String::new()),
+            };
+            let length = body.len();
+            let whole =
+                format!("HTTP/1.1 {status} X\r\n{head}content-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            let _gone = stream.write_all(whole.as_bytes()).await;
+        }
+    });
+    (url, serving)
+}
+
+/// Reads a request; `None` if it has no message.
+async fn read(stream: &mut tokio::net::TcpStream) -> Option<Asked> {
+    let mut bytes = Vec::new();
+    while stream.read_buf(&mut bytes).await.ok()? > 0 {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let header = |name: &str| {
+            let found = head.lines().find(|line| line.to_lowercase().starts_with(name))?;
+            Some(found.split_once(": ")?.1.to_owned())
+        };
+        if body.len() >= header("content-length:").map_or(0, |length| length.parse().unwrap()) {
+            let path = head.split(' ').nth(1)?.to_owned();
+            return Some(Asked { path, session: header("mcp-session-id:"), message: serde_json::from_str(body).ok()? });
+        }
+    }
+    None
+}
+
+fn result(asked: &Asked, result: Value) -> Answer {
+    let body = json!({"jsonrpc": "2.0", "id": asked.message["id"], "result": result}).to_string();
+    (200, "content-type: application/json\r\n".to_owned(), body)
+}
+
+/// Answers as a server without faults does.
+fn honest(asked: &Asked) -> Answer {
+    match asked.message["method"].as_str().unwrap() {
+        "server/discover" => (400, String::new(), "what?".to_owned()),
+        "initialize" => {
+            let server = json!({"name": "fake", "version": "0"});
+            let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server});
+            result(asked, hello)
+        }
+        "tools/list" => result(asked, json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+        "tools/call" => result(asked, json!({"content": [{"type": "text", "text": "done"}]})),
+        _ => (202, String::new(), String::new()),
+    }
+}
+
+fn at(url: String) -> fumehood::mcp::Remote {
+    let options = RemoteOptions { deadline: Duration::from_secs(20), ..RemoteOptions::default() };
+    remote(Endpoint::Http { url, credentials: Credentials::None }, options)
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_session_gets_a_new_one() {
+    for (status, body) in [
+        (
+            400,
+            r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#,
+        ),
+        (404, ""),
+        (410, "Session not found"),
+    ] {
+        // The session that the server knows; it forgets the first one.
+        let session = Arc::new(Mutex::new(1));
+        let known = Arc::clone(&session);
+        let (url, serving) = serve(move |asked| {
+            let current = format!("s{}", known.lock().unwrap());
+            match asked.message["method"].as_str().unwrap() {
+                "server/discover" => honest(asked),
+                "initialize" => {
+                    let (code, head, body) = honest(asked);
+                    (code, format!("{head}mcp-session-id: {current}\r\n"), body)
+                }
+                _ if asked.session.as_deref() != Some(&*current) => {
+                    (status, "content-type: application/json\r\n".to_owned(), body.to_owned())
+                }
+                _ => honest(asked),
+            }
+        })
+        .await;
+        let remote = at(url);
+        assert_eq!(text(call(&remote, "t").await), "done", "{status}");
+        *session.lock().unwrap() = 2;
+        let began = Instant::now();
+        assert_eq!(text(call(&remote, "t").await), "done", "{status}");
+        assert!(began.elapsed() < Duration::from_secs(15), "{status}: {:?}", began.elapsed());
+        remote.close().await;
+        serving.abort();
+    }
+}
+
+#[tokio::test]
+async fn an_error_without_an_id_fails_the_request_that_it_answers() {
+    let (url, serving) = serve(|asked| match asked.message["method"].as_str().unwrap() {
+        "tools/call" => {
+            let body = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"no such luck"},"id":null}"#;
+            (400, "content-type: application/json\r\n".to_owned(), body.to_owned())
+        }
+        _ => honest(asked),
+    })
+    .await;
+    let remote = at(url);
+    let began = Instant::now();
+    let said = text(call(&remote, "t").await);
+    assert!(said.contains("no such luck") && began.elapsed() < Duration::from_secs(15), "{said}");
+    remote.close().await;
+    serving.abort();
+}
+
+#[tokio::test]
+async fn redirects_within_the_origin_are_followed_and_others_are_named() {
+    let redirecting = |target: &'static str| {
+        move |asked: &Asked| match asked.path.as_str() {
+            "/mcp" => (307, format!("location: {target}\r\n"), String::new()),
+            _ => honest(asked),
+        }
+    };
+    let (url, serving) = serve(redirecting("/mcp/")).await;
+    let remote = at(url);
+    assert_eq!(text(call(&remote, "t").await), "done");
+    remote.close().await;
+    serving.abort();
+    let (url, serving) = serve(redirecting("https://other.example/mcp?key=secret")).await;
+    let remote = at(url);
+    let said = text(call(&remote, "t").await);
+    assert!(said.contains("redirects to https://other.example/mcp;") && !said.contains("secret"), "{said}");
+    remote.close().await;
+    serving.abort();
+}
