@@ -33,8 +33,8 @@ fn a_provider_without_tools_is_asked_once_more_without_them() {
         assert_eq!(session.transcript().runs[0].warnings.len(), 1);
     };
     check(ModelFailure::ToolsUnsupported, None, "no tools", true);
-    check(ModelFailure::Refused, Some(400), "this model does not support Tools", true);
-    check(ModelFailure::Refused, Some(422), "unknown field `tools`", true);
+    check(ModelFailure::Refused, Some(400), "tools.3.custom.input_schema: invalid", false);
+    check(ModelFailure::Refused, Some(422), "Invalid schema for function 'add'", false);
     check(ModelFailure::Refused, Some(401), "wrong key", false);
     check(ModelFailure::Unavailable, Some(500), "tools are down", false);
     check(ModelFailure::Refused, None, "tools", false);
