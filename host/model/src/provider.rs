@@ -179,8 +179,8 @@ impl Provider {
         }
     }
 
-    /// Leaves tools out of all later requests to this model. Returns whether that is new, and within the bounds of one
-    /// request.
+    /// Leaves tools out of all later requests to this model. Returns whether that is new, and within the bounds of
+    /// one request.
     fn leave_out(&self, name: &str, tools: &[ToolSpec], left_out: &mut LeftOutTools) -> bool {
         let mut adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
         let adjustments = adjustments.entry(name.to_owned()).or_default();

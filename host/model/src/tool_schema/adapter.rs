@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::AdaptedSchema;
-use super::alternatives::{add_alternative, merge_enums, requirement_phrase};
+use super::alternatives::{Node, add_alternative, merge_enums, requirement_phrase};
 use super::argument_shape::{ArgumentShape, RenamedProperties, WRAPPER};
 use super::dialect::Dialect;
 use super::flatten::{Budget, FlatSchema, References, flatten, merge, type_names};
@@ -22,14 +22,6 @@ const MAX_BOUND: f64 = 9_007_199_254_740_991.0;
 
 /// Keywords that describe a schema as a whole, and not each of its alternatives.
 const DESCRIPTIONS: &[&str] = &["description", "title", "default", "examples", "example", "deprecated"];
-
-/// A translated subschema.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Node {
-    pub(super) schema: Map<String, Value>,
-    /// The properties with other names.
-    pub(super) names: RenamedProperties,
-}
 
 /// A translation of one schema to one dialect.
 pub(super) struct Adapter<'a> {
@@ -224,8 +216,8 @@ impl<'a> Adapter<'a> {
         }
     }
 
-    /// Translates a subschema for one of its types; `None` if its `enum` has no value of that type. Phrases for what the
-    /// dialect lacks are added to `flat`.
+    /// Translates a subschema for one of its types; `None` if its `enum` has no value of that type. Phrases for what
+    /// the dialect lacks are added to `flat`.
     fn typed_node(&self, ty: &str, flat: &mut FlatSchema, references: &mut References, depth: usize) -> Option<Node> {
         let mut node = Node { schema: Map::from_iter([("type".to_owned(), ty.into())]), ..Node::default() };
         if let Some(values) = flat.map.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty()) {

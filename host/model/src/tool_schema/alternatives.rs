@@ -4,8 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::adapter::Node;
+use super::argument_shape::RenamedProperties;
 use super::phrases::show;
+
+/// A translated subschema.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Node {
+    pub(super) schema: Map<String, Value>,
+    /// The properties with other names.
+    pub(super) names: RenamedProperties,
+}
 
 /// Adds a schema of a property: if it has another one already, each is an alternative.
 pub(super) fn add_alternative(properties: &mut Map<String, Value>, name: &str, schema: &Value) {

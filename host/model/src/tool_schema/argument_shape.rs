@@ -142,8 +142,8 @@ impl ArgumentShape {
         !self.is_wrapped && self.names.is_empty()
     }
 
-    /// Returns arguments of the original schema for a model's JSON text. A text that is not of the adapted schema's form is
-    /// returned unchanged, and the gate judges it.
+    /// Returns arguments of the original schema for a model's JSON text. A text that is not of the adapted schema's form
+    /// is returned unchanged, and the gate judges it.
     pub(crate) fn to_original<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_same() {
             return Cow::Borrowed(text);

@@ -5,8 +5,8 @@ use crate::spec::Service;
 /// A subset of JSON Schema.
 ///
 /// All dialects have `type` with one name, `description`, `properties`, `required`, `items`, `enum` and, below the
-/// root, `anyOf`. None has references, `allOf`, `oneOf`, `not`, `const` or `pattern`. The table in `docs/models.md` names
-/// the sources.
+/// root, `anyOf`. None has references, `allOf`, `oneOf`, `not`, `const` or `pattern`. The table in `docs/models.md`
+/// names the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
     /// Further keywords.

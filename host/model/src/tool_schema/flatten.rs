@@ -41,8 +41,8 @@ pub(super) struct FlatSchema {
 /// The references within which a schema is inlined, the outermost first.
 pub(super) type References = Vec<String>;
 
-/// Resolves the references and the `allOf` of a schema. References that were followed are added to `references`, and hold for
-/// all of its subschemas.
+/// Resolves the references and the `allOf` of a schema. References that were followed are added to `references`, and
+/// hold for all of its subschemas.
 pub(super) fn flatten(root: &Value, schema: &Value, references: &mut References, budget: &Budget) -> FlatSchema {
     let Value::Object(map) = schema else { return FlatSchema::default() };
     if !budget.take(map) {

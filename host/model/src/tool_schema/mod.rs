@@ -1,10 +1,10 @@
 //! Schemas of tools in the subset of JSON Schema that each provider documents.
 //!
-//! Providers answer 400 to a whole request if they dislike one schema in it. [`adapt`] writes a schema in a [`Dialect`]:
-//! local references are inlined up to a bound, alternatives of the root are merged, a root that is no object is wrapped
-//! under one property, and property names that the provider forbids are replaced. Keywords outside of the dialect become
-//! short phrases in the description. [`ArgumentShape`] turns arguments back into the form of the original schema, which
-//! the gate of the tool enforces.
+//! Providers answer 400 to a whole request if they dislike one schema in it. [`adapt`] writes a schema in a
+//! [`Dialect`]: local references are inlined up to a bound, alternatives of the root are merged, a root that is no
+//! object is wrapped under one property, and property names that the provider forbids are replaced. Keywords outside of
+//! the dialect become short phrases in the description. [`ArgumentShape`] turns arguments back into the form of the
+//! original schema, which the gate of the tool enforces.
 
 mod adapter;
 mod alternatives;

@@ -45,8 +45,8 @@ impl From<ModelError> for AttemptError {
     }
 }
 
-/// Converts an error of the client library. `tools` are those of the request, and `sent` its parameters that could be left
-/// out.
+/// Converts an error of the client library. `tools` are those of the request, and `sent` its parameters that could be
+/// left out.
 pub(crate) fn classify(
     service: Service,
     key: Option<&Key>,

@@ -7,8 +7,8 @@ use super::tools::SentTool;
 /// Names of a request's tools in error messages about them as a whole, in lower case.
 const SUBJECTS: &[&str] = &["tools", "tool use", "tool calling", "tool calls", "function calling", "functions"];
 
-/// Error messages of models without tools, with `{}` in place of a subject: of OpenAI, Anthropic, Gemini, Ollama, Mistral and
-/// of servers with OpenAI's protocol.
+/// Error messages of models without tools, with `{}` in place of a subject: of OpenAI, Anthropic, Gemini, Ollama,
+/// Mistral and of servers with OpenAI's protocol.
 const UNSUPPORTED: &[&str] = &[
     "not support {}",
     "{} is not supported",
@@ -123,8 +123,8 @@ fn position_of_name(body: &str, name: &str) -> Option<usize> {
     })
 }
 
-/// Finds the positions in `tools.3`, `tools[3]`, `function_declarations[3]` and the paths of validators, `"tools", 3` and
-/// `tools -> 3`. The message is in lower case.
+/// Finds the positions in `tools.3`, `tools[3]`, `function_declarations[3]` and the paths of validators, `"tools", 3`
+/// and `tools -> 3`. The message is in lower case.
 fn find_indices(body: &str, count: usize) -> BTreeSet<usize> {
     let declarations = ["function_declarations", "functiondeclarations"].map(|list| indices_after(body, list));
     let [snake, camel] = declarations;

@@ -120,3 +120,24 @@ async fn refusals_of_other_matters_leave_no_tool_out() {
         assert_eq!((error.failure, server.requests().len()), (ModelFailure::Refused, 1), "{message}");
     }
 }
+
+#[tokio::test]
+async fn refusals_with_another_status_leave_no_tool_out() {
+    for status in [403, 404, 413] {
+        let body = json!({"error": {"message": "tools.1.custom.input_schema: odd"}}).to_string();
+        let server = Server::start(vec![reply(status, JSON, body)]).await;
+        let error = ask(&provider("anthropic", config(&server)), &request_with(4)).await.0.unwrap_err();
+        assert_eq!((error.status, server.requests().len()), (Some(status), 1));
+    }
+}
+
+#[tokio::test]
+async fn search_ends_if_a_probe_fails_for_another_reason() {
+    let message = "the JSON schema of a function cannot be compiled";
+    let server = Server::start(vec![refusal(message), reply(429, JSON, "{}"), text("openai")]).await;
+    let provider = provider("openai", config(&server));
+    let error = ask(&provider, &request_with(4)).await.0.unwrap_err();
+    assert!(error.message.contains(message) && server.requests().len() == 2, "{error}");
+    ask(&provider, &request_with(4)).await.0.unwrap();
+    assert_eq!(names(&server.requests()[2]).len(), 4);
+}

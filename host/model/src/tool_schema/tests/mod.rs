@@ -1,7 +1,11 @@
 //! Tests of translated schemas: every one is within the subset of its dialect, and its arguments fit the original.
 
+mod random_schemas;
+
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use serde_json::{Map, Value, json};
+
+use random_schemas::{NAMES, Numbers};
 
 use super::dialect::NameRule;
 use super::property_names::is_accepted;
@@ -158,6 +162,7 @@ fn dropped_rules_are_in_the_description() {
     assert_eq!(properties(Service::Ollama), ollama);
     let gemini = properties(Service::Gemini);
     assert_eq!(gemini["n"]["minimum"], 0);
+    assert_eq!(gemini["n"]["description"], "at most 18446744073709551615; default 3");
     assert_eq!(gemini["f"], json!({"type": "integer", "description": "one of 7"}));
     assert_eq!(properties(Service::Anthropic)["u"], json!({"type": "string", "format": "uri"}));
 }
@@ -245,79 +250,20 @@ fn renamed_properties_are_restored_for_the_gate() {
         let original = json!({"$top": 1, "filter[name]": [{"größe": 2.5}], "a b": {"x y": "z"}, "ok": true});
         let sent = found.shape.to_wire(original.clone());
         assert_eq!(sent.get("$top").is_some(), same, "{service}");
+        let description = if same { Value::Null } else { json!("the tool calls it $top") };
+        assert_eq!(found.schema["properties"][if same { "$top" } else { "top" }]["description"], description);
         assert_eq!(gate.parse(&found.shape.to_original(&sent.to_string())), Ok(original), "{service}");
     }
 }
 
-/// A source of numbers that is the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % limit
-    }
-
-    fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
-
-    fn name(&mut self) -> &'static str {
-        const NAMES: [&str; 10] = ["a", "b c", "$top", "x[y]", "größe", "", "7", "d.e-f", "_", "b_c"];
-        NAMES[self.below(NAMES.len())]
-    }
-
-    /// Returns a schema of any form, valid or not.
-    fn schema(&mut self, depth: usize) -> Value {
-        if depth == 0 || self.below(12) == 0 {
-            return self
-                .pick(&[json!(true), json!(false), json!({}), json!(null), json!({"type": "string"}), json!(3)])
-                .clone();
+/// Returns whether all names in a document are of the original schemas.
+fn has_original_names(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => {
+            map.iter().all(|(name, value)| NAMES.contains(&name.as_str()) && has_original_names(value))
         }
-        let mut map = Map::new();
-        for _ in 0..=self.below(4) {
-            let (keyword, value) = self.keyword(depth - 1);
-            map.insert(keyword.to_owned(), value);
-        }
-        Value::Object(map)
-    }
-
-    fn schemas(&mut self, depth: usize) -> Value {
-        (0..self.below(4)).map(|_| self.schema(depth)).collect()
-    }
-
-    fn keyword(&mut self, depth: usize) -> (&'static str, Value) {
-        match self.below(16) {
-            0 | 1 => ("type", self.pick(&TYPES).to_string().into()),
-            2 => ("type", json!([self.pick(&TYPES), self.pick(&TYPES), "odd", 1])),
-            3..=5 => {
-                let properties = (0..self.below(4)).map(|_| (self.name().to_owned(), self.schema(depth)));
-                ("properties", Value::Object(properties.collect()))
-            }
-            6 => ("required", json!([self.name(), self.name(), 5])),
-            7 => (*self.pick(&["anyOf", "oneOf", "allOf", "prefixItems"]), self.schemas(depth)),
-            8 => (*self.pick(&["items", "additionalProperties", "not", "contains", "if"]), self.schema(depth)),
-            9 => ("items", self.schemas(depth)),
-            10 => ("$ref", (*self.pick(&["#", "#/$defs/a", "#/$defs/b", "#/properties/a", "other", "#/x"])).into()),
-            11 => (
-                "enum",
-                self.pick(&[json!([1, "a", null]), json!([]), json!([{}, [1]]), json!([true, 1.5]), json!("a")])
-                    .clone(),
-            ),
-            12 => ("const", self.pick(&[json!("a"), json!(1), json!(null), json!({"a": 1})]).clone()),
-            13 => (
-                *self.pick(&["minimum", "maxLength", "minItems", "exclusiveMinimum", "multipleOf"]),
-                self.pick(&[json!(1), json!(-1.5), json!(true), json!("x"), json!(u64::MAX)]).clone(),
-            ),
-            14 => (
-                *self.pick(&["pattern", "format", "description", "title", "default", "nullable", "x-y"]),
-                self.pick(&[json!("uri"), json!("date-time"), json!(null), json!(true), json!(["a"])]).clone(),
-            ),
-            _ => (
-                *self.pick(&["properties", "required", "items", "anyOf", "$defs", "type"]),
-                self.pick(&[json!(null), json!(1), json!("a"), json!({}), json!([])]).clone(),
-            ),
-        }
+        Value::Array(items) => items.iter().all(has_original_names),
+        _ => true,
     }
 }
 
@@ -358,6 +304,7 @@ fn any_schema_becomes_one_of_the_dialect() {
             let sent = arguments(&found.schema, &mut numbers);
             let text = sent.to_string();
             let original: Value = serde_json::from_str(&found.shape.to_original(&text)).unwrap();
+            assert!(has_original_names(&original), "{service}: {schema}: {original}");
             assert_eq!(found.shape.to_wire(original), sent, "{service}: {schema}");
         }
     }
@@ -367,6 +314,7 @@ fn any_schema_becomes_one_of_the_dialect() {
 fn arguments_of_an_adapted_schema_are_judged_by_the_gate() {
     let mut numbers = Numbers(11);
     let mut judged = 0;
+    let mut accepted = 0;
     for _ in 0..4000 {
         let mut schema = numbers.schema(4);
         if let Some(map) = schema.as_object_mut() {
@@ -378,14 +326,9 @@ fn arguments_of_an_adapted_schema_are_judged_by_the_gate() {
             let text = arguments(&found.schema, &mut numbers).to_string();
             let original = found.shape.to_original(&text);
             judged += 1;
-            if let Err(problems) = gate.parse(&original) {
-                // Aliases of properties in no schema: the gate must not see one.
-                let text = problems.to_string();
-                let is_seen =
-                    |alias: &str| text.contains(&format!("/{alias}:")) || text.contains(&format!("/{alias}/"));
-                assert!(!["top", "b_c_2", "x_y", "gr__e", "property"].iter().any(|alias| is_seen(alias)), "{text}");
-            }
+            accepted += usize::from(gate.parse(&original).is_ok());
         }
     }
-    assert!(judged > 1000, "{judged}");
+    // The others break rules that a dialect only describes, or that these arguments do not follow.
+    assert!(judged > 1000 && accepted > judged / 2, "{accepted} of {judged}");
 }
