@@ -24,7 +24,8 @@ use crate::retry::retry_delay;
 use crate::spec::{ModelSpec, Service, is_name};
 use crate::wire::{
     Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, RefusedTools, Remedy, ResponseBuilder,
-    SentTool, classify, classify_transport, prepare, restore_arguments, timeout_error, truncated_error,
+    SentTool, classify, classify_transport, prepare, refusal_notices, restore_arguments, timeout_error,
+    truncated_error,
 };
 
 /// A model of a provider.
@@ -99,13 +100,17 @@ impl Provider {
         let mut notices = Vec::new();
         let mut left_out = LeftOutTools::default();
         loop {
-            let mut prepared = prepare(self.service, &self.config, name, request, &self.adjustments_of(name))?;
+            let adjustments = self.adjustments_of(name);
+            let mut prepared = prepare(self.service, &self.config, name, request, &adjustments)?;
             let names = std::mem::take(&mut prepared.names);
             let tools = std::mem::take(&mut prepared.tools);
             let mut builder = ResponseBuilder::new(self.service, !tools.is_empty(), names, self.config.max_reply_bytes);
             let AttemptError { error, remedy } = match self.try_once(name, prepared, &tools, &mut builder, deltas).await
             {
-                Ok(response) => return Ok(Response { notices, ..restore_arguments(response, &tools) }),
+                Ok(response) => {
+                    notices.extend(refusal_notices(request, &adjustments));
+                    return Ok(Response { notices, ..restore_arguments(response, &tools) });
+                }
                 Err(failure) => failure,
             };
             if builder.has_forwarded() {
@@ -113,12 +118,11 @@ impl Provider {
             }
             if let Some(Remedy::LeaveOutTools(refused)) = &remedy {
                 let found = self.find_refused(name, request, &tools, refused, &mut left_out).await;
-                if !self.leave_out(name, &found, &mut left_out) {
-                    self.restore(name, &left_out);
-                    return Err(error);
+                if self.leave_out(name, &found, &error, &mut left_out) {
+                    continue;
                 }
-                notices.extend(found.iter().map(|tool| left_out_notice(self.service, tool, &error)));
-                continue;
+                self.restore(name, &left_out);
+                return Err(error);
             }
             if let Some(remedy) = remedy.filter(|remedy| self.adjust(name, remedy)) {
                 notices.extend(Self::notice(&remedy, &error));
@@ -181,15 +185,18 @@ impl Provider {
 
     /// Leaves tools out of all later requests to this model. Returns whether that is new, and within the bounds of
     /// one request.
-    fn leave_out(&self, name: &str, tools: &[ToolSpec], left_out: &mut LeftOutTools) -> bool {
+    fn leave_out(&self, name: &str, tools: &[ToolSpec], error: &ModelError, left_out: &mut LeftOutTools) -> bool {
         let mut adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
         let adjustments = adjustments.entry(name.to_owned()).or_default();
         let mut has_new = false;
-        for tool in tools.iter().filter(|tool| !adjustments.is_refused(tool)).collect::<Vec<_>>() {
+        for tool in tools {
+            if adjustments.refusal_notice(tool).is_some() {
+                continue;
+            }
             if !left_out.add(tool.clone()) {
                 return false;
             }
-            adjustments.leave_out_tool(tool.clone());
+            adjustments.leave_out_tool(tool.clone(), left_out_notice(self.service, tool, error));
             has_new = true;
         }
         has_new

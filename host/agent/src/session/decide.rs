@@ -92,6 +92,18 @@ impl Session {
         self.finish(Ending::DecisionFailed { fault: failure.fault, message: failure.message.clone() }, now)
     }
 
+    /// Adds notices of the client to the warnings of the run, unless the session has had them: what applies to all
+    /// requests to a model comes with each response.
+    pub(super) fn add_warnings(&mut self, notices: Vec<String>) {
+        let Some(run) = &mut self.run else { return };
+        for notice in notices {
+            let is_known = |warnings: &[String]| warnings.contains(&notice);
+            if !is_known(&run.warnings) && !self.transcript.runs.iter().any(|run| is_known(&run.warnings)) {
+                run.warnings.push(notice);
+            }
+        }
+    }
+
     /// Ends the run with the failure of the model. If the model supports no tools at all, repeats the request without
     /// tools instead, with a warning. The repeated request has no tools, so it is not repeated again. A tool that the
     /// provider refuses is left out by the client, see [`Response::notices`].

@@ -18,4 +18,4 @@ pub(crate) use parameter::Adjustments;
 pub(crate) use refusal::RefusedTools;
 pub(crate) use reply::{Progress, ResponseBuilder, truncated_error};
 pub(crate) use request::{PreparedRequest, prepare};
-pub(crate) use tools::{SentTool, restore_arguments};
+pub(crate) use tools::{SentTool, refusal_notices, restore_arguments};

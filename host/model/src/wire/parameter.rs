@@ -126,8 +126,8 @@ impl Mention {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Adjustments {
     left_out: BTreeSet<Parameter>,
-    /// Tools whose definition was refused. One that has changed since is sent again.
-    refused_tools: Vec<ToolSpec>,
+    /// Tools whose definition was refused, with the notice for an operator. One that has changed since is sent again.
+    refused_tools: Vec<(ToolSpec, String)>,
     /// True if unsigned thoughts are sent back with the calls that followed from them.
     pub(crate) sends_thoughts: bool,
 }
@@ -143,19 +143,19 @@ impl Adjustments {
         self.left_out.insert(parameter)
     }
 
-    /// Returns whether the provider refused a tool.
-    pub(crate) fn is_refused(&self, tool: &ToolSpec) -> bool {
-        self.refused_tools.contains(tool)
+    /// Returns the notice for a tool that the provider refused.
+    pub(crate) fn refusal_notice(&self, tool: &ToolSpec) -> Option<&str> {
+        self.refused_tools.iter().find(|(refused, _)| refused == tool).map(|(_, notice)| notice.as_str())
     }
 
-    /// Leaves a refused tool out of later requests.
-    pub(crate) fn leave_out_tool(&mut self, tool: ToolSpec) {
-        self.refused_tools.push(tool);
+    /// Leaves a refused tool out of later requests, with this notice.
+    pub(crate) fn leave_out_tool(&mut self, tool: ToolSpec, notice: String) {
+        self.refused_tools.push((tool, notice));
     }
 
     /// Sends a tool again that was not the reason of a refusal.
     pub(crate) fn restore_tool(&mut self, tool: &ToolSpec) {
-        self.refused_tools.retain(|refused| refused != tool);
+        self.refused_tools.retain(|(refused, _)| refused != tool);
     }
 }
 

@@ -24,13 +24,18 @@ pub(crate) struct SentTool {
     pub(crate) shape: ArgumentShape,
 }
 
+/// Returns the notices about the tools of a request that the provider refused before.
+pub(crate) fn refusal_notices(request: &Request, adjustments: &Adjustments) -> Vec<String> {
+    request.tools.iter().filter_map(|tool| adjustments.refusal_notice(tool).map(str::to_owned)).collect()
+}
+
 /// Returns a request without the tools that the provider refused before.
 pub(super) fn without_refused<'a>(request: &'a Request, adjustments: &Adjustments) -> Cow<'a, Request> {
-    if !request.tools.iter().any(|tool| adjustments.is_refused(tool)) {
+    if refusal_notices(request, adjustments).is_empty() {
         return Cow::Borrowed(request);
     }
     let mut request = request.clone();
-    request.tools.retain(|tool| !adjustments.is_refused(tool));
+    request.tools.retain(|tool| adjustments.refusal_notice(tool).is_none());
     // A choice that the remaining tools cannot meet would be refused with the whole request.
     let is_possible = match &request.tool_choice {
         ToolChoice::Auto | ToolChoice::None => true,

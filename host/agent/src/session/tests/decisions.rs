@@ -61,6 +61,18 @@ fn turns_notices_of_the_client_into_warnings() {
     assert_eq!(session.transcript().runs[0].warnings, notices);
 }
 
+#[test]
+fn repeated_notice_is_one_warning_of_the_session() {
+    let mut session = session(SessionConfig::default());
+    let response = Response { notices: vec!["the tool `a` is left out".to_owned()], ..Response::text("done") };
+    for message in ["one", "two"] {
+        session.step(says(message), NOW).unwrap();
+        session.step(answers(response.clone()), NOW).unwrap();
+    }
+    let warnings: Vec<_> = session.transcript().runs.iter().map(|run| run.warnings.len()).collect();
+    assert_eq!(warnings, [1, 0]);
+}
+
 fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {
     let mut session = session(SessionConfig::default());
     let action = run(&mut session, "one", vec![Response::text(reply)], Status::Ok);
