@@ -37,7 +37,11 @@ const OTHER_MATTERS: &[&str] = &[
     "tool_config",
     "messages.",
     "messages[",
+    "function call",
     "function response",
+    "functioncall",
+    "role",
+    "thought_signature",
     "maximum length",
     "too long",
     "too many",
@@ -223,6 +227,9 @@ mod tests {
         check("Invalid 'tools': array too long. Expected an array with maximum length 128", None);
         check("messages.2: `tool_use` ids were found without `tool_result` blocks", None);
         check("Invalid value for 'tool_choice'", None);
+        check("Function call is missing a thought_signature in functionCall parts", None);
+        check("Expected last role User or Tool but got assistant", None);
+        check("No tool output found for function call call_1", None);
         check("prompt is too large", None);
         assert_eq!(RefusedTools::find("tools.0: bad", &[]), None);
     }
