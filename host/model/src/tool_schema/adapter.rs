@@ -162,7 +162,7 @@ impl<'a> Adapter<'a> {
             return self.collect_types(flat, references, depth, nodes);
         }
         for alternative in &alternatives {
-            if nodes.len() >= MAX_ALTERNATIVES {
+            if nodes.len() >= MAX_ALTERNATIVES || !self.budget.take(&flat.map) {
                 flat.phrases.push("further alternatives were left out".to_owned());
                 break;
             }

@@ -8,25 +8,45 @@ use serde_json::{Map, Value, json};
 const MAX_REPEATS: usize = 1;
 /// Maximum number of references within each other.
 const MAX_NESTED_REFERENCES: usize = 64;
-/// Maximum size of all subschemas that one translation visits, in bytes: references may multiply a schema.
-const MAX_VISITED_BYTES: usize = 256 << 10;
-/// The size that a subschema counts apart from its description, in bytes.
-const SUBSCHEMA_BYTES: usize = 64;
+/// Maximum number of subschemas that one translation visits: references and alternatives may multiply a schema.
+const MAX_SUBSCHEMAS: usize = 3000;
+/// Maximum size of these subschemas, each with all that is in it, in bytes.
+const MAX_VISITED_BYTES: usize = 1 << 20;
+/// The size that a value counts apart from its text, in bytes.
+const VALUE_BYTES: usize = 16;
 
-/// The bytes of subschemas that a translation may still visit.
+/// The subschemas that a translation may still visit.
 #[derive(Debug)]
-pub(super) struct Budget(Cell<usize>);
+pub(super) struct Budget {
+    subschemas: Cell<usize>,
+    bytes: Cell<usize>,
+}
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self(Cell::new(MAX_VISITED_BYTES))
+        Self { subschemas: Cell::new(MAX_SUBSCHEMAS), bytes: Cell::new(MAX_VISITED_BYTES) }
     }
 
-    /// Takes the size of a subschema. Returns false, and takes nothing, if too little is left.
-    fn take(&self, schema: &Map<String, Value>) -> bool {
-        let description = schema.get("description").and_then(Value::as_str).map_or(0, str::len);
-        let left = self.0.get().checked_sub(SUBSCHEMA_BYTES.saturating_add(description));
-        left.inspect(|left| self.0.set(*left)).is_some()
+    /// Takes a subschema. Returns false if too little is left; then nothing is left for others either.
+    pub(super) fn take(&self, schema: &Map<String, Value>) -> bool {
+        let Some(subschemas) = self.subschemas.get().checked_sub(1) else { return false };
+        let bytes = self.bytes.get().checked_sub(size_of_members(schema));
+        self.subschemas.set(if bytes.is_some() { subschemas } else { 0 });
+        self.bytes.set(bytes.unwrap_or_default());
+        bytes.is_some()
+    }
+}
+
+fn size_of_members(map: &Map<String, Value>) -> usize {
+    map.iter().fold(VALUE_BYTES, |size, (key, value)| size.saturating_add(key.len()).saturating_add(size_of(value)))
+}
+
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => size_of_members(map),
+        Value::Array(items) => items.iter().fold(VALUE_BYTES, |size, item| size.saturating_add(size_of(item))),
+        Value::String(text) => VALUE_BYTES.saturating_add(text.len()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => VALUE_BYTES,
     }
 }
 

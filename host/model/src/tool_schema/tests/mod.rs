@@ -229,7 +229,7 @@ fn recursive_schemas_end() {
     let definitions: Map<String, Value> = (0..20).map(level).collect();
     let schema = json!({"$ref": "#/$defs/l0", "$defs": definitions});
     for service in Service::ALL {
-        assert!(adapted(&schema, service).schema.to_string().len() < 2 << 20, "{service}");
+        assert!(adapted(&schema, service).schema.to_string().len() < 1 << 20, "{service}");
     }
 }
 
