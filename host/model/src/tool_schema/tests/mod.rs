@@ -292,7 +292,7 @@ fn arguments(schema: &Value, numbers: &mut Numbers) -> Value {
 #[test]
 fn any_schema_becomes_one_of_the_dialect() {
     let mut numbers = Numbers(7);
-    for _ in 0..4000 {
+    for _ in 0..1500 {
         let mut schema = numbers.schema(4);
         if let Some(map) = schema.as_object_mut().filter(|_| numbers.below(2) == 0) {
             map.insert("$defs".to_owned(), json!({"a": numbers.schema(3), "b": numbers.schema(2)}));
@@ -315,7 +315,7 @@ fn arguments_of_an_adapted_schema_are_judged_by_the_gate() {
     let mut numbers = Numbers(11);
     let mut judged = 0;
     let mut accepted = 0;
-    for _ in 0..4000 {
+    for _ in 0..1500 {
         let mut schema = numbers.schema(4);
         if let Some(map) = schema.as_object_mut() {
             map.insert("type".to_owned(), "object".into());
