@@ -24,9 +24,11 @@ mod answer_stream;
 mod config;
 mod endpoint;
 mod provider;
+mod refused_tools;
 mod retry;
 mod scripted;
 mod spec;
+mod tool_schema;
 mod wire;
 
 pub use config::{Key, ProviderConfig, ReasoningEffort, Retries, Timeouts};

@@ -4,23 +4,28 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use fumehood_core::boxed::BoxFuture;
-use fumehood_core::chat::{Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response};
+use fumehood_core::chat::{
+    Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response, ToolChoice, ToolSpec,
+};
 use fumehood_core::telemetry;
 use fumehood_transport::{TransportError, Url};
 use genai::adapter::AdapterKind;
+use genai::chat::{ChatOptions, ChatRequest, ChatStreamEvent};
 use genai::resolver::AuthData;
 use genai::{Headers, ModelIden, ServiceTarget};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::answer_stream::{Connector, StreamError};
+use crate::answer_stream::{AnswerStream, Connector, StreamError};
 use crate::config::ProviderConfig;
 use crate::endpoint::{Endpoint, SetupError, parse_proxy, resolve};
+use crate::refused_tools::{LeftOutTools, left_out_notice};
 use crate::retry::retry_delay;
 use crate::spec::{ModelSpec, Service, is_name};
 use crate::wire::{
-    Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, Remedy, ResponseBuilder, classify,
-    classify_transport, prepare, timeout_error, truncated_error,
+    Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, RefusedTools, Remedy, ResponseBuilder,
+    SentTool, classify, classify_transport, prepare, refusal_notices, restore_arguments, timeout_error,
+    truncated_error,
 };
 
 /// A model of a provider.
@@ -91,17 +96,32 @@ impl Provider {
             let message = "the model name of the request is invalid; see `ModelSpec::parse` for the rules";
             return Err(ModelError::new(ModelFailure::Setup, message));
         }
-        let (mut failures, mut notices) = (0, Vec::new());
+        let mut failures = 0;
+        let mut notices = Vec::new();
+        let mut left_out = LeftOutTools::default();
         loop {
-            let mut prepared = prepare(self.service, &self.config, name, request, &self.adjustments_of(name))?;
+            let adjustments = self.adjustments_of(name);
+            let mut prepared = prepare(self.service, &self.config, name, request, &adjustments)?;
             let names = std::mem::take(&mut prepared.names);
-            let mut builder =
-                ResponseBuilder::new(self.service, prepared.with_tools, names, self.config.max_reply_bytes);
-            let AttemptError { error, remedy } = match self.try_once(name, prepared, &mut builder, deltas).await {
-                Ok(response) => return Ok(Response { notices, ..response }),
+            let tools = std::mem::take(&mut prepared.tools);
+            let mut builder = ResponseBuilder::new(self.service, !tools.is_empty(), names, self.config.max_reply_bytes);
+            let AttemptError { error, remedy } = match self.try_once(name, prepared, &tools, &mut builder, deltas).await
+            {
+                Ok(response) => {
+                    notices.extend(refusal_notices(request, &adjustments));
+                    return Ok(Response { notices, ..restore_arguments(response, &tools) });
+                }
                 Err(failure) => failure,
             };
             if builder.has_forwarded() {
+                return Err(error);
+            }
+            if let Some(Remedy::LeaveOutTools(refused)) = &remedy {
+                let found = self.find_refused(name, request, &tools, refused, &mut left_out).await;
+                if self.leave_out(name, &found, &error, &mut left_out) {
+                    continue;
+                }
+                self.restore(name, &left_out);
                 return Err(error);
             }
             if let Some(remedy) = remedy.filter(|remedy| self.adjust(name, remedy)) {
@@ -113,6 +133,80 @@ impl Provider {
             let Some(delay) = retry_delay(&self.config.retries, failures, &error, random) else { return Err(error) };
             deltas.activity(Activity::Waiting);
             tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Returns the tools because of which a request was refused; none if they cannot be found within the bounds.
+    async fn find_refused(
+        &self,
+        name: &str,
+        request: &Request,
+        tools: &[SentTool],
+        refused: &RefusedTools,
+        left_out: &mut LeftOutTools,
+    ) -> Vec<ToolSpec> {
+        let spec = |tool: &SentTool| tool.spec.clone();
+        if let RefusedTools::Named(positions) = refused {
+            return positions.iter().filter_map(|position| tools.get(*position).map(spec)).collect();
+        }
+        let mut suspects: Vec<ToolSpec> = tools.iter().map(spec).collect();
+        while suspects.len() > 1 {
+            let mut first = suspects;
+            let second = first.split_off(first.len() / 2);
+            let probe = Request { tools: first, tool_choice: ToolChoice::Auto, ..request.clone() };
+            let is_accepted = if left_out.count_probe() { self.probe(name, &probe).await } else { None };
+            suspects = match is_accepted {
+                Some(true) => second,
+                Some(false) => probe.tools,
+                None => return Vec::new(),
+            };
+        }
+        suspects
+    }
+
+    /// Sends a request, and returns whether the provider accepts its tools; `None` if that cannot be told. The answer is
+    /// dropped when it begins.
+    async fn probe(&self, name: &str, request: &Request) -> Option<bool> {
+        let prepared = prepare(self.service, &self.config, name, request, &self.adjustments_of(name)).ok()?;
+        let PreparedRequest { chat, options, tools, parameters, names: _ } = prepared;
+        let mut answer = self.start(name, chat, options).await.ok()?;
+        loop {
+            match tokio::time::timeout(self.config.timeouts.first_token, answer.next()).await.ok()?? {
+                Ok(ChatStreamEvent::Start | ChatStreamEvent::Heartbeat) => {}
+                Ok(_) => return Some(true),
+                Err(StreamError::Transport(_)) => return None,
+                Err(StreamError::Library(error)) => {
+                    let failure = classify(self.service, self.endpoint.key.as_ref(), &tools, &parameters, &error);
+                    return matches!(failure.remedy, Some(Remedy::LeaveOutTools(_))).then_some(false);
+                }
+            }
+        }
+    }
+
+    /// Leaves tools out of all later requests to this model. Returns whether that is new, and within the bounds of
+    /// one request.
+    fn leave_out(&self, name: &str, tools: &[ToolSpec], error: &ModelError, left_out: &mut LeftOutTools) -> bool {
+        let mut adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
+        let adjustments = adjustments.entry(name.to_owned()).or_default();
+        let mut has_new = false;
+        for tool in tools {
+            if adjustments.refusal_notice(tool).is_some() {
+                continue;
+            }
+            if !left_out.add(tool.clone()) {
+                return false;
+            }
+            adjustments.leave_out_tool(tool.clone(), left_out_notice(self.service, tool, error));
+            has_new = true;
+        }
+        has_new
+    }
+
+    /// Sends tools again that were left out of a request, but were not the reason why it failed.
+    fn restore(&self, name: &str, left_out: &LeftOutTools) {
+        let mut adjustments = self.adjustments.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(adjustments) = adjustments.get_mut(name) {
+            left_out.tools().iter().for_each(|tool| adjustments.restore_tool(tool));
         }
     }
 
@@ -129,6 +223,7 @@ impl Provider {
         match remedy {
             Remedy::LeaveOut(parameter) => adjustments.leave_out(parameter.clone()),
             Remedy::SendThoughts => !std::mem::replace(&mut adjustments.sends_thoughts, true),
+            Remedy::LeaveOutTools(_) => false,
         }
     }
 
@@ -144,19 +239,21 @@ impl Provider {
         &self,
         name: &str,
         prepared: PreparedRequest,
+        tools: &[SentTool],
         builder: &mut ResponseBuilder,
         deltas: &mut dyn DeltaSink,
     ) -> Result<Response, AttemptError> {
-        let PreparedRequest { chat, options, with_tools, names: _, parameters } = prepared;
+        let PreparedRequest { chat, options, parameters, names: _, tools: _ } = prepared;
         let key = self.endpoint.key.as_ref();
-        let classify = |error: &genai::Error| classify(self.service, key, with_tools, &parameters, error);
+        let classify = |error: &genai::Error| classify(self.service, key, tools, &parameters, error);
         let unreachable = |error: &TransportError| classify_transport(self.service, key, error);
         let (frames, sink) = FrameWatcher::new(self.service);
         let options = options.with_raw_frame_sink_arc(sink);
         let started = Instant::now();
-        let (target, base) = self.target(name).await.map_err(|error| classify(&error))?;
-        let answer = self.connector.send(target, base, chat, options);
-        let mut answer = answer.map_err(|error| unreachable(&error))?;
+        let mut answer = self.start(name, chat, options).await.map_err(|error| match error {
+            StreamError::Library(error) => classify(&error),
+            StreamError::Transport(error) => unreachable(&error).into(),
+        })?;
         loop {
             let timeout = match builder.has_started() {
                 true => self.config.timeouts.between_chunks,
@@ -173,6 +270,12 @@ impl Provider {
                 return Ok(response);
             }
         }
+    }
+
+    /// Sends a request.
+    async fn start(&self, name: &str, chat: ChatRequest, options: ChatOptions) -> Result<AnswerStream, StreamError> {
+        let (target, base) = self.target(name).await.map_err(StreamError::Library)?;
+        self.connector.send(target, base, chat, options).map_err(StreamError::Transport)
     }
 
     /// Returns the target of a request, and the base URL of its server. The adapter is always named, so that the library

@@ -92,28 +92,32 @@ impl Session {
         self.finish(Ending::DecisionFailed { fault: failure.fault, message: failure.message.clone() }, now)
     }
 
-    /// Ends the run with the failure of the model. If the provider refused the request because of its tools, repeats it
-    /// without tools instead. The repeated request has no tools, so it is not repeated again.
+    /// Adds notices of the client to the warnings of the run, unless the session has had them: what applies to all
+    /// requests to a model comes with each response.
+    pub(super) fn add_warnings(&mut self, notices: Vec<String>) {
+        let Some(run) = &mut self.run else { return };
+        for notice in notices {
+            let is_known = |warnings: &[String]| warnings.contains(&notice);
+            if !is_known(&run.warnings) && !self.transcript.runs.iter().any(|run| is_known(&run.warnings)) {
+                run.warnings.push(notice);
+            }
+        }
+    }
+
+    /// Ends the run with the failure of the model. If the model supports no tools at all, repeats the request without
+    /// tools instead, with a warning. The repeated request has no tools, so it is not repeated again. A tool that the
+    /// provider refuses is left out by the client, see [`Response::notices`].
     pub(super) fn handle_model_failure(&mut self, error: ModelError, now: Timestamp) -> Action {
         let had_tools = self.draft.input.as_ref().is_some_and(|request| !request.tools.is_empty());
-        if had_tools && refuses_tools(&error) {
+        if had_tools && error.failure == ModelFailure::ToolsUnsupported {
             self.toolless = true;
             if let Some(run) = &mut self.run {
-                run.warnings.push(format!("the model was asked again without tools, because it refused them: {error}"));
+                run.warnings
+                    .push(format!("the model was asked again without any tools, because it supports none: {error}"));
             }
             return self.ask(now);
         }
         self.end_step(StepEnd::error(error.message.clone()), now);
         self.finish(Ending::ModelFailed { error }, now)
-    }
-}
-
-/// Returns whether a provider refused a request because of its tools.
-fn refuses_tools(error: &ModelError) -> bool {
-    let client_error = error.status.is_some_and(|status| (400..500).contains(&status));
-    match error.failure {
-        ModelFailure::ToolsUnsupported => true,
-        ModelFailure::Refused => client_error && error.message.to_ascii_lowercase().contains("tool"),
-        _ => false,
     }
 }

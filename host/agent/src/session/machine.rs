@@ -246,9 +246,7 @@ impl Session {
             (Waiting::Model { final_answer }, Input::ModelAnswered { mut response, streamed }) => {
                 self.spent.streamed = self.spent.streamed.saturating_add(streamed);
                 self.add_usage(response.usage);
-                if let Some(run) = &mut self.run {
-                    run.warnings.append(&mut response.notices);
-                }
+                self.add_warnings(std::mem::take(&mut response.notices));
                 Ok(self.handle_response(final_answer, response, now))
             }
             (Waiting::Model { .. }, Input::ModelFailed { error, streamed }) => {

@@ -9,30 +9,14 @@ use genai::webc::StreamTimeout;
 use http::{HeaderMap, StatusCode};
 
 use super::parameter::{Mention, Parameter};
+use super::refusal::{RefusedTools, is_tools_unsupported};
+use super::tools::SentTool;
 use crate::config::Key;
 use crate::retry::parse_retry_after;
 use crate::spec::Service;
 
 /// Maximum size of the quoted message of a provider, in bytes.
 const MAX_PROVIDER_MESSAGE_BYTES: usize = 500;
-
-/// Words of an error message that is about tools.
-const TOOL_WORDS: &[&str] = &["tool", "function call", "function_call", "functiondeclarations"];
-
-/// Words of an error message about a feature that is missing, rather than used wrongly.
-const UNSUPPORTED_WORDS: &[&str] = &[
-    "support",
-    "not enabled",
-    "not available",
-    "not allowed",
-    "not permitted",
-    "disabled",
-    "unrecognized",
-    "unexpected",
-    "unknown name",
-    "unknown parameter",
-    "unknown field",
-];
 
 /// The field in which some compatible providers require unsigned thoughts to be sent back.
 const THOUGHTS_FIELD: &str = "reasoning_content";
@@ -44,6 +28,8 @@ pub(crate) enum Remedy {
     LeaveOut(Parameter),
     /// Send unsigned thoughts back with the calls that followed from them.
     SendThoughts,
+    /// Leave tools out.
+    LeaveOutTools(RefusedTools),
 }
 
 /// A failed attempt, and the remedy for it, if there is one.
@@ -59,22 +45,23 @@ impl From<ModelError> for AttemptError {
     }
 }
 
-/// Converts an error of the client library. `sent` are the parameters of the request that could be left out.
+/// Converts an error of the client library. `tools` are those of the request, and `sent` its parameters that could be
+/// left out.
 pub(crate) fn classify(
     service: Service,
     key: Option<&Key>,
-    with_tools: bool,
+    tools: &[SentTool],
     sent: &[Parameter],
     error: &genai::Error,
 ) -> AttemptError {
-    let classifier = Classifier { service, key, with_tools };
+    let classifier = Classifier { service, key, tools };
     let error = match error {
         genai::Error::HttpError { status, body, headers, .. } => {
             return classifier.status_error(*status, body, headers, sent);
         }
         genai::Error::WebStream { error, .. } => {
             if let Some(inner) = error.downcast_ref::<genai::Error>() {
-                return classify(service, key, with_tools, sent, inner);
+                return classify(service, key, tools, sent, inner);
             }
             if let Some(timeout) = error.downcast_ref::<StreamTimeout>() {
                 return timeout_error(service, matches!(timeout, StreamTimeout::Headers)).into();
@@ -103,7 +90,7 @@ pub(crate) fn classify(
 
 /// Converts an error of the transport.
 pub(crate) fn classify_transport(service: Service, key: Option<&Key>, error: &TransportError) -> ModelError {
-    let classifier = Classifier { service, key, with_tools: false };
+    let classifier = Classifier { service, key, tools: &[] };
     match error {
         error if error.is_timeout() => timeout_error(service, error.is_before_response()),
         TransportError::Setup(why) => classifier.error(ModelFailure::Setup, &format!("can not be asked: {why}")),
@@ -131,7 +118,7 @@ pub(crate) fn timeout_error(service: Service, is_first: bool) -> ModelError {
 struct Classifier<'a> {
     service: Service,
     key: Option<&'a Key>,
-    with_tools: bool,
+    tools: &'a [SentTool],
 }
 
 impl Classifier<'_> {
@@ -149,13 +136,14 @@ impl Classifier<'_> {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let is_about_request = matches!(status.as_u16(), 400 | 422);
         let mention = Mention::find(body, sent).filter(|_| is_about_request);
+        let lacks_tools = !self.tools.is_empty() && is_tools_unsupported(body);
         let failure = match status.as_u16() {
             _ if matches!(mention, Some(Mention::Field(_))) => ModelFailure::Refused,
             429 => ModelFailure::RateLimited,
             408 | 500.. => ModelFailure::Unavailable,
-            // 401, 403 and 404 are about the account and the model, whatever else their text mentions.
-            401 | 403 | 404 => ModelFailure::Refused,
-            400..=499 if self.with_tools && is_tools_unsupported(body) => ModelFailure::ToolsUnsupported,
+            // 401 and 403 are about the account, whatever else their text mentions.
+            401 | 403 => ModelFailure::Refused,
+            400..=499 if lacks_tools => ModelFailure::ToolsUnsupported,
             400..=499 => ModelFailure::Refused,
             // Following a redirect would send the key to another server.
             300..=399 => ModelFailure::Refused,
@@ -171,10 +159,18 @@ impl Classifier<'_> {
         let mut error = self.error(failure, &what);
         error.status = Some(status.as_u16());
         error.retry_after = parse_retry_after(header("retry-after"), header("retry-after-ms"), SystemTime::now());
+        let is_field = matches!(mention, Some(Mention::Field(_)));
+        let refused = (failure == ModelFailure::Refused && is_about_request && !is_field)
+            .then(|| RefusedTools::find(body, self.tools))
+            .flatten();
         let parameter = mention.filter(|_| failure == ModelFailure::Refused).map(Mention::into_parameter);
         error.setting = parameter.as_ref().and_then(Parameter::setting);
         let wants_thoughts = self.service == Service::Compatible && is_about_request && body.contains(THOUGHTS_FIELD);
-        let remedy = if wants_thoughts { Some(Remedy::SendThoughts) } else { parameter.map(Remedy::LeaveOut) };
+        let remedy = match (refused, parameter) {
+            _ if wants_thoughts => Some(Remedy::SendThoughts),
+            (Some(refused @ RefusedTools::Named(_)), _) | (Some(refused), None) => Some(Remedy::LeaveOutTools(refused)),
+            (_, parameter) => parameter.map(Remedy::LeaveOut),
+        };
         AttemptError { error, remedy }
     }
 
@@ -205,14 +201,6 @@ impl Classifier<'_> {
     }
 }
 
-/// Returns whether an error message says that the model does not support tools. A message about the schema of one tool
-/// does not count: without tools the model would answer, and nothing would show that it had none.
-fn is_tools_unsupported(body: &str) -> bool {
-    let body = body.to_lowercase();
-    let contains_any = |words: &[&str]| words.iter().any(|word| body.contains(word));
-    !contains_any(&["schema", "tool_call_id"]) && contains_any(TOOL_WORDS) && contains_any(UNSUPPORTED_WORDS)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,23 +208,9 @@ mod tests {
     #[test]
     fn redacts_a_key_that_truncation_would_split() {
         let key = Key::new("k".repeat(40));
-        let classifier = Classifier { service: Service::OpenAi, key: Some(&key), with_tools: true };
+        let classifier = Classifier { service: Service::OpenAi, key: Some(&key), tools: &[] };
         let body = format!("{}{}", "x".repeat(MAX_PROVIDER_MESSAGE_BYTES - 20), "k".repeat(40));
         let message = classifier.provider_message(&body);
         assert!(message.ends_with("x(key)") && message.len() <= MAX_PROVIDER_MESSAGE_BYTES, "{message}");
-    }
-
-    #[test]
-    fn a_refusal_of_tools_is_told_from_a_refusal_of_one_tool() {
-        let check = |body: &str, expected: bool| assert_eq!(is_tools_unsupported(body), expected, "{body}");
-        check("registry/library/gemma:2b does not support tools", true);
-        check("Unrecognized request argument supplied: tools", true);
-        check("Function calling is not enabled for this model", true);
-        check("Unknown name \"tools\": Cannot find field.", true);
-        check("'tools' is not supported with this model", true);
-        check("Invalid schema for function 'add': not supported", false);
-        check("messages with role 'tool' must follow; unexpected tool_call_id", false);
-        check("temperature is not supported", false);
-        check("", false);
     }
 }

@@ -11,21 +11,23 @@ use serde_json::{Value, json};
 
 use super::names::ToolNames;
 use super::parameter::Adjustments;
+use super::tools::SentTool;
 use crate::config::ProviderConfig;
 use crate::spec::Service;
 
-/// Translates the messages of a request, with the tool names that were sent to the provider.
+/// Translates the messages of a request, with the tool names and the forms of arguments that were sent to the provider.
 pub(super) fn translate_messages(
     service: Service,
     config: &ProviderConfig,
     request: &Request,
     names: &ToolNames,
+    tools: &[SentTool],
     adjustments: &Adjustments,
 ) -> Vec<ChatMessage> {
     // The others cache by themselves.
     let wanted = if service == Service::Anthropic { request.cache_breakpoints.as_slice() } else { &[] };
     let (sends_thoughts, sends_images) = (adjustments.sends_thoughts, config.supports_images);
-    let translator = Translator { service, names, sends_thoughts, sends_images };
+    let translator = Translator { service, names, tools, sends_thoughts, sends_images };
     let mut translated = Vec::with_capacity(request.messages.len());
     // Images of results, which only the user may show, after all results of the reply.
     let mut images: Vec<ContentPart> = Vec::new();
@@ -108,6 +110,7 @@ fn is_of_same_reply(first: &Message, next: &Message) -> bool {
 struct Translator<'a> {
     service: Service,
     names: &'a ToolNames,
+    tools: &'a [SentTool],
     sends_thoughts: bool,
     sends_images: bool,
 }
@@ -169,10 +172,14 @@ impl Translator<'_> {
     /// Translates a call of an earlier answer. Providers reject arguments that are not an object, so such arguments are
     /// wrapped in one.
     fn call(&self, intent: &ToolIntent, message: &Message) -> ToolCall {
-        let arguments = match serde_json::from_str::<Value>(&intent.arguments) {
-            Ok(arguments @ Value::Object(_)) => arguments,
-            _ => json!({ "malformed_arguments": intent.arguments }),
-        };
+        let shape = self.tools.iter().find(|tool| tool.spec.name == intent.name).map(|tool| &tool.shape);
+        let arguments = serde_json::from_str::<Value>(&intent.arguments).ok();
+        let arguments = arguments.map(|arguments| match shape {
+            Some(shape) => shape.to_wire(arguments),
+            None => arguments,
+        });
+        let arguments = arguments.filter(Value::is_object);
+        let arguments = arguments.unwrap_or_else(|| json!({ "malformed_arguments": intent.arguments }));
         let signatures = message.thoughts.iter().filter_map(|thought| match thought {
             Thought::Call { call, signature } if *call == intent.id => Some(signature.clone()),
             _ => None,

@@ -7,11 +7,15 @@ mod messages;
 mod names;
 mod options;
 mod parameter;
+mod refusal;
 mod reply;
 mod request;
+mod tools;
 
 pub(crate) use failure::{AttemptError, Remedy, classify, classify_transport, timeout_error};
 pub(crate) use frames::FrameWatcher;
 pub(crate) use parameter::Adjustments;
+pub(crate) use refusal::RefusedTools;
 pub(crate) use reply::{Progress, ResponseBuilder, truncated_error};
 pub(crate) use request::{PreparedRequest, prepare};
+pub(crate) use tools::{SentTool, refusal_notices, restore_arguments};

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fumehood_core::chat::ToolSpec;
+
 /// A parameter of a request that can be left out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Parameter {
@@ -121,9 +123,11 @@ impl Mention {
 }
 
 /// Deviations from the default request that one model requires.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Adjustments {
     left_out: BTreeSet<Parameter>,
+    /// Tools whose definition was refused, with the notice for an operator. One that has changed since is sent again.
+    refused_tools: Vec<(ToolSpec, String)>,
     /// True if unsigned thoughts are sent back with the calls that followed from them.
     pub(crate) sends_thoughts: bool,
 }
@@ -137,6 +141,21 @@ impl Adjustments {
     /// Leaves a parameter out of later requests. Returns whether that is new.
     pub(crate) fn leave_out(&mut self, parameter: Parameter) -> bool {
         self.left_out.insert(parameter)
+    }
+
+    /// Returns the notice for a tool that the provider refused.
+    pub(crate) fn refusal_notice(&self, tool: &ToolSpec) -> Option<&str> {
+        self.refused_tools.iter().find(|(refused, _)| refused == tool).map(|(_, notice)| notice.as_str())
+    }
+
+    /// Leaves a refused tool out of later requests, with this notice.
+    pub(crate) fn leave_out_tool(&mut self, tool: ToolSpec, notice: String) {
+        self.refused_tools.push((tool, notice));
+    }
+
+    /// Sends a tool again that was not the reason of a refusal.
+    pub(crate) fn restore_tool(&mut self, tool: &ToolSpec) {
+        self.refused_tools.retain(|(refused, _)| refused != tool);
     }
 }
 

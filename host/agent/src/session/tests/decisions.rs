@@ -33,8 +33,8 @@ fn a_provider_without_tools_is_asked_once_more_without_them() {
         assert_eq!(session.transcript().runs[0].warnings.len(), 1);
     };
     check(ModelFailure::ToolsUnsupported, None, "no tools", true);
-    check(ModelFailure::Refused, Some(400), "this model does not support Tools", true);
-    check(ModelFailure::Refused, Some(422), "unknown field `tools`", true);
+    check(ModelFailure::Refused, Some(400), "tools.3.custom.input_schema: invalid", false);
+    check(ModelFailure::Refused, Some(422), "Invalid schema for function 'add'", false);
     check(ModelFailure::Refused, Some(401), "wrong key", false);
     check(ModelFailure::Unavailable, Some(500), "tools are down", false);
     check(ModelFailure::Refused, None, "tools", false);
@@ -59,6 +59,18 @@ fn turns_notices_of_the_client_into_warnings() {
     let notices = vec!["the model was asked again without `temperature`".to_owned()];
     session.step(answers(Response { notices: notices.clone(), ..Response::text("done") }), NOW).unwrap();
     assert_eq!(session.transcript().runs[0].warnings, notices);
+}
+
+#[test]
+fn repeated_notice_is_one_warning_of_the_session() {
+    let mut session = session(SessionConfig::default());
+    let response = Response { notices: vec!["the tool `a` is left out".to_owned()], ..Response::text("done") };
+    for message in ["one", "two"] {
+        session.step(says(message), NOW).unwrap();
+        session.step(answers(response.clone()), NOW).unwrap();
+    }
+    let warnings: Vec<_> = session.transcript().runs.iter().map(|run| run.warnings.len()).collect();
+    assert_eq!(warnings, [1, 0]);
 }
 
 fn ends_undecided(reply: &str, name: &str, fault: DecisionFault) {

@@ -5,7 +5,9 @@ mod failures;
 mod hostile;
 mod names;
 mod parameters;
+mod refused_tools;
 mod requests;
+mod schemas;
 mod server;
 mod thoughts;
 
