@@ -24,6 +24,7 @@ mod answer_stream;
 mod config;
 mod endpoint;
 mod provider;
+mod replies;
 mod retry;
 mod scripted;
 mod spec;

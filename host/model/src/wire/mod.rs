@@ -2,16 +2,18 @@
 
 mod calls;
 mod failure;
-mod frames;
 mod messages;
 mod names;
 mod options;
 mod parameter;
 mod reply;
 mod request;
+mod stop;
+mod tags;
+mod turn;
 
-pub(crate) use failure::{AttemptError, Remedy, classify, classify_transport, timeout_error};
-pub(crate) use frames::FrameWatcher;
+pub(crate) use failure::{AttemptError, Remedy, classify, classify_reported, classify_transport, timeout_error};
 pub(crate) use parameter::Adjustments;
 pub(crate) use reply::{Progress, ResponseBuilder, truncated_error};
 pub(crate) use request::{PreparedRequest, prepare};
+pub(crate) use turn::{continue_turn, join_turn};
