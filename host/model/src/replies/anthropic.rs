@@ -83,8 +83,16 @@ impl ReplyForm for AnthropicForm {
 }
 
 impl AnthropicForm {
+    /// Creates an empty reply.
+    pub(super) fn new(ids: CallIds) -> Self {
+        Self { ids, ..Self::default() }
+    }
+
     fn start_block(&mut self, mut content: Map<String, Value>, output: &mut Output) {
         self.end_block(output);
+        if content.is_empty() {
+            return;
+        }
         let kind = BlockKind::of(text_of(&content, "type"));
         if kind == BlockKind::ToolUse {
             let id = self.ids.assign(text_of(&content, "id"), |number| format!("call_{number}"));
@@ -176,7 +184,8 @@ impl AnthropicForm {
     /// Translates the reply of a server that does not stream.
     fn translate_whole(&mut self, mut message: Value, notes: &mut ReplyNotes, output: &mut Output) {
         let content = message.get_mut("content").map(Value::take).unwrap_or_default();
-        let (usage, reason) = (message.get("usage").cloned(), message.get("stop_reason").cloned());
+        let usage = message.get("usage").cloned();
+        let reason = message.get("stop_reason").cloned();
         write(output, "message_start", json!({"message": {"usage": usage}}));
         let blocks = match content {
             Value::Array(blocks) => blocks,

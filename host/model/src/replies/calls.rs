@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::{is_significant, text_of};
 
+/// The fields with the arguments of a call. The first is the usual one.
+pub(super) const ARGUMENTS: [&str; 3] = ["arguments", "parameters", "args"];
+
 /// The ids of the calls of one reply, so that no two calls have the same.
 #[derive(Debug, Default)]
 pub(super) struct CallIds {
@@ -14,6 +17,12 @@ pub(super) struct CallIds {
 }
 
 impl CallIds {
+    /// Creates ids that the calls of other replies in a conversation do not have either.
+    pub(super) fn random() -> Self {
+        let made = u32::try_from(getrandom::u64().unwrap_or_default() >> 32).unwrap_or_default();
+        Self { taken: HashSet::new(), made: made as usize }
+    }
+
     /// Returns the id of a new call: its own, or one of `make` if it has none or another call has it.
     pub(super) fn assign(&mut self, own: &str, make: impl Fn(usize) -> String) -> String {
         let mut id = own.to_owned();
@@ -31,7 +40,7 @@ impl CallIds {
 /// A piece belongs to the call with its index, or else its id, or else to the last call. It begins a new call if it has a name
 /// and
 ///
-/// - neither an index nor an id of an earlier call,
+/// - neither an index nor an id of an earlier call (a name without either goes on with the last call if that has an id),
 /// - the index of an earlier call, and another id, or
 /// - arguments, although those of its call are complete.
 #[derive(Debug, Default)]
@@ -72,6 +81,11 @@ enum Place {
 }
 
 impl CallTracker {
+    /// Creates a tracker that takes the ids of calls without their own from these.
+    pub(super) fn new(ids: CallIds) -> Self {
+        Self { ids, ..Self::default() }
+    }
+
     /// Returns whether the reply has no calls so far.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
@@ -116,7 +130,7 @@ impl CallTracker {
             (_, Some(at)) => Some(at),
             // A new index begins a call, unless nothing else does.
             (Some(_), None) if is_named || (!piece.id.is_empty() && by_id.is_none()) => None,
-            (None, None) if is_named => by_id,
+            (None, None) if is_named => by_id.or_else(|| self.last_with_id(piece)),
             (_, None) => by_id.or(self.calls.len().checked_sub(1)),
         };
         let Some((at, call)) = found.and_then(|at| Some((at, self.calls.get(at)?))) else { return Place::New };
@@ -125,6 +139,13 @@ impl CallTracker {
             return if is_same && piece.arguments == call.arguments { Place::Repeated } else { Place::New };
         }
         Place::Existing(at)
+    }
+
+    /// Returns the last call for a piece without an id, if the server gives ids to calls.
+    fn last_with_id(&self, piece: &Piece) -> Option<usize> {
+        let last = self.calls.len().checked_sub(1)?;
+        let has_id = self.calls.get(last).is_some_and(|call| !call.own_id.is_empty());
+        (has_id && piece.id.is_empty()).then_some(last)
     }
 
     /// Returns whether a piece with the index of a call belongs to another one, by its id. A server may send another id with
@@ -180,7 +201,7 @@ impl Piece {
 
 /// Takes the arguments as text; empty if there are none.
 fn take_arguments(function: &mut Map<String, Value>) -> String {
-    match function.remove("arguments") {
+    match ARGUMENTS.iter().find_map(|field| function.remove(*field)) {
         Some(Value::String(text)) => text,
         Some(value) if is_significant(&value) => value.to_string(),
         _ => String::new(),
@@ -266,6 +287,11 @@ mod tests {
         // Another id in every piece.
         check(json!([piece(json!(0), json!("a"), "add", "{\"a\""), piece(json!(0), json!("b"), "", ":1}")]), one);
         check(json!([piece(json!(0), json!("a"), "add", "{\"a\""), piece(json!(0), json!("b"), "add", ":1}")]), one);
+        // Only the first piece has an id.
+        check(
+            json!([piece(null.clone(), json!("a"), "ad", ""), piece(null.clone(), null.clone(), "d", "{\"a\":1}")]),
+            one,
+        );
         // An id that comes late.
         let late = [piece(json!(0), null.clone(), "add", ""), piece(json!(0), json!("a"), "", "{\"a\":1}")];
         check(json!(late), &[["call_0", "add", "{\"a\":1}"]]);
@@ -288,6 +314,7 @@ mod tests {
         two((json!(0), json!("")), (json!(1), json!("")), ["call_0", "call_1"]);
         two((json!(0), null.clone()), (json!(0), null.clone()), ["call_0", "call_1"]);
         two((null.clone(), null.clone()), (null.clone(), null.clone()), ["call_0", "call_1"]);
+        two((null.clone(), json!("a")), (null.clone(), null.clone()), ["a", "call_0"]);
         two((json!(0), json!("call_0")), (json!(1), null), ["call_0", "call_1"]);
         // Interleaved, by index and by id alone.
         for (i, k) in [(json!(0), json!(1)), (json!(0), json!(0)), (Value::Null, Value::Null)] {
@@ -315,6 +342,7 @@ mod tests {
             let function = json!({"name": "add", "arguments": arguments});
             check(json!([{"id": "a", "function": function}]), &[["a", "add", expected]]);
             check(json!([{"id": "a", "name": "add", "arguments": arguments}]), &[["a", "add", expected]]);
+            check(json!([{"id": "a", "name": "add", "parameters": arguments}]), &[["a", "add", expected]]);
         }
         check(json!([{"id": 7, "function": {"name": "now"}}, 3, null]), &[["7", "now", ""]]);
         // Arguments without a call become one, which the agent rejects.

@@ -32,9 +32,10 @@ pub(super) fn for_each_event(framing: Framing, text: &str, mut take: impl FnMut(
     }
     // Lines end with CR, LF or CRLF (HTML Standard, section 9.2.5). JSON has none of these within a text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let text = match text.contains('\r') {
-        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
-        false => Cow::Borrowed(text),
+    let text = if text.contains('\r') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
+    } else {
+        Cow::Borrowed(text)
     };
     for block in text.split("\n\n") {
         if let Some(event) = parse_block(block) {

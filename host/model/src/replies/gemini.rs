@@ -42,6 +42,11 @@ impl ReplyForm for GeminiForm {
 }
 
 impl GeminiForm {
+    /// Creates an empty reply.
+    pub(super) fn new(ids: CallIds) -> Self {
+        Self { ids, ..Self::default() }
+    }
+
     fn translate_candidate(&mut self, candidate: &mut Map<String, Value>, notes: &mut ReplyNotes) {
         if candidate.get("finishReason").is_some_and(is_significant) {
             notes.is_finished = true;

@@ -16,8 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fumehood_transport::Translation;
 use serde_json::{Map, Value};
 
+use self::calls::CallIds;
 use self::frames::{Event, Framing, Output};
 use crate::spec::Service;
+
+/// The data of the last event in OpenAI's form.
+const DONE: &str = "[DONE]";
 
 /// Facts about a reply that the library does not report.
 #[derive(Debug, Default)]
@@ -48,9 +52,11 @@ trait ReplyForm: Send {
     /// Translates one event. `name` is the event's own; empty if it has none.
     fn translate(&mut self, name: &str, value: Value, notes: &mut ReplyNotes, output: &mut Output);
 
-    /// Translates an event that is no JSON. The default passes it on.
+    /// Translates an event that is no JSON. The default passes it on, unless it is the end of another form.
     fn translate_text(&mut self, name: &str, data: &str, output: &mut Output) {
-        output.write(name, data);
+        if data != DONE {
+            output.write(name, data);
+        }
     }
 
     /// Writes the end that the library waits for, if the reply is complete and has none. The default writes nothing.
@@ -69,11 +75,12 @@ pub(crate) struct ReplyTranslation {
 impl ReplyTranslation {
     /// Creates the translation of a reply, and the notes that it makes.
     pub(crate) fn new(service: Service) -> (Self, SharedNotes) {
+        let ids = CallIds::random();
         let form: Box<dyn ReplyForm> = match service {
-            Service::OpenAi | Service::Compatible => Box::<openai::OpenAiForm>::default(),
-            Service::Anthropic => Box::<anthropic::AnthropicForm>::default(),
-            Service::Gemini => Box::<gemini::GeminiForm>::default(),
-            Service::Ollama => Box::<ollama::OllamaForm>::default(),
+            Service::OpenAi | Service::Compatible => Box::new(openai::OpenAiForm::new(ids)),
+            Service::Anthropic => Box::new(anthropic::AnthropicForm::new(ids)),
+            Service::Gemini => Box::new(gemini::GeminiForm::new(ids)),
+            Service::Ollama => Box::new(ollama::OllamaForm::new(ids)),
         };
         let framing = if service == Service::Ollama { Framing::Lines } else { Framing::ServerSent };
         let notes = SharedNotes::default();

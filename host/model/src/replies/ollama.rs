@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::calls::CallIds;
+use super::calls::{ARGUMENTS, CallIds};
 use super::frames::Output;
 use super::{ReplyForm, ReplyNotes, take_error, take_list, text_of};
 
@@ -41,6 +41,11 @@ impl ReplyForm for OllamaForm {
 }
 
 impl OllamaForm {
+    /// Creates an empty reply.
+    pub(super) fn new(ids: CallIds) -> Self {
+        Self { ids, ..Self::default() }
+    }
+
     fn translate_call(&mut self, call: Value) -> Option<Value> {
         let Value::Object(mut call) = call else { return None };
         let id = self.ids.assign(text_of(&call, "id"), |number| format!("call_{number}"));
@@ -48,7 +53,8 @@ impl OllamaForm {
             Some(Value::Object(function)) => function,
             _ => call,
         };
-        let arguments = function.get("arguments").filter(|arguments| !arguments.is_null()).cloned();
+        let arguments = ARGUMENTS.iter().find_map(|field| function.get(*field));
+        let arguments = arguments.filter(|arguments| !arguments.is_null()).cloned();
         let function = json!({"name": text_of(&function, "name"), "arguments": arguments.unwrap_or_else(|| json!({}))});
         Some(json!({"id": id, "function": function}))
     }

@@ -2,12 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::calls::CallTracker;
+use super::calls::{CallIds, CallTracker};
 use super::frames::Output;
-use super::{ReplyForm, ReplyNotes, is_significant, take_error, take_list, text_of};
+use super::{DONE, ReplyForm, ReplyNotes, is_significant, take_error, take_list, text_of};
 
-/// The data of the last event.
-const DONE: &str = "[DONE]";
 /// The fields with a model's thoughts. The library reads the first two.
 const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
@@ -57,6 +55,11 @@ impl ReplyForm for OpenAiForm {
 }
 
 impl OpenAiForm {
+    /// Creates an empty reply.
+    pub(super) fn new(ids: CallIds) -> Self {
+        Self { calls: CallTracker::new(ids), ..Self::default() }
+    }
+
     fn translate_choice(&mut self, choice: &mut Map<String, Value>) {
         let message = take_object(choice, "message");
         // A server that does not stream sends a message alone, which needs no reason to be complete.

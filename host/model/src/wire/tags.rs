@@ -105,7 +105,8 @@ mod tests {
         let mut found: Vec<Delta> =
             chars.chunks(size).flat_map(|piece| splitter.push(piece.iter().collect())).collect();
         found.extend(splitter.finish());
-        let (mut thoughts, mut answer) = (String::new(), String::new());
+        let mut thoughts = String::new();
+        let mut answer = String::new();
         for delta in found {
             match delta {
                 Delta::Thought(text) => thoughts.push_str(&text),

@@ -45,6 +45,7 @@ async fn reads_all_thoughts_and_facts_without_content() {
     check("gemini", &events(&data), &expected).await;
     // A server that does not know `alt=sse`.
     check("gemini", &json!(data).to_string(), &expected).await;
+    check("gemini", &format!("data: [DONE]\n\n{}", events(&data)), &expected).await;
 }
 
 #[tokio::test]

@@ -42,8 +42,9 @@ impl Read {
             Delta::Thought(text) => Some(text.as_str()),
             Delta::Text(_) => None,
         });
+        let mut first = None;
         let calls = response.reply.calls().iter();
-        let calls = calls.map(|call| [call.id.clone(), call.name.clone(), call.arguments.clone()]);
+        let calls = calls.map(|call| [renumber(&call.id, &mut first), call.name.clone(), call.arguments.clone()]);
         Self {
             text: response.reply.text().to_owned(),
             thoughts: thoughts.collect(),
@@ -51,6 +52,15 @@ impl Read {
             stop: response.stop,
         }
     }
+}
+
+/// Returns an id that was made for a call, with a number that counts from the first one; any other id unchanged. The numbers
+/// begin anywhere, so that no two replies of a conversation have the same.
+fn renumber(id: &str, first: &mut Option<u64>) -> String {
+    let at = id.rfind(['_', '#']).filter(|_| id.starts_with("call")).map_or(id.len(), |at| at + 1);
+    let Ok(number) = id[at..].parse::<u64>() else { return id.to_owned() };
+    let first = *first.get_or_insert(number);
+    format!("{}{}", &id[..at], number - first)
 }
 
 /// Asks a model whose server plays this reply, once.

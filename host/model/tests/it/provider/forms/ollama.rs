@@ -22,6 +22,7 @@ async fn reads_calls_with_any_arguments_and_ids() {
         json!({"name": "calculator__add", "arguments": null}),
         json!({"name": "calculator__add", "arguments": {}}),
         json!({"name": "calculator__add", "arguments": ""}),
+        json!({"name": "calculator__add", "parameters": {}}),
     ] {
         check("ollama", &calling(json!([{"function": function}])), &empty).await;
         check("ollama", &calling(function), &empty).await;

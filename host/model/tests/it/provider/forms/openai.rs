@@ -47,8 +47,10 @@ fn two(first: &str, second: &str) -> Read {
 
 #[tokio::test]
 async fn reads_calls_however_their_pieces_are_labelled() {
-    let (none, null) = (json!("none"), Value::Null);
-    let (first, second) = (add(r#"{"a":1}"#), add(r#"{"a":2}"#));
+    let none = json!("none");
+    let null = Value::Null;
+    let first = add(r#"{"a":1}"#);
+    let second = add(r#"{"a":2}"#);
     for (pieces, expected) in [
         (vec![call(none.clone(), json!("a"), first.clone())], one()),
         (vec![call(json!("0"), json!("a"), first.clone())], one()),
