@@ -159,7 +159,7 @@ async fn error_with_status_200_is_that_error() {
     for body in [
         json!({"error": error}).to_string(),
         events(&[json!({"error": error})]),
-        format!("event: error\n{}", events(&[error.clone()])),
+        format!("event: error\n{}", events(std::slice::from_ref(&error))),
         json!({"object": "error", "message": "model not found", "code": 404}).to_string(),
         events(&[json!({"choices": [{"delta": {}, "error": error, "finish_reason": "error"}]})]),
     ] {
