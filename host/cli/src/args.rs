@@ -91,6 +91,7 @@ Exit codes:
   9    verification of the event log or of the store failed
   10   the event log could not be verified
   11   calls of a run wait for approval
+  12   the model's answer is incomplete: it was cut, filtered, refused or paused, or it failed
   130  interrupted";
 
 /// Runs WebAssembly tools in a sandbox: every call in a fresh instance, with fuel, an enforced deadline, a memory ceiling

@@ -36,6 +36,7 @@ pub(crate) enum Exit {
     Tampered = 9,
     Unverified = 10,
     Waiting = 11,
+    Incomplete = 12,
     Interrupted = 130,
 }
 
@@ -138,6 +139,7 @@ impl Exit {
             Self::Tampered => "tampered",
             Self::Unverified => "unverified",
             Self::Waiting => "waiting_for_approval",
+            Self::Incomplete => "incomplete_answer",
             Self::Interrupted => "cancelled",
         }
     }

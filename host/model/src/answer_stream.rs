@@ -13,6 +13,7 @@ use genai::{Client, ServiceTarget};
 use tokio::sync::mpsc;
 
 use crate::config::ProviderConfig;
+use crate::replies::{ReplyTranslation, SharedNotes};
 use crate::spec::Service;
 
 /// Size by which an event may exceed an answer, in bytes. Some providers send a whole answer in one event.
@@ -43,6 +44,7 @@ pub(crate) struct Connector(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    service: Service,
     transport: Transport,
     library: Client,
     limits: ResponseLimits,
@@ -52,6 +54,7 @@ struct Inner {
 /// The events of one answer. Dropping it ends the request.
 pub(crate) struct AnswerStream {
     events: mpsc::Receiver<Result<ChatStreamEvent, StreamError>>,
+    notes: SharedNotes,
     _task: Task<()>,
 }
 
@@ -87,7 +90,7 @@ impl Connector {
         let client: RelayClient = Relay::client()?;
         let library = Client::builder().with_reqwest(client).build();
         let library = library.map_err(|error| TransportError::Setup(error.to_string()))?;
-        Ok(Self(Arc::new(Inner { transport: transport.build()?, library, limits, events })))
+        Ok(Self(Arc::new(Inner { service, transport: transport.build()?, library, limits, events })))
     }
 
     /// Returns the provider library, which reaches no server by itself.
@@ -108,32 +111,41 @@ impl Connector {
     ) -> Result<AnswerStream, TransportError> {
         let (sender, events) = mpsc::channel(QUEUED_EVENTS);
         let inner = Arc::clone(&self.0);
+        let (translation, notes) = ReplyTranslation::new(inner.service);
         let task = spawn(async move {
-            if let Err(error) = inner.read(target, &base, chat, &options, &sender).await {
+            let request = PreparedChat { target, chat, options };
+            if let Err(error) = inner.read(request, &base, translation, &sender).await {
                 // A reader that is gone wants no error.
                 let _gone = sender.send(Err(error)).await;
             }
         })?;
-        Ok(AnswerStream { events, _task: task })
+        Ok(AnswerStream { events, notes, _task: task })
     }
+}
+
+/// A request of the library.
+struct PreparedChat {
+    target: ServiceTarget,
+    chat: ChatRequest,
+    options: ChatOptions,
 }
 
 impl Inner {
     /// Reads an answer, and passes its events on until the reader is gone.
     async fn read(
         &self,
-        mut target: ServiceTarget,
+        request: PreparedChat,
         base: &Url,
-        chat: ChatRequest,
-        options: &ChatOptions,
+        translation: ReplyTranslation,
         sender: &mpsc::Sender<Result<ChatStreamEvent, StreamError>>,
     ) -> Result<(), StreamError> {
-        let relay = Relay::open().await.map_err(StreamError::Transport)?;
+        let PreparedChat { mut target, chat, options } = request;
+        let relay = Relay::open().await.map_err(StreamError::Transport)?.translation(Box::new(translation));
         target.endpoint = Endpoint::from_owned(relay.base_url());
         if let AuthData::RequestOverride { url, .. } = &mut target.auth {
             *url = url.replacen(base.as_str(), relay.base_url(), 1);
         }
-        let answer = self.library.exec_chat_stream(target, chat, Some(options)).await;
+        let answer = self.library.exec_chat_stream(target, chat, Some(&options)).await;
         let mut stream = answer.map_err(StreamError::Library)?.stream;
         let mut relaying = pin!(relay.serve(&self.transport, base, self.limits, self.events));
         let mut relayed = None;
@@ -163,5 +175,10 @@ impl AnswerStream {
     /// Waits for the next event. Returns `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Result<ChatStreamEvent, StreamError>> {
         self.events.recv().await
+    }
+
+    /// Returns the facts about the answer that the library does not report.
+    pub(crate) fn notes(&self) -> &SharedNotes {
+        &self.notes
     }
 }

@@ -25,6 +25,7 @@ mod config;
 mod endpoint;
 mod provider;
 mod refused_tools;
+mod replies;
 mod retry;
 mod scripted;
 mod spec;

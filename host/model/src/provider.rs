@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::chat::{
-    Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response, ToolChoice, ToolSpec,
+    Activity, DeltaSink, Model, ModelError, ModelFailure, Request, Response, StopReason, ToolChoice, ToolSpec,
 };
 use fumehood_core::telemetry;
 use fumehood_transport::{TransportError, Url};
@@ -23,10 +23,13 @@ use crate::refused_tools::{LeftOutTools, left_out_notice};
 use crate::retry::retry_delay;
 use crate::spec::{ModelSpec, Service, is_name};
 use crate::wire::{
-    Adjustments, AttemptError, FrameWatcher, PreparedRequest, Progress, RefusedTools, Remedy, ResponseBuilder,
-    SentTool, classify, classify_transport, prepare, refusal_notices, restore_arguments, timeout_error,
-    truncated_error,
+    Adjustments, AttemptError, PreparedRequest, Progress, RefusedTools, Remedy, ResponseBuilder, SentTool, classify,
+    classify_reported, classify_transport, continue_turn, join_turn, prepare, refusal_notices, restore_arguments,
+    timeout_error, truncated_error,
 };
+
+/// Maximum number of times that a paused answer is continued.
+const MAX_CONTINUATIONS: usize = 8;
 
 /// A model of a provider.
 ///
@@ -89,6 +92,22 @@ impl Provider {
         &self.model
     }
 
+    /// Asks for an answer, and has the model go on with one that it paused.
+    async fn ask(&self, request: &Request, deltas: &mut dyn DeltaSink) -> Result<Response, ModelError> {
+        let mut answer = self.send(request, deltas).await?;
+        let mut continued: Option<Request> = None;
+        for _ in 0..MAX_CONTINUATIONS {
+            if answer.stop != StopReason::Paused || !answer.reply.calls().is_empty() {
+                break;
+            }
+            let next = continued.get_or_insert_with(|| request.clone());
+            continue_turn(next, &answer);
+            let rest = self.send(next, deltas).await?;
+            answer = join_turn(answer, rest);
+        }
+        Ok(answer)
+    }
+
     /// Sends a request, and retries it where that can help.
     async fn send(&self, request: &Request, deltas: &mut dyn DeltaSink) -> Result<Response, ModelError> {
         let name = request.model.as_deref().unwrap_or(&self.model);
@@ -108,6 +127,7 @@ impl Provider {
             let AttemptError { error, remedy } = match self.try_once(name, prepared, &tools, &mut builder, deltas).await
             {
                 Ok(response) => {
+                    notices.extend(response.notices.iter().cloned());
                     notices.extend(refusal_notices(request, &adjustments));
                     return Ok(Response { notices, ..restore_arguments(response, &tools) });
                 }
@@ -247,8 +267,6 @@ impl Provider {
         let key = self.endpoint.key.as_ref();
         let classify = |error: &genai::Error| classify(self.service, key, tools, &parameters, error);
         let unreachable = |error: &TransportError| classify_transport(self.service, key, error);
-        let (frames, sink) = FrameWatcher::new(self.service);
-        let options = options.with_raw_frame_sink_arc(sink);
         let started = Instant::now();
         let mut answer = self.start(name, chat, options).await.map_err(|error| match error {
             StreamError::Library(error) => classify(&error),
@@ -260,13 +278,20 @@ impl Provider {
                 false => self.config.timeouts.first_token.saturating_sub(started.elapsed()),
             };
             let next = tokio::time::timeout(timeout, answer.next()).await;
-            let event = match next.map_err(|_| timeout_error(self.service, !builder.has_started()))? {
+            let next = next.map_err(|_| timeout_error(self.service, !builder.has_started()))?;
+            let is_over = !matches!(&next, Some(Ok(event)) if !matches!(event, ChatStreamEvent::End(_)));
+            if is_over && let Some(error) = answer.notes().lock().error.take() {
+                return Err(
+                    classify_reported(self.service, key, !tools.is_empty(), builder.has_started(), &error).into()
+                );
+            }
+            let event = match next {
                 None => return Err(truncated_error(self.service).into()),
                 Some(Err(StreamError::Library(error))) => return Err(classify(&error)),
                 Some(Err(StreamError::Transport(error))) => return Err(unreachable(&error).into()),
                 Some(Ok(event)) => event,
             };
-            if let Progress::Complete(response) = builder.push(event, &frames, deltas)? {
+            if let Progress::Complete(response) = builder.push(event, answer.notes(), deltas)? {
                 return Ok(response);
             }
         }
@@ -319,7 +344,7 @@ impl Model for Provider {
         let total = self.config.timeouts.total;
         let span = telemetry::chat_span(self.service.name(), request.model.as_deref().unwrap_or(&self.model));
         Box::pin(async move {
-            let answering = tokio::time::timeout(total, self.send(request, deltas)).instrument(span.clone());
+            let answering = tokio::time::timeout(total, self.ask(request, deltas)).instrument(span.clone());
             let answer = answering.await.unwrap_or_else(|_| {
                 let message = format!("{} gave no whole answer within {} s", self.service, total.as_secs_f64());
                 Err(ModelError::new(ModelFailure::Timeout, message))

@@ -10,8 +10,8 @@
 //! - Redirects are returned as they are, and proxies of the environment are not used.
 //! - Requests to hosts that nobody configured reach public addresses only ([`Addresses::Public`]).
 //!
-//! [`Relay`] holds a library to these bounds that insists on an HTTP client of its own. [`spawn`] runs work on threads that
-//! serve nothing else.
+//! [`Relay`] holds a library to these bounds that insists on an HTTP client of its own; a [`Translation`] lets it read what
+//! servers send in other forms. [`spawn`] runs work on threads that serve nothing else.
 //!
 //! ```no_run
 //! use fumehood_transport::{Request, ResponseLimits, Transport, Url};
@@ -36,7 +36,7 @@ mod tls;
 pub use client::{Addresses, Transport, TransportBuilder};
 pub use error::TransportError;
 pub use events::{EventLimits, EventPieces, Framing};
-pub use relay::{Relay, RelayClient};
+pub use relay::{Relay, RelayClient, Translation};
 pub use request::{Body, Request};
 pub use response::{MAX_ERROR_BYTES, Response, ResponseLimits};
 pub use task::{Task, spawn};

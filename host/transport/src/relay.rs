@@ -5,6 +5,7 @@
 //! request begins with a random token, so that no other program of the machine can use it.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, TRANSFER_ENCODING, UPGRADE};
 use http::{StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -40,13 +41,30 @@ type RelayBody = UnsyncBoxBody<Bytes, io::Error>;
 /// The HTTP client for a library, which reaches relays alone.
 pub type RelayClient = reqwest::Client;
 
+/// A translation of the body of a successful response, for a library that does not read all that a server sends.
+pub trait Translation: Send {
+    /// Translates a piece of the body: the end of an event and perhaps further events, as [`EventPieces`] returns them. An
+    /// empty translation is not passed on.
+    fn translate(&mut self, piece: &[u8]) -> Vec<u8>;
+
+    /// Returns what the library needs after the last piece, if the body is complete without it; else nothing. Also called
+    /// where the connection broke off, which is then no error.
+    fn finish(&mut self) -> Vec<u8>;
+}
+
 /// A relay of one request.
-#[derive(Debug)]
 pub struct Relay {
     listener: TcpListener,
     /// The beginning of the path that authorizes a request.
     token: String,
     base_url: String,
+    translation: Option<Box<dyn Translation>>,
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").finish_non_exhaustive()
+    }
 }
 
 impl Relay {
@@ -80,7 +98,14 @@ impl Relay {
         getrandom::fill(&mut random).map_err(|error| setup(&error))?;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let base_url = format!("http://{address}/{token}/");
-        Ok(Self { listener, token: format!("/{token}/"), base_url })
+        Ok(Self { listener, token: format!("/{token}/"), base_url, translation: None })
+    }
+
+    /// Sets a translation of the response. There is none by default.
+    #[must_use]
+    pub fn translation(mut self, translation: Box<dyn Translation>) -> Self {
+        self.translation = Some(translation);
+        self
     }
 
     /// Returns the URL that stands for the base URL of the server.
@@ -100,7 +125,9 @@ impl Relay {
         limits: ResponseLimits,
         events: EventLimits,
     ) -> Result<(), TransportError> {
-        let exchange = Exchange { token: self.token, transport, base, limits, events, outcome: Outcome::default() };
+        let outcome = Outcome::default();
+        let translation = Mutex::new(self.translation);
+        let exchange = Exchange { token: self.token, transport, base, limits, events, outcome, translation };
         let mut connections = FuturesUnordered::new();
         loop {
             let has_room = connections.len() < MAX_CONNECTIONS;
@@ -144,6 +171,8 @@ struct Exchange<'a> {
     limits: ResponseLimits,
     events: EventLimits,
     outcome: Outcome,
+    /// Taken by the request.
+    translation: Mutex<Option<Box<dyn Translation>>>,
 }
 
 impl Exchange<'_> {
@@ -184,7 +213,12 @@ impl Exchange<'_> {
         let headers = end_to_end(response.take_headers());
         let body = if status.is_success() {
             let outcome = self.outcome.clone();
-            let pieces = EventPieces::new(response, self.events).into_stream();
+            let pieces = EventPieces::new(response, self.events);
+            let translation = self.translation.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let pieces = match translation {
+                Some(translation) => translated(pieces, translation).left_stream(),
+                None => pieces.into_stream().right_stream(),
+            };
             let frames = pieces.map_ok(Frame::data).map_err(move |error| outcome.fail(error));
             StreamBody::new(frames).boxed_unsync()
         } else {
@@ -195,6 +229,36 @@ impl Exchange<'_> {
         *answer.headers_mut() = headers;
         Ok(answer)
     }
+}
+
+/// Returns the translated pieces as a stream, which ends at the first error.
+fn translated(
+    pieces: EventPieces,
+    translation: Box<dyn Translation>,
+) -> impl Stream<Item = Result<Bytes, TransportError>> + Send {
+    futures_util::stream::unfold(Some((pieces, translation)), |state| async move {
+        let (mut pieces, mut translation) = state?;
+        loop {
+            let error = match pieces.next_piece().await {
+                Ok(Some(piece)) => {
+                    let piece = translation.translate(&piece);
+                    if piece.is_empty() {
+                        continue;
+                    }
+                    return Some((Ok(piece.into()), Some((pieces, translation))));
+                }
+                Ok(None) => None,
+                Err(error) => Some(error),
+            };
+            let is_ended = matches!(error, None | Some(TransportError::Broken));
+            let rest = if is_ended { translation.finish() } else { Vec::new() };
+            return match error {
+                _ if !rest.is_empty() => Some((Ok(rest.into()), None)),
+                Some(error) => Some((Err(error), None)),
+                None => None,
+            };
+        }
+    })
 }
 
 fn refusal() -> http::Response<RelayBody> {

@@ -24,7 +24,11 @@ impl From<StopReason> for Closing {
     fn from(stop: StopReason) -> Self {
         match stop {
             StopReason::Done => Self::Allowed,
-            StopReason::Length | StopReason::Filtered => Self::Never,
+            StopReason::Length
+            | StopReason::Filtered
+            | StopReason::Refused
+            | StopReason::Paused
+            | StopReason::Failed => Self::Never,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The decisions of a session on the response of the model, or on its failure.
 
-use fumehood_core::chat::{Message, ModelError, ModelFailure, Response};
+use fumehood_core::chat::{Message, ModelError, ModelFailure, Response, StopReason};
 use fumehood_core::time::Timestamp;
 
 use super::input::Action;
@@ -18,6 +18,10 @@ impl Session {
         }
         match self.driver.decide(&response) {
             Decision::Answer(text) => self.finish_with_answer(response, text, now),
+            // The name or the arguments of a call may lack their end. A driver that reads calls in a text knows which are whole.
+            Decision::Call { text, .. } if is_incomplete(&response) && !response.reply.calls().is_empty() => {
+                self.finish_with_incomplete(response, text, now)
+            }
             Decision::Call { text, calls, refused } => self.handle_calls(response, text, calls, refused, now),
             // The model was asked for prose, so its reply is prose, in whatever form.
             Decision::Again { .. } | Decision::Failed(_) if self.prose_only => {
@@ -47,6 +51,7 @@ impl Session {
         }
         let read = self.output().map(|schema| schema.read(&text, response.stop));
         let text = match read {
+            None if is_incomplete(&response) => return self.finish_with_incomplete(response, text, now),
             None => text,
             Some(Ok(json)) => json,
             Some(Err(problem)) => return self.reject_answer(response, text, problem, now),
@@ -66,18 +71,45 @@ impl Session {
 
     /// Sends an answer that does not match the schema back to the model, or ends the run.
     fn reject_answer(&mut self, response: Response, text: String, problem: String, now: Timestamp) -> Action {
-        if self.repairs < MAX_REPAIRS {
+        // A shorter answer may match. Another reason is not mended by asking for another form.
+        let is_repairable = matches!(response.stop, StopReason::Done | StopReason::Length);
+        if is_repairable && self.repairs < MAX_REPAIRS {
             self.repairs = self.repairs.saturating_add(1);
             self.trace.extend([Message::assistant(text), Message::user(repair_request(&problem))]);
             self.draft.attempts.push(response);
             return self.ask(now);
+        }
+        if is_incomplete(&response) {
+            return self.finish_with_incomplete(response, text, now);
         }
         let end_of_step = StepEnd { response: Some(response), text: text.clone(), ..StepEnd::error(problem.clone()) };
         self.end_step(end_of_step, now);
         self.finish(Ending::InvalidAnswer { text, message: problem }, now)
     }
 
+    /// Ends the run with an answer that is incomplete. Its text is for the person, and part of the conversation.
+    fn finish_with_incomplete(&mut self, response: Response, text: String, now: Timestamp) -> Action {
+        let stop = response.stop;
+        let output = if text.trim().is_empty() { Vec::new() } else { vec![Message::assistant(text.clone())] };
+        let kind =
+            if output.is_empty() { StepKind::Error(stop.describe().to_owned()) } else { StepKind::FinalResponse };
+        let end_of_step = StepEnd {
+            response: Some(response),
+            text: text.clone(),
+            executions: Vec::new(),
+            own: Vec::new(),
+            output,
+            kind,
+        };
+        self.end_step(end_of_step, now);
+        self.finish(Ending::IncompleteAnswer { stop, text }, now)
+    }
+
     fn fail_decision(&mut self, response: Response, failure: &DecisionError, now: Timestamp) -> Action {
+        if is_incomplete(&response) {
+            let text = response.reply.text().to_owned();
+            return self.finish_with_incomplete(response, text, now);
+        }
         let id = self.next_own_id();
         let execution = synthetic::failed_decision(id, failure, response.reply.text(), now);
         let text = response.reply.text().to_owned();
@@ -120,4 +152,9 @@ impl Session {
         self.end_step(StepEnd::error(error.message.clone()), now);
         self.finish(Ending::ModelFailed { error }, now)
     }
+}
+
+/// Returns whether a response was cut, filtered, refused or paused, or failed.
+fn is_incomplete(response: &Response) -> bool {
+    response.stop != StopReason::Done
 }

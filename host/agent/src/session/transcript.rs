@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood_core::call::history::PastCall;
-use fumehood_core::chat::{Message, ModelError, Request, Response, ToolChoice, Usage};
+use fumehood_core::chat::{Message, ModelError, Request, Response, StopReason, ToolChoice, Usage};
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,6 +21,13 @@ pub enum Ending {
     /// The model answered.
     Answered {
         /// The answer; never blank, unless it is the result of a skill that no model runs.
+        text: String,
+    },
+    /// The model's last reply is incomplete: it was cut, filtered, refused or paused, or it failed. Calls in it were not made.
+    IncompleteAnswer {
+        /// The reason why the reply ended.
+        stop: StopReason,
+        /// The text of the reply; may be empty.
         text: String,
     },
     /// The answer does not match the session's [`OutputSchema`](super::OutputSchema), after all repairs.
@@ -107,6 +114,7 @@ impl Ending {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Answered { .. } => "answered",
+            Self::IncompleteAnswer { .. } => "incomplete_answer",
             Self::InvalidAnswer { .. } => "invalid_answer",
             Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::DecisionFailed { .. } => "decision_failed",
@@ -125,9 +133,10 @@ impl Ending {
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
-            Self::Answered { text } | Self::CircuitOpen { text } | Self::BudgetExhausted { text, .. } => {
-                Some(text.as_str()).filter(|text| !text.trim().is_empty())
-            }
+            Self::Answered { text }
+            | Self::IncompleteAnswer { text, .. }
+            | Self::CircuitOpen { text }
+            | Self::BudgetExhausted { text, .. } => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fumehood::agent::agent::Outcome;
 use fumehood::agent::budget::BudgetKind;
 use fumehood::agent::transcript::Ending;
-use fumehood::chat::{ModelError, ModelFailure, Usage};
+use fumehood::chat::{ModelError, ModelFailure, StopReason, Usage};
 use serde::Serialize;
 
 use crate::config::price::{Cost, PriceSection};
@@ -99,6 +99,7 @@ impl RunSummary {
             Ending::ToolFailed { .. } | Ending::Stopped { .. } | Ending::CircuitOpen { .. } => Exit::ToolFailed,
             Ending::BudgetExhausted { .. } | Ending::LoopDetected { .. } => Exit::Stopped,
             Ending::DecisionFailed { .. } | Ending::ModelFailed { .. } | Ending::InvalidAnswer { .. } => Exit::NoAnswer,
+            Ending::IncompleteAnswer { .. } => Exit::Incomplete,
             Ending::WaitingForApproval { .. } => Exit::Waiting,
             Ending::Cancelled | Ending::Suspended => Exit::Interrupted,
         }
@@ -156,6 +157,7 @@ fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
             let more = budget_flag(*budget).map_or_else(String::new, |flag| format!("; `{flag}` allows more"));
             format!("the limit on {budget} was reached{more}")
         }
+        Ending::IncompleteAnswer { stop, .. } => format!("{}; {}", stop.describe(), stop_hint(*stop)),
         Ending::InvalidAnswer { message, .. } => {
             format!("the model's answer does not match its schema, also after it was asked to correct it: {message}")
         }
@@ -174,6 +176,16 @@ fn failure_message(ending: &Ending, stopped: &[String]) -> Option<String> {
         Ending::Cancelled if stopped.is_empty() => "interrupted".to_owned(),
         Ending::Cancelled => format!("interrupted, and stopped {}", stopped.join(", ")),
     })
+}
+
+/// Returns what to change where an answer is incomplete.
+fn stop_hint(stop: StopReason) -> &'static str {
+    match stop {
+        StopReason::Length => "`--max-tokens` (`max_tokens` in [model]) and `--tokens-out` allow more",
+        StopReason::Filtered => "ask in other words, or another `--model`",
+        StopReason::Refused => "ask for something else, or another `--model`",
+        StopReason::Done | StopReason::Paused | StopReason::Failed => "ask again, or another `--model`",
+    }
 }
 
 fn hint(error: &ModelError) -> String {

@@ -25,6 +25,7 @@ Exit codes:
   7    the host itself failed, or the event log could not be written
   8    the model gave no answer, or none that could be used
   11   calls wait for approval: answer them with `fumehood approve-call`, then go on with `run --resume`
+  12   the model's answer is incomplete: it was cut, filtered, refused or paused, or it failed
   130  interrupted; a saved run goes on with `run --resume`";
 
 #[derive(Debug, Args)]

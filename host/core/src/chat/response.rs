@@ -49,6 +49,27 @@ pub enum StopReason {
     Length,
     /// The provider filtered the answer.
     Filtered,
+    /// The model refused to answer.
+    Refused,
+    /// The provider paused the answer, and did not end it however often it was continued.
+    Paused,
+    /// The provider says that the answer failed.
+    Failed,
+}
+
+impl StopReason {
+    /// Describes the end of an answer, as a sentence without a full stop.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Done => "the answer is complete",
+            Self::Length => "the answer was cut at its length limit",
+            Self::Filtered => "the provider filtered the answer",
+            Self::Refused => "the model refused to answer",
+            Self::Paused => "the provider paused the answer again and again",
+            Self::Failed => "the provider says that the answer failed",
+        }
+    }
 }
 
 /// Numbers of tokens, as the provider counts them.

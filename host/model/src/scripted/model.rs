@@ -24,8 +24,8 @@ use super::reply::{ScriptedAnswer, ScriptedReply};
 ///
 /// and may also have `expect` (one string or several that the last message of the request must contain, so that a
 /// script does not continue after a wrong result), `delay_ms`, `usage` (`{"input": …, "output": …}`) and `stop`
-/// (`done`, `length` or `filtered`). A call may have an `id`. Arguments given as a string are passed on literally, and
-/// need not be JSON.
+/// (`done`, `length`, `filtered`, `refused`, `paused` or `failed`). A call may have an `id`. Arguments given as a string
+/// are passed on literally, and need not be JSON.
 #[derive(Debug)]
 pub struct ScriptedModel {
     replies: Vec<ScriptedReply>,

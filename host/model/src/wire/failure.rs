@@ -18,6 +18,16 @@ use crate::spec::Service;
 /// Maximum size of the quoted message of a provider, in bytes.
 const MAX_PROVIDER_MESSAGE_BYTES: usize = 500;
 
+/// Words of the types of errors, with the HTTP status of such an error.
+const REPORTED_KINDS: &[(u16, &[&str])] = &[
+    (429, &["rate_limit", "ratelimit", "resource_exhausted", "too_many_requests", "quota"]),
+    (503, &["overloaded", "unavailable", "server_error", "internal"]),
+    (404, &["not_found", "notfound"]),
+    (401, &["authentication", "unauthenticated", "unauthorized", "api_key"]),
+    (403, &["permission", "forbidden", "billing"]),
+    (400, &["invalid", "bad_request", "badrequest", "context_length", "failed_precondition"]),
+];
+
 /// The field in which some compatible providers require unsigned thoughts to be sent back.
 const THOUGHTS_FIELD: &str = "reasoning_content";
 
@@ -86,6 +96,43 @@ pub(crate) fn classify(
         _ => classifier.error(ModelFailure::Setup, "can not be sent this request"),
     };
     error.into()
+}
+
+/// Converts an error that the provider sent with a status of success. `has_started` says whether a part of an answer came
+/// before it.
+pub(crate) fn classify_reported(
+    service: Service,
+    key: Option<&Key>,
+    with_tools: bool,
+    has_started: bool,
+    error: &serde_json::Value,
+) -> ModelError {
+    let body = error.to_string();
+    let failure = match reported_status(error) {
+        Some(429) => ModelFailure::RateLimited,
+        Some(400 | 422) if with_tools && is_tools_unsupported(&body) => ModelFailure::ToolsUnsupported,
+        Some(408) => ModelFailure::Unavailable,
+        Some(400..=499) => ModelFailure::Refused,
+        _ => ModelFailure::Unavailable,
+    };
+    let classifier = Classifier { service, key, tools: &[] };
+    let what = if has_started { "broke its answer off" } else { "answered with an error" };
+    classifier.error(failure, &format!("{what}: {}", classifier.provider_message(&body)))
+}
+
+/// Returns the HTTP status that an error stands for: a number in it, or the status of its type.
+fn reported_status(error: &serde_json::Value) -> Option<u16> {
+    let fields = || ["code", "status", "status_code", "type"].iter().filter_map(|field| error.get(field));
+    let number = |value: &serde_json::Value| {
+        let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())?;
+        u16::try_from(number).ok().filter(|status| (400..600).contains(status))
+    };
+    fields().find_map(number).or_else(|| {
+        let kinds: Vec<String> =
+            fields().filter_map(serde_json::Value::as_str).map(|kind| kind.to_ascii_lowercase()).collect();
+        let has_kind = |words: &[&str]| words.iter().any(|word| kinds.iter().any(|kind| kind.contains(word)));
+        REPORTED_KINDS.iter().find_map(|(status, words)| has_kind(words).then_some(*status))
+    })
 }
 
 /// Converts an error of the transport.
@@ -184,7 +231,7 @@ impl Classifier<'_> {
     /// Extracts the message of an error body, which may be JSON or plain text.
     fn provider_message(&self, body: &str) -> String {
         let json = serde_json::from_str::<serde_json::Value>(body).ok();
-        let pointers = ["/error/message", "/message", "/error", "/0/error/message", "/detail"];
+        let pointers = ["/error/message", "/message", "/error", "/0/error/message", "/detail", ""];
         let found = json.as_ref().and_then(|json| pointers.iter().find_map(|pointer| json.pointer(pointer)?.as_str()));
         // Redacted before it is truncated: half a key would not be found.
         let message = self.redact_key(found.unwrap_or(body).trim());
@@ -203,7 +250,26 @@ impl Classifier<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn reported_error_has_the_failure_of_its_kind() {
+        let check = |error: serde_json::Value, failure: ModelFailure, words: &str| {
+            let found = classify_reported(Service::Compatible, None, true, false, &error);
+            assert_eq!(found.failure, failure, "{error}");
+            assert!(found.message.contains(words), "{}", found.message);
+        };
+        check(json!({"message": "model not found", "type": "not_found"}), ModelFailure::Refused, "model not found");
+        check(json!({"message": "slow down", "code": "429"}), ModelFailure::RateLimited, "slow down");
+        check(json!({"message": "busy", "status": "RESOURCE_EXHAUSTED"}), ModelFailure::RateLimited, "busy");
+        check(json!({"message": "upstream", "code": 502}), ModelFailure::Unavailable, "upstream");
+        check(json!({"message": "Overloaded", "type": "overloaded_error"}), ModelFailure::Unavailable, "Overloaded");
+        check(json!({"detail": "m does not support tools", "code": 400}), ModelFailure::ToolsUnsupported, "support");
+        check(json!("out of memory"), ModelFailure::Unavailable, "answered with an error: out of memory");
+        check(json!({"code": 200}), ModelFailure::Unavailable, "{\"code\":200}");
+    }
 
     #[test]
     fn redacts_a_key_that_truncation_would_split() {

@@ -130,8 +130,9 @@ impl Translator<'_> {
             Role::Assistant => {
                 let text = (!message.content.is_empty()).then(|| ContentPart::from_text(message.content.as_str()));
                 let calls = message.tool_calls.iter().map(|intent| ContentPart::ToolCall(self.call(intent, message)));
-                let thoughts =
-                    if message.tool_calls.is_empty() { Vec::new() } else { self.thoughts(&message.thoughts) };
+                // A paused turn has neither text nor calls: its content is among the thoughts.
+                let has_thoughts = !message.tool_calls.is_empty() || message.content.is_empty();
+                let thoughts = if has_thoughts { self.thoughts(&message.thoughts) } else { Vec::new() };
                 let parts: Vec<ContentPart> = thoughts.into_iter().chain(text).chain(calls).collect();
                 (!parts.is_empty()).then(|| ChatMessage::assistant(MessageContent::from_parts(parts)))
             }

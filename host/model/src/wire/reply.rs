@@ -7,9 +7,14 @@ use fumehood_core::text::sanitize::{printable, truncate_str};
 use genai::chat::{ChatStreamEvent, ContentPart, StreamEnd, ToolChunk};
 
 use super::calls::CallAssembler;
-use super::frames::FrameWatcher;
 use super::names::ToolNames;
+use super::stop::translate_stop;
+use super::tags::TagSplitter;
+use crate::replies::{ReplyNotes, SharedNotes};
 use crate::spec::Service;
+
+/// Maximum size of a provider's explanation of the end of an answer, in bytes.
+const MAX_REASON_BYTES: usize = 300;
 
 /// The state of an answer after an event.
 #[derive(Debug)]
@@ -26,6 +31,7 @@ pub(crate) struct ResponseBuilder {
     with_tools: bool,
     bytes_left: usize,
     text: String,
+    tags: TagSplitter,
     calls: CallAssembler,
     names: ToolNames,
     thoughts: Vec<Thought>,
@@ -43,6 +49,7 @@ impl ResponseBuilder {
             with_tools,
             bytes_left: max_bytes,
             text: String::new(),
+            tags: TagSplitter::default(),
             calls: CallAssembler::default(),
             names,
             thoughts: Vec::new(),
@@ -69,26 +76,36 @@ impl ResponseBuilder {
     pub(crate) fn push(
         &mut self,
         event: ChatStreamEvent,
-        frames: &FrameWatcher,
+        notes: &SharedNotes,
         deltas: &mut dyn DeltaSink,
     ) -> Result<Progress, ModelError> {
         self.has_started |= !matches!(event, ChatStreamEvent::Start | ChatStreamEvent::Heartbeat);
         let grown = match event {
             ChatStreamEvent::Chunk(chunk) => {
-                self.text.push_str(&chunk.content);
-                self.forward(Delta::Text(chunk.content), deltas)
+                let grown = chunk.content.len();
+                for delta in self.tags.push(chunk.content) {
+                    self.add_delta(delta, deltas);
+                }
+                grown
             }
             ChatStreamEvent::ReasoningChunk(chunk) => {
                 if self.service == Service::Compatible {
                     self.thinking.push_str(&chunk.content);
                 }
-                self.forward(Delta::Thought(chunk.content), deltas)
+                let grown = chunk.content.len();
+                self.add_delta(Delta::Thought(chunk.content), deltas);
+                grown
             }
             ChatStreamEvent::ToolCallChunk(chunk) if self.with_tools => {
                 deltas.activity(Activity::Writing);
                 self.add_call(chunk)
             }
-            ChatStreamEvent::End(end) => return self.finish(&end, frames).map(Progress::Complete),
+            ChatStreamEvent::End(end) => {
+                if let Some(delta) = self.tags.finish() {
+                    self.add_delta(delta, deltas);
+                }
+                return self.finish(&end, &mut notes.lock()).map(Progress::Complete);
+            }
             ChatStreamEvent::Start
             | ChatStreamEvent::ToolCallChunk(_)
             | ChatStreamEvent::ThoughtSignatureChunk(_)
@@ -117,31 +134,35 @@ impl ResponseBuilder {
         grown + self.calls.add(self.service, call)
     }
 
-    fn forward(&mut self, delta: Delta, deltas: &mut dyn DeltaSink) -> usize {
+    /// Adds a piece of text or thoughts, and passes it on.
+    fn add_delta(&mut self, delta: Delta, deltas: &mut dyn DeltaSink) {
+        if let Delta::Text(text) = &delta {
+            self.text.push_str(text);
+        }
         let (Delta::Text(text) | Delta::Thought(text)) = &delta;
-        let grown = text.len();
-        if grown > 0 {
+        if !text.is_empty() {
             self.has_forwarded = true;
             deltas.delta(delta);
         }
-        grown
     }
 
-    fn finish(&mut self, end: &StreamEnd, frames: &FrameWatcher) -> Result<Response, ModelError> {
-        if let Some(error) = frames.error() {
-            let excerpt = printable(truncate_str(&error, 300));
-            let message = format!("{} broke its answer off: {excerpt}", self.service);
-            return Err(ModelError::new(ModelFailure::Unavailable, message));
-        }
-        if matches!(self.service, Service::Gemini | Service::Ollama) && !frames.is_finished() {
+    fn finish(&mut self, end: &StreamEnd, notes: &mut ReplyNotes) -> Result<Response, ModelError> {
+        if matches!(self.service, Service::Gemini | Service::Ollama) && !notes.is_finished {
             return Err(truncated_error(self.service));
         }
-        let mut calls = std::mem::take(&mut self.calls).finish(self.service);
+        let stop = end.captured_stop_reason.as_ref().map_or(StopReason::Done, |reason| translate_stop(reason.raw()));
+        let mut calls = std::mem::take(&mut self.calls).finish();
         for call in &mut calls {
             call.name = self.names.resolve(&call.name).to_owned();
         }
         let text = std::mem::take(&mut self.text);
-        let thoughts = if calls.is_empty() { Vec::new() } else { self.take_thoughts(end) };
+        let thoughts = match stop {
+            StopReason::Paused => {
+                notes.turn.drain(..).map(|block| Thought::Sealed { block: block.to_string() }).collect()
+            }
+            _ if calls.is_empty() => Vec::new(),
+            _ => self.take_thoughts(end),
+        };
         let usage = end.captured_usage.as_ref();
         let of_prompt = usage.and_then(|usage| usage.prompt_tokens_details.as_ref());
         let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
@@ -153,14 +174,16 @@ impl ResponseBuilder {
                 cache_read: tokens(of_prompt.and_then(|prompt| prompt.cached_tokens)),
                 cache_creation: tokens(of_prompt.and_then(|prompt| prompt.cache_creation_tokens)),
             },
-            stop: match &end.captured_stop_reason {
-                Some(genai::chat::StopReason::MaxTokens(_)) => StopReason::Length,
-                Some(genai::chat::StopReason::ContentFilter(_)) => StopReason::Filtered,
-                _ => StopReason::Done,
-            },
+            stop,
             thoughts,
-            notices: Vec::new(),
+            notices: self.end_notice(stop, notes).into_iter().collect(),
         })
+    }
+
+    /// Returns a notice of the provider's explanation of an answer that it did not complete.
+    fn end_notice(&self, stop: StopReason, notes: &ReplyNotes) -> Option<String> {
+        let reason = notes.reason.as_ref().filter(|_| stop != StopReason::Done)?;
+        Some(format!("{} explains: {}", self.service, printable(truncate_str(reason, MAX_REASON_BYTES))))
     }
 
     /// Takes the thoughts that must be sent back with the calls.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fumehood_transport::{EventLimits, Framing, Relay, ResponseLimits, TransportError, Url};
+use fumehood_transport::{EventLimits, Framing, Relay, ResponseLimits, Translation, TransportError, Url};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -62,6 +62,48 @@ async fn keeps_the_bounds_for_the_library() {
     let (seen, outcome) = relay(&Url::parse(&format!("http://{closed}/")).unwrap(), limits()).await;
     assert_eq!(seen, None);
     assert!(matches!(outcome, Err(TransportError::Unreachable(_))), "{outcome:?}");
+}
+
+/// A translation that makes one event of each piece, drops those of `x`, and ends the stream itself if it has seen `b`.
+struct Counted {
+    pieces: usize,
+    has_ended: bool,
+}
+
+impl Translation for Counted {
+    fn translate(&mut self, piece: &[u8]) -> Vec<u8> {
+        self.has_ended |= piece.starts_with(b"data: b");
+        if piece.starts_with(b"data: x") {
+            return Vec::new();
+        }
+        self.pieces += 1;
+        format!("{}\n", self.pieces).into_bytes()
+    }
+
+    fn finish(&mut self) -> Vec<u8> {
+        if self.has_ended { b"end".to_vec() } else { Vec::new() }
+    }
+}
+
+#[tokio::test]
+async fn translates_whole_events_and_ends_what_is_complete() {
+    for (head, body, expected, is_ok) in [
+        ("HTTP/1.1 200 OK", "data: a\n\n", Some("1\n"), true),
+        ("HTTP/1.1 200 OK", "data: x\n\n", Some(""), true),
+        ("HTTP/1.1 200 OK", "data: b\n\n", Some("1\nend"), true),
+        // The connection breaks off: only what is complete is an answer.
+        ("HTTP/1.1 200 OK\r\ncontent-length: 999", "data: a\n\n", None, false),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 999", "data: b\n\n", Some("1\nend"), true),
+        ("HTTP/1.1 500 X", "data: b\n\n", Some("data: b\n\n"), true),
+    ] {
+        let server = Server::start(head, Body::Whole(body.into())).await;
+        let relay = Relay::open().await.unwrap().translation(Box::new(Counted { pieces: 0, has_ended: false }));
+        let url = format!("{}v1", relay.base_url());
+        let library = async { Relay::client().unwrap().post(url).send().await.ok()?.text().await.ok() };
+        let transport = transport();
+        let (seen, outcome) = tokio::join!(library, relay.serve(&transport, &server.url, limits(), EVENTS));
+        assert_eq!((seen.as_deref(), outcome.is_ok()), (expected, is_ok), "{head} {body:?}: {outcome:?}");
+    }
 }
 
 #[tokio::test]

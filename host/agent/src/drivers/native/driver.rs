@@ -171,6 +171,8 @@ impl NativeDriver {
             (_, true) => "Tools are switched off. Answer in words.",
             (StopReason::Filtered, _) => "The provider held the answer back. Answer differently.",
             (StopReason::Length, _) => "The answer ran into its length limit before it began. Be brief.",
+            (StopReason::Refused, _) => "You refused without a word. Answer, or say why you do not.",
+            (StopReason::Paused | StopReason::Failed, _) => "The answer failed before it began. Answer again.",
             (StopReason::Done, _) => "The answer is empty. Answer in words.",
         };
         self.retry_or_fail(response, DecisionFault::Extraction, problem.to_owned())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::chat::{ModelError, ModelFailure, Response, ToolChoice};
+use fumehood_core::chat::{ModelError, ModelFailure, Response, StopReason, ToolChoice};
 
 use super::world::{NOW, answers, call, calls, execution, go_on, run, says, session};
 use crate::drivers::driver::DecisionFault;
@@ -98,6 +98,49 @@ fn a_reply_without_a_decision_ends_in_a_pseudo_execution() {
 #[test]
 fn an_invalid_decision_ends_in_a_pseudo_execution() {
     ends_undecided("VALIDATION:", "decision_validation", DecisionFault::Validation);
+}
+
+#[test]
+fn incomplete_answer_ends_the_run_and_is_no_success() {
+    for stop in [StopReason::Length, StopReason::Filtered, StopReason::Refused, StopReason::Paused, StopReason::Failed]
+    {
+        let mut session = session(SessionConfig::default());
+        let cut = Response { stop, ..Response::text("The sum is") };
+        let action = run(&mut session, "one", vec![cut], Status::Ok);
+        let text = "The sum is".to_owned();
+        assert_eq!(action, Action::Finish(Ending::IncompleteAnswer { stop, text }));
+        // It is part of the conversation, which can go on.
+        let Action::AskModel(request) = session.step(says("two"), NOW).unwrap() else { panic!() };
+        assert_eq!(request.messages[1].content, "The sum is", "{stop:?}");
+    }
+}
+
+#[test]
+fn calls_of_an_incomplete_reply_are_not_made() {
+    let mut session = session(SessionConfig::default());
+    let cut = Response { stop: StopReason::Length, ..calls(1, 2) };
+    let action = run(&mut session, "one", vec![cut], Status::Ok);
+    let expected = Ending::IncompleteAnswer { stop: StopReason::Length, text: String::new() };
+    assert_eq!(action, Action::Finish(expected));
+    let step = session.transcript().runs[0].steps[0].clone();
+    assert_eq!(step.calls().count(), 0);
+    assert_eq!(step.kind, StepKind::Error("the answer was cut at its length limit".to_owned()));
+    // A reply of text in which a driver finds calls may have whole ones.
+    let text = Response { stop: StopReason::Length, ..Response::text("NONE:") };
+    let done = run(&mut session, "two", vec![text, Response::text("done")], Status::Ok);
+    assert_eq!(done, Action::Finish(Ending::Answered { text: "done".to_owned() }));
+}
+
+#[test]
+fn reply_without_a_decision_that_is_incomplete_says_so() {
+    for text in ["EXTRACTION:", ""] {
+        let mut session = session(SessionConfig::default());
+        let refused = Response { stop: StopReason::Refused, ..Response::text(text) };
+        let action = run(&mut session, "one", vec![refused], Status::Ok);
+        let Action::Finish(Ending::IncompleteAnswer { stop: StopReason::Refused, .. }) = action else {
+            panic!("{action:?}")
+        };
+    }
 }
 
 #[test]

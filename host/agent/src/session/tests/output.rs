@@ -64,6 +64,19 @@ fn answer_that_was_cut_off_is_not_completed() {
 }
 
 #[test]
+fn incomplete_answer_is_repaired_only_if_it_was_cut() {
+    let with = |stop: StopReason, text: &str| Response { stop, ..Response::text(text) };
+    let (_, action) = after(vec![with(StopReason::Refused, "I can't.")]);
+    let text = "I can't.".to_owned();
+    assert_eq!(action, Action::Finish(Ending::IncompleteAnswer { stop: StopReason::Refused, text }));
+    let (_, action) = after(vec![with(StopReason::Length, r#"{"sum": 8"#); 1 + MAX_REPAIRS as usize]);
+    let text = r#"{"sum": 8"#.to_owned();
+    assert_eq!(action, Action::Finish(Ending::IncompleteAnswer { stop: StopReason::Length, text }));
+    let (_, action) = after(vec![with(StopReason::Length, r#"{"sum": 8}"#)]);
+    assert_eq!(action, answered(r#"{"sum":8}"#));
+}
+
+#[test]
 fn repairs_are_counted_for_each_run() {
     let (mut session, _) = after(vec![Response::text("a"), Response::text("b"), Response::text("c")]);
     let action = run(&mut session, "two", vec![Response::text("d"), Response::text(r#"{"sum":1}"#)], Status::Ok);

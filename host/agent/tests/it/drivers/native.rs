@@ -288,6 +288,9 @@ fn retries_an_empty_reply_once() {
     let held_back = Response { stop: StopReason::Filtered, ..Response::text("") };
     let Decision::Again { messages } = bound(NativeDriver::new()).decide(&held_back) else { panic!("taken") };
     assert!(messages[0].content.contains("held the answer back"));
+    let refused = Response { stop: StopReason::Refused, ..Response::text("") };
+    let Decision::Again { messages } = bound(NativeDriver::new()).decide(&refused) else { panic!("taken") };
+    assert!(messages[0].content.contains("say why"));
 }
 
 fn response() -> impl Strategy<Value = Response> {
@@ -296,7 +299,13 @@ fn response() -> impl Strategy<Value = Response> {
         r#"( |\{"tool": "add"|.*)"#.prop_map(Reply::Text),
         (".*", prop::collection::vec(call, 0..4)).prop_map(|(text, calls)| Reply::ToolCalls { text, calls }),
     ];
-    let stop = prop_oneof![Just(StopReason::Done), Just(StopReason::Length), Just(StopReason::Filtered)];
+    let stop = prop_oneof![
+        Just(StopReason::Done),
+        Just(StopReason::Length),
+        Just(StopReason::Filtered),
+        Just(StopReason::Refused),
+        Just(StopReason::Failed),
+    ];
     (reply, stop).prop_map(|(reply, stop)| Response { stop, ..Response::new(reply) })
 }
 

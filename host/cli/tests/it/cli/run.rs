@@ -137,6 +137,27 @@ fn the_exit_code_says_how_it_ended() {
 }
 
 #[test]
+fn incomplete_answer_has_an_exit_code_of_its_own() {
+    for (stop, words) in [
+        ("length", "the answer was cut at its length limit; `--max-tokens` (`max_tokens` in [model])"),
+        ("filtered", "the provider filtered the answer; ask in other words"),
+        ("refused", "the model refused to answer; ask for something else"),
+        ("paused", "the provider paused the answer again and again; ask again"),
+        ("failed", "the provider says that the answer failed; ask again"),
+    ] {
+        let bench = bench(&format!(r#"{{"text": "The sum is", "stop": "{stop}"}}"#));
+        let ran = run(&bench, &[]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (12, "The sum is\n"), "{ran:?}");
+        assert!(ran.stderr.contains(words) && ran.stderr.contains("incomplete answer: 1 request"), "{ran:?}");
+        let ran = run(&bench, &["--json"]);
+        let outcome = lines(&ran.stdout).pop().unwrap();
+        let field = |name: &str| outcome[name].as_str().unwrap_or_default().to_owned();
+        assert_eq!([field("status"), field("ending"), field("stop")], ["error", "incomplete_answer", stop]);
+        assert_eq!((ran.code, &outcome["exit"], &outcome["text"]), (12, &12.into(), &"The sum is".into()));
+    }
+}
+
+#[test]
 fn command_line_errors_are_reported_before_anything_runs() {
     let check = |arguments: &[&str], code: i32, words: &[&str]| {
         let ran = bench(NATIVE).run(arguments);

@@ -2,6 +2,7 @@
 
 mod answers;
 mod failures;
+mod forms;
 mod hostile;
 mod names;
 mod parameters;

@@ -1,0 +1,81 @@
+//! Gemini's form.
+
+use fumehood_core::chat::{ModelFailure, StopReason};
+use serde_json::{Value, json};
+
+use super::{Read, check, events, failure, play};
+use crate::provider::reply;
+
+fn event(parts: Value, reason: Value) -> Value {
+    json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason}]})
+}
+
+fn call(function: Value) -> Value {
+    json!([{"functionCall": function}])
+}
+
+#[tokio::test]
+async fn reads_calls_without_ids_or_arguments() {
+    let stop = || event(json!([{"text": ""}]), json!("STOP"));
+    for function in [
+        json!({"name": "calculator__add"}),
+        json!({"name": "calculator__add", "args": null}),
+        json!({"id": "", "name": "calculator__add", "args": {}}),
+    ] {
+        let expected = Read::calls([["call#calculator__add#0", "calculator__add", "{}"]]);
+        check("gemini", &events(&[event(call(function), Value::Null), stop()]), &expected).await;
+    }
+    // One call in each event.
+    let with = |id: Value, a: u32| call(json!({"id": id, "name": "calculator__add", "args": {"a": a}}));
+    let two = |first: &str, second: &str| {
+        Read::calls([[first, "calculator__add", r#"{"a":1}"#], [second, "calculator__add", r#"{"a":2}"#]])
+    };
+    let body = [event(with(Value::Null, 1), Value::Null), event(with(Value::Null, 2), json!("")), stop()];
+    check("gemini", &events(&body), &two("call#calculator__add#0", "call#calculator__add#1")).await;
+    let body = [event(with(json!("q"), 1), Value::Null), event(with(json!("q"), 2), json!("STOP"))];
+    check("gemini", &events(&body), &two("q", "call#calculator__add#0")).await;
+}
+
+#[tokio::test]
+async fn reads_all_thoughts_and_facts_without_content() {
+    let parts = json!([{"text": "h", "thought": true}, {"text": "m", "thought": true}, {"text": "8"}]);
+    let usage = json!({"usageMetadata": {"promptTokenCount": 1}, "modelVersion": "m"});
+    let data = [usage.clone(), event(parts, Value::Null), usage, event(json!([]), json!("STOP"))];
+    let expected = Read::text("8", StopReason::Done).thoughts("hm");
+    check("gemini", &events(&data), &expected).await;
+    // A server that does not know `alt=sse`.
+    check("gemini", &json!(data).to_string(), &expected).await;
+    check("gemini", &format!("data: [DONE]\n\n{}", events(&data)), &expected).await;
+}
+
+#[tokio::test]
+async fn error_with_status_200_is_that_error() {
+    let error = json!({"error": {"code": 404, "message": "no such model", "status": "NOT_FOUND"}});
+    for body in [error.to_string(), json!([error]).to_string(), events(&[error])] {
+        let (kind, message) = failure("gemini", &body).await;
+        assert_eq!((kind, message.as_str()), (ModelFailure::Refused, "gemini answered with an error: no such model"));
+    }
+}
+
+#[tokio::test]
+async fn says_why_an_answer_is_incomplete() {
+    for (reason, stop) in [
+        ("MAX_TOKENS", StopReason::Length),
+        ("SAFETY", StopReason::Filtered),
+        ("RECITATION", StopReason::Filtered),
+        ("OTHER", StopReason::Failed),
+    ] {
+        check("gemini", &events(&[event(json!([{"text": "par"}]), json!(reason))]), &Read::text("par", stop)).await;
+    }
+    let malformed = json!({"candidates": [{"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL",
+        "finishMessage": "Malformed function call: print(x)"}]});
+    let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 1}});
+    for (body, stop, notice) in [
+        (malformed, StopReason::Failed, "gemini explains: Malformed function call: print(x)"),
+        (blocked, StopReason::Filtered, "gemini explains: the prompt was blocked, with the reason SAFETY"),
+    ] {
+        let (response, _) = play("gemini", reply(200, "", events(&[body]))).await.unwrap();
+        assert_eq!((response.reply.text(), response.stop), ("", stop));
+        assert_eq!(response.notices, [notice]);
+    }
+}

@@ -1,0 +1,64 @@
+//! Ollama's form.
+
+use fumehood_core::chat::{ModelFailure, StopReason};
+use serde_json::{Value, json};
+
+use super::{Read, check, failure};
+
+fn lines(data: &[Value]) -> String {
+    data.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn calling(calls: Value) -> String {
+    let message = json!({"role": "assistant", "content": "", "tool_calls": calls});
+    lines(&[json!({"message": message, "done": false}), json!({"message": {"content": ""}, "done": true})])
+}
+
+#[tokio::test]
+async fn reads_calls_with_any_arguments_and_ids() {
+    let empty = Read::calls([["call_0", "calculator__add", "{}"]]);
+    for function in [
+        json!({"name": "calculator__add"}),
+        json!({"name": "calculator__add", "arguments": null}),
+        json!({"name": "calculator__add", "arguments": {}}),
+        json!({"name": "calculator__add", "arguments": ""}),
+        json!({"name": "calculator__add", "parameters": {}}),
+    ] {
+        check("ollama", &calling(json!([{"function": function}])), &empty).await;
+        check("ollama", &calling(function), &empty).await;
+    }
+    let function = |arguments: Value| json!({"name": "calculator__add", "arguments": arguments});
+    let calls = json!([
+        {"id": "a", "function": function(json!({"a": 1}))},
+        {"id": "a", "function": function(json!(r#"{"a":2}"#))},
+        {"id": "", "function": function(json!({"a": 3}))},
+    ]);
+    let expected = Read::calls([
+        ["a", "calculator__add", r#"{"a":1}"#],
+        ["call_0", "calculator__add", r#"{"a":2}"#],
+        ["call_1", "calculator__add", r#"{"a":3}"#],
+    ]);
+    check("ollama", &calling(calls), &expected).await;
+}
+
+#[tokio::test]
+async fn error_with_status_200_is_that_error() {
+    for error in [json!("out of memory"), json!({"message": "out of memory"})] {
+        let (kind, message) = failure("ollama", &lines(&[json!({"error": error})])).await;
+        assert_eq!(kind, ModelFailure::Unavailable);
+        assert_eq!(message, "ollama answered with an error: out of memory");
+    }
+}
+
+#[tokio::test]
+async fn says_why_an_answer_is_incomplete() {
+    for (end, stop) in [
+        (json!({"done": true, "done_reason": "length"}), StopReason::Length),
+        (json!({"done": true, "done_reason": "stop"}), StopReason::Done),
+        (json!({"done_reason": "LENGTH"}), StopReason::Length),
+        (json!({"done": true, "done_reason": ""}), StopReason::Done),
+    ] {
+        let body = lines(&[json!({"message": {"content": "<think>hm</think>par"}}), end]);
+        check("ollama", &body, &Read::text("par", stop).thoughts("hm")).await;
+    }
+}
