@@ -44,7 +44,7 @@ pub(crate) fn image_type(mime_type: &str) -> Option<&'static str> {
 /// A result as a model may see it, and as the tool returned it.
 pub(crate) struct SeenResult {
     pub(crate) seen: CallResult,
-    /// What the model sees, with the other form of it; `None` if there is none.
+    /// The result that the model sees, together with its other form; `None` if there is none.
     both_forms: Option<CallResult>,
     /// `None` if the model sees all of it, unchanged.
     whole: Option<CallResult>,
