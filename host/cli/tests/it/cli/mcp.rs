@@ -165,7 +165,9 @@ fn people_list_and_call_the_tools_of_a_server() {
         bench.run(&[&["mcp", "call", "--json", "--env", &cache, tool, arguments, "--"], server.as_slice()].concat())
     };
     let ran = call("calculator__add", r#"{"a": 3, "b": 5}"#);
-    assert_eq!((ran.code, &ran.json()["content"][0]["value"]), (0, &json!({"result": 8})), "{ran:?}");
+    let answer = ran.json();
+    let (text, value) = (&answer["content"][0]["text"], &answer["content"][1]["value"]);
+    assert_eq!((ran.code, text, value), (0, &json!(r#"{"result":8}"#), &json!({"result": 8})), "{ran:?}");
     let ran = call("calculator__add", r#"{"a": "3"}"#);
     assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");
     assert_eq!(call("calculator__ad", "{}").code, 3);

@@ -351,14 +351,14 @@ comand = ["a"]
                 bad.toml:11:1: the MCP server `address` is reached by `url`, so that `env`, `secret_env` and `folder` have no use; leave them out
                 bad.toml:16:17: `A B` is not the name of a variable; give letters, digits and `_`, not beginning with a digit
                 bad.toml:17:24: `TWICE` is in `env` too; leave one of them out
-                bad.toml:18:11: no call ends in no time; leave it out for 10s
+                bad.toml:18:11: no call ends in no time; leave it out for 60s
                 bad.toml:19:9: none of its tools is used; leave `tools` out for all, or the server
                 bad.toml:21:7: a token or a secret header would travel over plain http to another machine; use https
                 bad.toml:23:20: `Host` is set by the protocol itself; leave it out
                 bad.toml:23:41: `bearer` is sent as this header already; leave one of them out
                 bad.toml:24:28: `a b` is not the name of a header; such a one is `x-api-key`
                 bad.toml:25:1: the MCP server `typo` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
-                bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: approval, bearer, command, env, folder, headers, login, output, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
+                bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: approval, bearer, command, env, folder, headers, login, max_timeout, output, prefer, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
             ── exit 2
         "#]],
     );
