@@ -25,7 +25,12 @@ fn a_server_from_elsewhere_is_listed_and_called() {
         |arguments: &str| ask(&[&["--json", "mcp", "call", "convert_time", arguments, "--"], &server[..]].concat());
     let (_, called) = call(r#"{"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}"#);
     assert_eq!(called["status"], "ok", "{called}");
-    let converted = called["content"][0]["value"]["target"]["datetime"].as_str().unwrap();
+    let parts = called["content"].as_array().unwrap();
+    let value = parts.iter().find(|part| part["type"] == "json").map(|part| &part["value"]);
+    // The server writes structured content, or text with the same JSON.
+    let text = || serde_json::from_str(parts[0]["text"].as_str().unwrap()).unwrap();
+    let value: Value = value.cloned().unwrap_or_else(text);
+    let converted = value["target"]["datetime"].as_str().unwrap();
     assert!(converted.ends_with("T21:00:00+09:00"), "{called}");
     // Our gate rejects arguments that do not match the schema before the server receives them.
     let (_, refused) = call(r#"{"source_timezone": "UTC", "time": 12, "target_timezone": "Asia/Tokyo"}"#);
