@@ -185,9 +185,10 @@ pub(crate) fn actor_arguments(config: &Config) -> ActorArguments {
 /// Returns the default time that a server may take to start.
 pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
     let program = command.and_then(<[String]>::first).and_then(|program| Path::new(program).file_name());
-    match program.and_then(OsStr::to_str).is_some_and(|program| INSTALLERS.contains(&program)) {
-        true => DEFAULT_INSTALL_TIMEOUT,
-        false => DEFAULT_START_TIMEOUT,
+    if program.and_then(OsStr::to_str).is_some_and(|program| INSTALLERS.contains(&program)) {
+        DEFAULT_INSTALL_TIMEOUT
+    } else {
+        DEFAULT_START_TIMEOUT
     }
 }
 

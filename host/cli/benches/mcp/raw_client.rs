@@ -71,14 +71,16 @@ impl Wire {
     /// Keeps `in_flight` calls under way for two seconds, and returns the number of answers per second.
     pub(super) fn rate(&mut self, arguments: &Value, in_flight: usize) -> f64 {
         let started = Instant::now();
-        let (mut under_way, mut answered) = (0_usize, 0_u32);
+        let mut under_way = 0_usize;
+        let mut answered = 0_u32;
         while started.elapsed() < Duration::from_secs(2) {
             while under_way < in_flight {
                 self.call("echo__echo", arguments);
                 under_way += 1;
             }
             self.answer();
-            (under_way, answered) = (under_way - 1, answered + 1);
+            under_way -= 1;
+            answered += 1;
         }
         let rate = f64::from(answered) / started.elapsed().as_secs_f64();
         (0..under_way).for_each(|_| drop(self.answer()));

@@ -208,9 +208,12 @@ impl Connection {
     }
 
     async fn list_page(&self, params: PaginatedRequestParams) -> Result<ToolPage, ConnectError> {
-        let failed = |error: ServiceError| match self.tracker.is_flooded() || self.has_overflowed() {
-            true => ConnectError::Flooded,
-            false => ConnectError::List(Box::new(error)),
+        let failed = |error: ServiceError| {
+            if self.tracker.is_flooded() || self.has_overflowed() {
+                ConnectError::Flooded
+            } else {
+                ConnectError::List(Box::new(error))
+            }
         };
         let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
         let answer = self.service.peer().send_request(ClientRequest::ListToolsRequest(request));

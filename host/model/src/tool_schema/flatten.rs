@@ -175,7 +175,8 @@ fn merge_properties(own: &mut Map<String, Value>, properties: Map<String, Value>
 
 /// Returns the types that are in both values of `type`.
 fn common_types(left: &Value, right: &Value) -> Vec<Value> {
-    let (left, right) = (type_names(left), type_names(right));
+    let left = type_names(left);
+    let right = type_names(right);
     let is_in = |name: &str, names: &[&str]| names.contains(&name) || (name == "integer" && names.contains(&"number"));
     let from_left = left.iter().filter(|name| is_in(name, &right));
     let from_right = right.iter().filter(|name| is_in(name, &left) && !left.contains(name));

@@ -170,7 +170,9 @@ impl CallState {
 
     fn wasi_and_table(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         self.admit_host_function();
-        let (powers, limits, report) = (&self.powers, &self.limits, &self.report);
+        let powers = &self.powers;
+        let limits = &self.limits;
+        let report = &self.report;
         let make = || {
             let egress = match &powers.outbound {
                 OutboundConfig::Network { network, redactor } => {

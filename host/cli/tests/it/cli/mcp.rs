@@ -166,7 +166,8 @@ fn people_list_and_call_the_tools_of_a_server() {
     };
     let ran = call("calculator__add", r#"{"a": 3, "b": 5}"#);
     let answer = ran.json();
-    let (text, value) = (&answer["content"][0]["text"], &answer["content"][1]["value"]);
+    let text = &answer["content"][0]["text"];
+    let value = &answer["content"][1]["value"];
     assert_eq!((ran.code, text, value), (0, &json!(r#"{"result":8}"#), &json!({"result": 8})), "{ran:?}");
     let ran = call("calculator__add", r#"{"a": "3"}"#);
     assert_eq!((ran.code, &ran.json()["error"]["kind"]), (3, &json!("invalid_arguments")), "{ran:?}");

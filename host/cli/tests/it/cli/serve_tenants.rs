@@ -283,7 +283,8 @@ fn streams_of_a_revoked_token_end_and_those_of_others_go_on() {
     let mut server = Server::run(bench.command(&["serve", "--listen", "127.0.0.1:0"]));
     server.token.clone_from(&one);
     let session = format!("Mcp-Session-Id: {}\r\n", open_session(&server).unwrap());
-    let (call, slowly) = ("POST /v1/tools/countdown__countdown/calls", r#"{"from": 90, "step_ms": 100}"#);
+    let call = "POST /v1/tools/countdown__countdown/calls";
+    let slowly = r#"{"from": 90, "step_ms": 100}"#;
     let mut events = open_stream(&server, &one, "GET /mcp", &session, "");
     let mut result = open_stream(&server, &one, call, "", slowly);
     let mut of_others = open_stream(&server, &other, call, "", slowly);
