@@ -7,7 +7,10 @@ pub mod configuration;
 #[cfg(feature = "engine")]
 pub mod engine;
 pub mod gate;
+pub mod loopback;
+pub mod mcp_answers;
 pub mod mcp_framing;
+pub mod model_reply;
 #[cfg(feature = "engine")]
 pub mod prescan;
 #[cfg(feature = "engine")]

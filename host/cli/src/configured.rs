@@ -169,6 +169,34 @@ pub(crate) async fn all(config: &Config, lock: &Lock, version: Version) -> Resul
     Ok(all)
 }
 
+/// Returns the files of the command line without those that the configuration names itself, under the same names: these are
+/// loaded once, with their settings there.
+///
+/// # Errors
+/// If the configuration gives the name of one to something else, or a folder cannot be read.
+pub(crate) fn without_configured(config: &Config, typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let in_folders = components_in_folders(config)?;
+    let mut rest = Vec::new();
+    for file in typed {
+        // A reference is no file, and is compared when it was got.
+        let named = file.canonicalize().ok().zip(Load::path(file).name().ok());
+        let same_name = named.as_ref().and_then(|(_, name)| match config.tools.get(name.as_str()) {
+            Some(section) => Some(section.component.as_ref().map(|file| config.path(file))),
+            None => in_folders.iter().find(|(found, _)| found == name).map(|(_, file)| Some(file.clone())),
+        });
+        let (Some((real, name)), Some(other)) = (named, same_name) else {
+            rest.push(file.clone());
+            continue;
+        };
+        let real_other = other.as_deref().and_then(|other| other.canonicalize().ok());
+        if real_other.is_none_or(|other| other != real) {
+            let (one, two) = (config.origin.display(), file.display());
+            return Err(UsageError(format!("{one} has another component `{name}` than {two}; rename one")).into());
+        }
+    }
+    Ok(rest)
+}
+
 /// Gets the components of those sections that have a reference.
 async fn get_published(
     config: &Config,

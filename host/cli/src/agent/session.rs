@@ -223,18 +223,19 @@ async fn load(
     limits: Limits,
     log_files: Vec<PathBuf>,
 ) -> Result<Host> {
-    let grant = typed.powers.grant_for(&typed.tool, "with `--tool FILE`")?;
+    let files = configured::without_configured(config, &typed.tool)?;
+    let grant = typed.powers.grant_for(&files, "with `--tool FILE`")?;
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let memories = configured.iter().map(|component| component.limits.memory);
     let memory_ceiling = memories.chain([limits.memory, Limits::default().memory]).max().unwrap_or(limits.memory);
-    let builder = host::with_components(host::builder_for(arguments, config)?, &typed.tool);
+    let builder = host::with_components(host::builder_for(arguments, config)?, &files);
     let builder = host::with_typed_secrets(builder, &typed.powers);
-    let builder = host::with_typed_store(builder, config, &typed.powers, &typed.tool)?;
+    let builder = host::with_typed_store(builder, config, &typed.powers, &files)?;
     let memory = config.agent.memory.as_ref().map(|file| config.path(file));
     let builder = memory.into_iter().fold(builder, HostBuilder::own_folder);
     let builder = log_files.into_iter().fold(builder, HostBuilder::own_folder);
     let host = builder.limits(limits).memory_ceiling(memory_ceiling).build()?;
-    for file in &typed.tool {
+    for file in &files {
         let named = host::typed_component(config, file, typed.allow_slow_compile).await?;
         let load = named.load.grant(grant.clone());
         let load = if typed.powers.strict_imports { load.strict_imports() } else { load };

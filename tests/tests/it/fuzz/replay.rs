@@ -10,8 +10,14 @@ mod batch_parser;
 mod configuration;
 #[path = "../../../../fuzz/src/gate.rs"]
 mod gate;
+#[path = "../../../../fuzz/src/loopback.rs"]
+mod loopback;
+#[path = "../../../../fuzz/src/mcp_answers.rs"]
+mod mcp_answers;
 #[path = "../../../../fuzz/src/mcp_framing.rs"]
 mod mcp_framing;
+#[path = "../../../../fuzz/src/model_reply.rs"]
+mod model_reply;
 #[path = "../../../../fuzz/src/prescan.rs"]
 mod prescan;
 #[path = "../../../../fuzz/src/typed_conversion.rs"]
@@ -59,6 +65,16 @@ fn corpus_of_configuration() {
 #[test]
 fn corpus_of_mcp_framing() {
     replay("mcp_framing", mcp_framing::run);
+}
+
+#[test]
+fn corpus_of_mcp_answers() {
+    replay("mcp_answers", mcp_answers::run);
+}
+
+#[test]
+fn corpus_of_model_reply() {
+    replay("model_reply", model_reply::run);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use serde_json::json;
 use toml::{Table, Value as Toml};
 
 use crate::args::{Arguments, Client, Config};
-use crate::config::DEFAULT_FILE_NAME;
+use crate::config::{Config as Configuration, DEFAULT_FILE_NAME};
+use crate::configured;
 use crate::exit::{Exit, UsageError};
 use crate::render;
 use crate::trust::ConfigSource;
@@ -15,10 +16,12 @@ use crate::trust::ConfigSource;
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     let mut served = Vec::new();
-    if let Some(file) = configuration(arguments)? {
+    let mut components = config.components.clone();
+    if let Some((file, configuration)) = configuration(arguments)? {
         served.extend(["--config".to_owned(), path_text(&file)]);
+        components = configured::without_configured(&configuration, &components)?;
     }
-    for component in &config.components {
+    for component in &components {
         served.push(path_text(&canonicalize("component", component)?));
     }
     if served.is_empty() {
@@ -32,17 +35,19 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Returns the path of the configuration that was named, or of the one in the working folder; `None` if it does not
-/// exist.
+/// Returns the configuration that was named, or the one in the working folder, with its path; `None` if it does not exist.
 ///
 /// # Errors
 /// If it cannot be read, is invalid, or is not trusted.
-fn configuration(arguments: &Arguments) -> Result<Option<PathBuf>> {
+fn configuration(arguments: &Arguments) -> Result<Option<(PathBuf, Configuration)>> {
     // The snippet names it with `--config`, which counts as trust, so it must be trusted now.
     let source = ConfigSource::from_arguments(arguments);
-    source.open()?;
+    let configuration = source.open()?;
     let file = source.file();
-    if file.exists() { canonicalize("configuration", &file).map(Some) } else { Ok(None) }
+    if !file.exists() {
+        return Ok(None);
+    }
+    Ok(Some((canonicalize("configuration", &file)?, configuration)))
 }
 
 /// Returns the absolute path, because clients run in other folders.

@@ -276,6 +276,7 @@ async fn load_components(
     (source, config): (ConfigSource, &Config),
     (recording, jobs): (Option<&Recording>, Option<&ServedJobs>),
 ) -> Result<(Host, ServedComponents)> {
+    let typed_files = configured::without_configured(config, &serve.components)?;
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
@@ -292,9 +293,9 @@ async fn load_components(
         true => host::builder(arguments),
         false => host::builder_for(arguments, config)?,
     };
-    let builder = host::with_components(builder, &serve.components);
+    let builder = host::with_components(builder, &typed_files);
     let builder = host::with_typed_secrets(builder, &serve.powers);
-    let builder = host::with_typed_store(builder, config, &serve.powers, &serve.components)?;
+    let builder = host::with_typed_store(builder, config, &serve.powers, &typed_files)?;
     let builder = host::with_secret_file(builder, serve.http.token_file.as_deref());
     let builder = recording.into_iter().fold(builder, |builder, recording| recording.protect(builder));
     let builder = jobs.into_iter().fold(builder, |builder, jobs| jobs.protect(builder));
@@ -304,8 +305,8 @@ async fn load_components(
     let host =
         builder.concurrency(concurrency).queue(queue_length).limits(limits).memory_ceiling(max_memory).build()?;
     let mut typed = Vec::new();
-    let grant = serve.powers.grant_for(&serve.components, "on the command line")?;
-    for component in &serve.components {
+    let grant = serve.powers.grant_for(&typed_files, "on the command line")?;
+    for component in &typed_files {
         typed.push(typed_component(config, component, limits, (&grant, serve.powers.strict_imports)).await?);
     }
     let request = ServeRequest {

@@ -192,6 +192,26 @@ fn the_snippet_for_a_client_is_json_with_whole_paths() {
 }
 
 #[test]
+fn a_component_of_the_configuration_is_served_once() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("text");
+    bench.put("fumehood.toml", "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n");
+    let ran = bench.run(&["mcp", "config", "cursor", "calculator.wasm", "text.wasm"]);
+    let arguments = ran.json()["mcpServers"]["fumehood"]["args"].clone();
+    let paths = ["fumehood.toml", "text.wasm"].map(|file| bench.path(file).canonicalize().unwrap());
+    assert_eq!(arguments, json!(["serve", "mcp", "--config", paths[0], paths[1]]), "{ran:?}");
+    // Older entries name it twice.
+    let mut session = Session::start(&bench, &["./calculator.wasm", "text.wasm", "--short-names"]);
+    assert!(session.names().contains(&"add".to_owned()), "{:?}", session.names());
+    session.leave();
+    // Another file under the same name is an error before a client starts it.
+    std::fs::create_dir(bench.path("other")).unwrap();
+    std::fs::copy(bench.path("text.wasm"), bench.path("other/calculator.wasm")).unwrap();
+    let ran = bench.run(&["mcp", "config", "cursor", "other/calculator.wasm"]);
+    assert!(ran.code == 2 && ran.stderr.contains("has another component `calculator` than other/"), "{ran:?}");
+}
+
+#[test]
 fn clients_see_the_powers_of_components() {
     let bench = Workbench::new();
     bench.example("calculator").example("text");

@@ -1,10 +1,11 @@
-//! Third-party clients: the Inspector's command line, and the client of the Python SDK.
+//! Third-party clients: the Inspector's command line, the client of the Python SDK, and those of frameworks.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use super::real_servers::everything;
 use super::served::{FUMEHOOD, Served, example};
 use super::tools::{Printed, folder, node, root, run};
 
@@ -45,7 +46,7 @@ fn the_python_client_lists_and_calls() {
     let program = [FUMEHOOD, "serve", "mcp", "--no-log", "--short-names", component.to_str().unwrap()];
     for target in [&program[..], &[server.url.as_str()]] {
         let mut command = Command::new(tools.join("python/bin/python"));
-        let printed = run(command.arg(root().join("tests/mcp/client.py")).args(target));
+        let printed = run(command.arg(root().join("tests/mcp/clients/with_sdk.py")).args(target));
         assert!(printed.succeeded, "{printed:?}");
         let lines: Vec<&str> = printed.stdout.lines().collect();
         assert_eq!(
@@ -59,4 +60,68 @@ fn the_python_client_lists_and_calls() {
             "{printed:?}"
         );
     }
+}
+
+/// Runs a client's script against a gateway of the official server-everything, over standard streams and over HTTP.
+fn use_gateway(language: &str, script: &str, program: &[&Path], expected: &[&str]) {
+    let Some(tools) = folder(language, script) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = everything(&tools).written_to(folder.path());
+    let command =
+        [FUMEHOOD, "--trust-config", "--config", file.to_str().unwrap(), "serve", "mcp", "--servers", "--no-log"];
+    let server = Served::gateway(&file);
+    for target in [&command[..], &[server.url.as_str()]] {
+        let mut command = Command::new(tools.join(program[0]));
+        command.arg(root().join("tests/mcp/clients").join(script));
+        command.args(program[1..].iter().map(|path| tools.join(path))).args(target);
+        command.env("MCP_USE_ANONYMIZED_TELEMETRY", "false").env("XDG_STATE_HOME", folder.path());
+        let printed = run(&mut command);
+        assert!(printed.succeeded, "{target:?}: {printed:?}");
+        // Some clients log to standard output before that.
+        let lines: Vec<&str> = printed.stdout.lines().collect();
+        assert!(lines.ends_with(expected), "{target:?}: {printed:?}");
+        assert!(!printed.stderr.contains("termination failed"), "the end of a session is an error: {printed:?}");
+    }
+}
+
+/// The answer to a call with a text in place of a number.
+const REFUSED: &str = "invalid_arguments: /b: expected a number, given the string \"x\"";
+
+#[test]
+fn fastmcp_lists_calls_and_cancels() {
+    let error = format!("error: True {REFUSED}");
+    let expected = [
+        "lists echo: True",
+        "text: Echo: é",
+        "structured: Cloudy",
+        "progress: 2",
+        &error,
+        "cancelled",
+        "text: Echo: after",
+    ];
+    use_gateway("python", "with_fastmcp.py", &[Path::new("python/bin/python")], &expected);
+}
+
+#[test]
+fn langchain_lists_and_calls() {
+    let error = format!("error: {REFUSED}");
+    let expected = ["lists echo: True", "text: Echo: é", "image: ['image/png']", &error];
+    use_gateway("python", "with_langchain.py", &[Path::new("python-sdk-1/bin/python")], &expected);
+    let expected = ["lists echo: true", "text: Echo: é", "text: The sum of 1 and 2 is 3."];
+    use_gateway("node", "with_langchain.mjs", &["bin/node", "node"].map(Path::new), &expected);
+}
+
+#[test]
+fn mcp_use_lists_and_calls() {
+    let error = format!("error: True {REFUSED}");
+    let expected = ["lists echo: True", "text: Echo: é", &error];
+    use_gateway("python", "with_mcp_use.py", &[Path::new("python-sdk-1/bin/python")], &expected);
+}
+
+#[test]
+fn the_ai_sdk_lists_calls_and_cancels() {
+    let error = format!("error: true {REFUSED}");
+    let expected =
+        ["lists echo: true", "text: Echo: é", "structured: Cloudy", &error, "cancelled", "text: Echo: after"];
+    use_gateway("node", "with_ai_sdk.mjs", &["bin/node", "node"].map(Path::new), &expected);
 }

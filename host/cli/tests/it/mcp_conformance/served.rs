@@ -1,7 +1,7 @@
 //! `fumehood serve mcp`, running.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::tools::root;
@@ -67,20 +67,29 @@ impl Served {
     /// Serves the fixture of the suite, under the names that the suite expects.
     pub(crate) fn fixture() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("fumehood.toml"), CONFIGURATION).unwrap();
+        let file = folder.path().join("fumehood.toml");
+        std::fs::write(&file, CONFIGURATION).unwrap();
         std::fs::write(folder.path().join("dot.png"), DOT).unwrap();
-        let mut child = Command::new(FUMEHOOD)
-            .args(["--trust-config", "serve", "mcp", "--short-names", "--http", "127.0.0.1:0", "--no-auth"])
-            .arg(example("mcp-conformance"))
+        Self::start(folder, &file, |command| command.arg("--short-names").arg(example("mcp-conformance")))
+    }
+
+    /// Serves the servers of a configuration.
+    pub(crate) fn gateway(file: &Path) -> Self {
+        Self::start(tempfile::tempdir().unwrap(), file, |command| command.args(["--servers", "--no-log"]))
+    }
+
+    fn start(folder: tempfile::TempDir, file: &Path, complete: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        let mut command = Command::new(FUMEHOOD);
+        command.arg("--config").arg(file).args(["serve", "mcp", "--http", "127.0.0.1:0", "--no-auth"]);
+        command
             .current_dir(folder.path())
             .env("FUMEHOOD_CACHE_DIR", folder.path().join("cache"))
             .env("XDG_STATE_HOME", folder.path().join("state"))
             .env_remove("FUMEHOOD_CONFIG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::piped());
+        let mut child = complete(&mut command).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let url = loop {
             let line = lines.next().expect("it ended without a word about its address").unwrap();

@@ -1,4 +1,4 @@
-"""Lists and calls the tools of the conformance fixture with the Python SDK of MCP: client.py URL, or client.py COMMAND ARG…"""
+"""Lists and calls the tools of the conformance fixture with the Python SDK of MCP: with_sdk.py URL, or with_sdk.py COMMAND ARG…"""
 
 import asyncio
 import os
