@@ -28,43 +28,42 @@ enum Place {
     Result,
     /// The whole answer to a call.
     Answer,
+    /// The stream of events with the answer to a call.
+    Events,
 }
 
-const PLACES: [Place; 4] = [Place::Definition, Place::Part, Place::Result, Place::Answer];
+const PLACES: [Place; 5] = [Place::Definition, Place::Part, Place::Result, Place::Answer, Place::Events];
 
 /// What the server sends next.
 static NEXT: Mutex<(Place, Vec<u8>)> = Mutex::new((Place::Answer, Vec::new()));
 
 /// Returns the server's answer to a request.
 fn answer(request: loopback::Request) -> loopback::Response {
-    let response = |status, body: Vec<u8>| loopback::Response { status, media_type: "application/json", body, piece: 4096 };
+    let typed = |status, media_type, body| loopback::Response { status, media_type, body, piece: 4096 };
+    let response = |status, body: Vec<u8>| typed(status, "application/json", body);
     let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(method) = message["method"].as_str().filter(|_| request.method == "POST") else {
         return response("405 Method Not Allowed", Vec::new());
     };
     let (place, input) = NEXT.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let input = |wanted: Place, otherwise: Value| match place == wanted {
-        true => String::from_utf8_lossy(&input).into_owned(),
-        false => otherwise.to_string(),
-    };
+    let text = String::from_utf8_lossy(&input).into_owned();
     let result = match method {
         "initialize" => json!({
             "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "fuzz", "version": "0"},
         })
         .to_string(),
         "tools/list" => {
-            let other = input(Place::Definition, json!({"name": "other", "inputSchema": {"type": "object"}}));
+            let ordinary = r#"{"name":"other","inputSchema":{"type":"object"}}"#;
+            let other = if place == Place::Definition { &text } else { ordinary };
             format!(r#"{{"tools":[{{"name":"good","inputSchema":{{"type":"object"}}}},{other}]}}"#)
         }
-        "tools/call" => {
-            let part = input(Place::Part, json!({"type": "text", "text": "other"}));
-            let content = format!(r#"{{"content":[{{"type":"text","text":"kept"}},{part}]}}"#);
-            match place {
-                Place::Answer => return response("200 OK", input(Place::Answer, Value::Null).into_bytes()),
-                Place::Result => input(Place::Result, Value::Null),
-                Place::Definition | Place::Part => content,
-            }
-        }
+        "tools/call" => match place {
+            Place::Answer => return response("200 OK", input),
+            Place::Events => return typed("200 OK", "text/event-stream", input),
+            Place::Result => text,
+            Place::Part => format!(r#"{{"content":[{{"type":"text","text":"kept"}},{text}]}}"#),
+            Place::Definition => r#"{"content":[{"type":"text","text":"kept"}]}"#.to_owned(),
+        },
         _ if message.get("id").is_none() => return response("202 Accepted", Vec::new()),
         _ => "{}".to_owned(),
     };
@@ -85,7 +84,8 @@ pub fn run(data: &[u8]) {
     let Some((first, input)) = data.split_first() else { return };
     let place = PLACES[usize::from(*first) % PLACES.len()];
     // A list or a result that is no JSON as a whole has nothing beside the input that could be kept.
-    if place != Place::Answer && serde_json::from_slice::<Value>(input).is_err() {
+    let is_value = matches!(place, Place::Definition | Place::Part | Place::Result);
+    if is_value && serde_json::from_slice::<Value>(input).is_err() {
         return;
     }
     *NEXT.lock().unwrap_or_else(PoisonError::into_inner) = (place, input.to_vec());

@@ -186,7 +186,7 @@ impl BoundedClient {
             Some(kind) if kind.starts_with(JSON) => {
                 let body = response.at_most(self.max_message_bytes as u64).bytes().await.map_err(client_error)?;
                 match parse(body).await {
-                    Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer_to(message, answer), session)),
+                    Ok(answer) => Ok(StreamableHttpPostResponse::Json(lenient::answer_to(message, answer), session)),
                     Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
                     Err(why) => Err(StreamableHttpError::UnexpectedServerResponse(why.into())),
                 }
@@ -270,17 +270,6 @@ fn auth_error(response: &Response) -> Option<ClientError> {
     }
 }
 
-/// Returns an answer to a request with the id of that request, where the server left it out.
-fn answer_to(request: &ClientJsonRpcMessage, answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
-    match (request, answer) {
-        (JsonRpcMessage::Request(request), JsonRpcMessage::Error(mut error)) if error.id.is_none() => {
-            error.id = Some(request.id.clone());
-            JsonRpcMessage::Error(error)
-        }
-        (_, answer) => answer,
-    }
-}
-
 /// Reads a response without success into an error or an error response.
 async fn read_refusal(
     message: &ClientJsonRpcMessage,
@@ -327,7 +316,7 @@ async fn read_refusal(
     }
     match (error, by_status) {
         (Some(error), _) if is_json && !is_unauthorized => {
-            Ok(StreamableHttpPostResponse::Json(answer_to(message, JsonRpcMessage::Error(error)), session))
+            Ok(StreamableHttpPostResponse::Json(lenient::answer_to(message, JsonRpcMessage::Error(error)), session))
         }
         (_, Some(by_status)) => Err(by_status.into()),
         _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {text}").into())),

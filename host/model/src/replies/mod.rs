@@ -104,10 +104,10 @@ impl ReplyTranslation {
 
 impl Translation for ReplyTranslation {
     fn translate(&mut self, piece: &[u8]) -> Vec<u8> {
-        // The library's error about it is right.
-        let Ok(text) = std::str::from_utf8(piece) else { return piece.to_vec() };
+        // Event streams are decoded with replacement characters (HTML Standard, section 9.2.6).
+        let text = String::from_utf8_lossy(piece);
         let mut output = Output::new(self.framing);
-        frames::for_each_event(self.framing, text, |event| self.translate_event(event, &mut output));
+        frames::for_each_event(self.framing, &text, |event| self.translate_event(event, &mut output));
         output.into_bytes()
     }
 
@@ -274,7 +274,7 @@ mod tests {
     fn passes_on_what_is_no_event() {
         let (mut translation, _) = ReplyTranslation::new(Service::Compatible);
         assert_eq!(translation.translate(b"data: {\"cho\n\n"), b"data: {\"cho\n\n");
-        assert_eq!(translation.translate(b"data: \xff\n\n"), b"data: \xff\n\n");
+        assert_eq!(translation.translate(b"data: \xff\n\n"), "data: \u{fffd}\n\n".as_bytes());
         assert_eq!(translation.translate(b"<html>\n\n"), b"");
         assert_eq!(translation.finish(), b"");
     }

@@ -34,9 +34,13 @@ pub(crate) fn is_unreadable(error: &ErrorData) -> bool {
     error.data.as_ref().is_some_and(|data| data.get(UNREADABLE) == Some(&Value::Bool(true)))
 }
 
+/// Creates the error response in place of an answer that could not be read.
+pub(super) fn unreadable_error(why: String) -> ErrorData {
+    ErrorData::internal_error(why, Some(json!({UNREADABLE: true})))
+}
+
 fn unreadable(id: &Value, why: &str) -> Value {
-    let error = json!({"code": ErrorCode::INTERNAL_ERROR.0, "message": why, "data": {UNREADABLE: true}});
-    json!({"jsonrpc": "2.0", "id": id, "error": error})
+    json!({"jsonrpc": "2.0", "id": id, "error": unreadable_error(why.to_owned())})
 }
 
 fn normalize_object(mut message: Map<String, Value>) -> Option<Value> {

@@ -4,10 +4,12 @@
 //! guessing is kept, and the rest is left out and named. They cost nothing while a server keeps to the protocol.
 
 mod call_result;
+mod http_answer;
 mod message;
 mod tool_page;
 
 pub(super) use call_result::read_call_result;
+pub(super) use http_answer::answer_to;
 pub(super) use message::{is_unreadable, normalize};
 pub(super) use tool_page::{ToolPage, read_tool_page};
 
