@@ -203,6 +203,10 @@ fn embed(schema: &Value, key: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use fumehood_core::schema::gate::{Gate, GateLimits};
+    use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition, ToolDefinition};
+    use fumehood_core::tool::name::{Namespace, ToolName};
+
     use super::*;
 
     #[test]
@@ -229,5 +233,28 @@ mod tests {
             },
         });
         assert_eq!(embed(&schema, "x__y.arguments"), expected);
+    }
+
+    #[test]
+    fn names_of_servers_tools_are_keys_and_paths() {
+        let tool = |name: &str| {
+            let definition =
+                RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+            let definition = definition.parse(&DefinitionLimits::default()).unwrap();
+            let definition = ToolDefinition { name: ToolName::parse(name).unwrap(), ..definition };
+            let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
+            Tool::new(definition, gate).in_namespace(&Namespace::parse("m").unwrap())
+        };
+        let (mut paths, mut schemas, mut ids) = (Map::new(), Map::new(), HashSet::new());
+        for name in ["a.b/c", "x-y_z", "x_y-z"] {
+            let tool = tool(name);
+            add_tool(&tool, operation_id(&tool, &mut ids), (&mut paths, &mut schemas), false);
+        }
+        let keys: Vec<_> = schemas.keys().map(String::as_str).collect();
+        assert_eq!(keys[1..], ["m__x-y_z.arguments", "m__x_y-z.arguments"]);
+        assert!(keys[0].starts_with("m__a_b_c_") && !keys[0].contains('/'), "{keys:?}");
+        assert_eq!(paths["/v1/tools/m__a.b%2Fc/calls"]["post"]["tags"], json!(["m"]));
+        assert_eq!((paths.len(), ids.len()), (3, 3));
+        assert!(ids.contains("call_m__x_y_z") && ids.contains("call_m__x_y_z_"), "{ids:?}");
     }
 }

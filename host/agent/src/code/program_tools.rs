@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fumehood_core::tool::name::SEPARATOR;
 use fumehood_core::tool::search::ToolIndex;
-use fumehood_core::tool::{NameForm, Tool, ToolAliases};
+use fumehood_core::tool::{NameForm, Tool};
 
 use super::schema_type::{comment, property_name, schema_type};
 use crate::truncate::clean_schema;
@@ -65,8 +65,8 @@ impl ProgramTools {
     /// their aliases.
     pub(crate) fn names(&self) -> HashMap<String, String> {
         let full_name = |name: &String| self.tools.get(name).map(|tool| tool.full_name().to_owned());
-        let aliases = ToolAliases::new(self.tools.keys().map(|name| (name.as_str(), None)), NameForm::Portable);
-        let aliased = self.tools.keys().map(|name| (aliases.alias(name).to_owned(), name));
+        let others = self.tools.keys().filter(|name| !NameForm::Portable.accepts(name));
+        let aliased = others.map(|name| (NameForm::Portable.alias(name).into_owned(), name));
         let identified = self.identifiers.iter().map(|(identifier, name)| (identifier.clone(), name));
         let own = self.tools.keys().map(|name| (name.clone(), name));
         let all = aliased.chain(identified).chain(own);

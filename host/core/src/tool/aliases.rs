@@ -130,7 +130,8 @@ impl ToolAliases {
     /// Adds what is understood although it is not given: the portable alias of each full name, and the name of earlier
     /// releases.
     fn understand_further<'a>(&mut self, names: impl Iterator<Item = &'a &'a str> + Clone) {
-        let portable = names.clone().map(|name| (*name, Some(NameForm::Portable.alias(name).into_owned())));
+        let portable = names.clone().filter(|name| !NameForm::Portable.accepts(name));
+        let portable = portable.map(|name| (*name, Some(NameForm::Portable.alias(name).into_owned())));
         let further: Vec<_> = portable.chain(names.map(|name| (*name, escaped(name)))).collect();
         for (name, alias) in further {
             if let Some(alias) = alias.filter(|alias| !self.is_taken(alias)) {
@@ -176,6 +177,9 @@ pub fn is_named(list: &BTreeSet<String>, full_name: &str) -> bool {
 /// Returns the name that earlier releases gave the tool of a server, if it was another one.
 fn escaped(name: &str) -> Option<String> {
     let (server, own) = name.split_once(SEPARATOR)?;
+    if ToolName::for_component(own).is_ok() && !own.contains("_x") {
+        return None;
+    }
     let escaped = format!("{server}{SEPARATOR}{}", ToolName::escaped(own)?);
     (escaped != name).then_some(escaped)
 }

@@ -376,9 +376,8 @@ impl Remote {
         let page = connection.list().await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, prefix, output, string, gate, result_form, .. } = &this.0.options;
-            let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output, *result_form);
-            let limits = SchemaLimits { prefix: prefix.clone(), ..limits };
+            let RemoteOptions { only, prefix, output, string, gate, result_form: form, .. } = &this.0.options;
+            let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output, *form, prefix.clone());
             ToolList::new(&this.0.name, page, only.as_ref(), &limits)
         };
         // Schemas of servers may take long to compile.

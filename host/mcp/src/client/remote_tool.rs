@@ -65,9 +65,14 @@ impl NamePrefix {
 impl SchemaLimits {
     /// Returns limits for results of at most `output` bytes. Results are bounded as a whole, so that a long string in
     /// one is accepted.
-    pub(crate) fn new(arguments: GateLimits, output: usize, result_form: ResultForm) -> Self {
+    pub(crate) fn new(
+        arguments: GateLimits,
+        output: usize,
+        result_form: ResultForm,
+        prefix: Option<NamePrefix>,
+    ) -> Self {
         let results = GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() };
-        Self { arguments, results, result_form, prefix: None }
+        Self { arguments, results, result_form, prefix }
     }
 }
 
@@ -190,7 +195,7 @@ mod tests {
     fn convert(value: Value) -> Result<(RemoteTool, Vec<ToolNotice>), ToolNotice> {
         let (server, tool): (_, McpTool) =
             (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
-        let limits = SchemaLimits::new(GateLimits::default(), 1 << 20, ResultForm::TextFirst);
+        let limits = SchemaLimits::new(GateLimits::default(), 1 << 20, ResultForm::TextFirst, None);
         RemoteTool::from_tool(&server, ToolName::from_foreign(&tool.name).unwrap(), &tool, &limits)
     }
 
