@@ -69,6 +69,7 @@ impl ToolExecutor for InstantExecutor {
     fn specs(&self, _: &Scope) -> Vec<ToolSpec> {
         let spec = |name: &str| ToolSpec {
             name: name.to_owned(),
+            alias: None,
             description: "Adds.".to_owned(),
             parameters: serde_json::json!({ "type": "object", "properties": { "n": { "type": "integer" } } }),
         };

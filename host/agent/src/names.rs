@@ -2,18 +2,24 @@
 
 use fumehood_core::chat::ToolSpec;
 use fumehood_core::text::sanitize::truncate_str;
+use fumehood_core::tool::name::{MAX_FULL_NAME_BYTES, SEPARATOR};
+use fumehood_core::tool::{NameForm, ToolAliases};
 
-/// The separator between the name of a component and that of its tool.
-const SEPARATOR: &str = "__";
 /// Maximum number of names in a suggestion.
 const MAX_SUGGESTIONS: usize = 3;
-/// Maximum bytes of a name that are compared with other names.
-const MAX_COMPARED_BYTES: usize = 130;
 
-/// Finds the tool with this name, or else the only one whose last part it is.
+/// Finds the tool with this name or alias: see [`ToolAliases::resolve`].
+pub(crate) fn find<'t>(name: &str, tools: &'t [ToolSpec]) -> Option<&'t ToolSpec> {
+    let named = |name: &str| tools.iter().find(|tool| tool.name == name);
+    named(name).or_else(|| {
+        let names = tools.iter().map(|tool| (tool.name.as_str(), tool.alias.as_deref()));
+        named(ToolAliases::new(names, NameForm::Portable).resolve(name)?)
+    })
+}
+
+/// Finds the tool with this name or alias, or else the only one whose last part it is.
 pub(crate) fn resolve<'t>(name: &str, tools: &'t [ToolSpec]) -> Option<&'t ToolSpec> {
-    let exact = tools.iter().find(|tool| tool.name == name);
-    exact.or_else(|| {
+    find(name, tools).or_else(|| {
         let mut shortened = tools.iter().filter(|tool| is_last_part(name, &tool.name));
         shortened.next().filter(|_| shortened.next().is_none())
     })
@@ -26,7 +32,7 @@ fn is_last_part(part: &str, name: &str) -> bool {
 
 /// Returns the names that are similar to this one, the most similar first.
 pub(crate) fn suggestions<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
-    let written = truncate_str(name, MAX_COMPARED_BYTES).to_lowercase();
+    let written = truncate_str(name, MAX_FULL_NAME_BYTES).to_lowercase();
     let mut near: Vec<(usize, &str)> =
         names.into_iter().filter_map(|known| Some((distance(&written, known)?, known))).collect();
     near.sort_unstable();
@@ -65,8 +71,7 @@ mod tests {
 
     #[test]
     fn resolves_exact_names_and_unique_last_parts() {
-        let spec =
-            |name: &&str| ToolSpec { name: (*name).to_owned(), description: String::new(), parameters: ().into() };
+        let spec = |name: &&str| ToolSpec { name: (*name).to_owned(), ..ToolSpec::default() };
         let tools: Vec<ToolSpec> = NAMES.iter().map(spec).collect();
         let check = |name: &str, expected: Option<&str>| {
             assert_eq!(resolve(name, &tools).map(|tool| tool.name.as_str()), expected, "{name}");
@@ -74,6 +79,7 @@ mod tests {
         check("calculator__add", Some("calculator__add"));
         check("evaluate", Some("calculator__evaluate"));
         check("read_all", Some("files__read_all"));
+        check("functions.calculator__add:0", Some("calculator__add"));
         for name in ["read", "valuate", "_add", "__add", "", "Evaluate", "rm", "all"] {
             check(name, None);
         }

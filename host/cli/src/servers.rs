@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -12,7 +13,7 @@ use fumehood::mcp::{
 };
 use fumehood::redact::Redactor;
 use fumehood::settings::ValueSource;
-use fumehood::{Lock, McpTools, Namespace};
+use fumehood::{Lock, McpTools, NameForm, Namespace, ToolAliases, ToolProvider as _};
 use tokio::task::JoinSet;
 
 use crate::args::END_WITH_PARENT;
@@ -164,6 +165,8 @@ pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<McpTools> {
         }
         warn_of_tools(name, remotes.refused().get(refused..), remotes.unchecked().get(unchecked..));
     }
+    let tools = remotes.tools();
+    warn_of_aliases(&ToolAliases::of_tools(tools.iter().map(Arc::as_ref), NameForm::Mcp));
     Ok(remotes)
 }
 
@@ -174,6 +177,18 @@ pub(crate) fn warn_of_tools(name: &Namespace, refused: Option<&[ToolNotice]>, un
     }
     for line in ToolNotice::lines(unchecked.unwrap_or_default()) {
         render::warning(&format!("the MCP server `{name}`: not all is checked of {line}"));
+    }
+}
+
+/// Warns of tools that keep their full names although the prefix of their server is another one.
+fn warn_of_aliases(aliases: &ToolAliases) {
+    let displaced = aliases.displaced();
+    if !displaced.is_empty() {
+        render::warning(&format!(
+            "{} keep their full names for models and clients: with the `prefix` of their servers other tools would have the \
+             same names",
+            displaced.join(", ")
+        ));
     }
 }
 
@@ -203,6 +218,10 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
         output: section.output.map_or(defaults.output, |bytes| bytes.0),
         string: section.string.map_or(defaults.string, |bytes| bytes.0),
         unasked: section.unasked.map_or(defaults.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
+        prefix: section
+            .name_prefix()
+            .transpose()
+            .map_err(|error| usage_error(&format!("[mcp.servers.{name}] `prefix`"), &error))?,
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
         redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,

@@ -34,7 +34,7 @@ use crate::trace_context::{self, TraceContext};
 /// Target of all spans and events, to filter by.
 pub const TARGET: &str = "fumehood";
 /// Maximum size of a name that nobody validated, in bytes.
-const MAX_NAME_BYTES: usize = 160;
+const MAX_NAME_BYTES: usize = 200;
 /// Maximum size of arguments, and of a result, in a span, in bytes.
 const MAX_CONTENT_BYTES: usize = 8192;
 

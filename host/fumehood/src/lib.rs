@@ -146,10 +146,10 @@ pub use fumehood_core::text::sanitize;
 pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
-pub use fumehood_core::tool::name::{Namespace, QualifiedName, SEPARATOR, ToolName};
+pub use fumehood_core::tool::name::{NameError, Namespace, QualifiedName, SEPARATOR, ToolName};
 pub use fumehood_core::tool::{
-    Changes, InvalidCall, PendingCall, ProviderKind, ResultForm, Revision, Stop, Tool, ToolLayer, ToolProvider,
-    ValidatedCall,
+    Changes, InvalidCall, NameForm, PendingCall, ProviderKind, ResultForm, Revision, Stop, Tool, ToolAliases,
+    ToolLayer, ToolProvider, ValidatedCall, is_named,
 };
 pub use fumehood_core::trace_context;
 #[cfg(feature = "http")]

@@ -1,9 +1,10 @@
 //! The OpenAPI 3.1 document: the API from its routes, and each tool as an operation of its own.
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
 use fumehood_core::text::sanitize::printable;
-use fumehood_core::tool::{Tool, ToolProvider};
+use fumehood_core::tool::{NameForm, Tool, ToolProvider};
 use serde_json::{Map, Value, json};
 use tokio_util::bytes::Bytes;
 use utoipa::OpenApi;
@@ -75,8 +76,10 @@ fn document(tools: &dyn ToolProvider, options: &ApiOptions) -> Value {
         paths.retain(|path, _| !sessions.iter().chain(jobs).any(|without| path.starts_with(without)));
     }
     let (mut paths, mut schemas) = (Map::new(), Map::new());
+    let mut operations = HashSet::new();
     for tool in tools.tools().iter().filter(|tool| tool.is_approved()) {
-        add_tool(tool, (&mut paths, &mut schemas), options.jobs.is_some());
+        let operation = operation_id(tool, &mut operations);
+        add_tool(tool, operation, (&mut paths, &mut schemas), options.jobs.is_some());
     }
     extend(&mut document, "/paths", paths.into());
     extend(&mut document, "/components/schemas", schemas.into());
@@ -91,11 +94,27 @@ fn extend(document: &mut Value, pointer: &str, members: Value) {
     }
 }
 
+/// Returns the id of a tool's operation, which no other one has: an identifier in most languages.
+fn operation_id(tool: &Tool, taken: &mut HashSet<String>) -> String {
+    let mut id = format!("call_{}", NameForm::Portable.alias(tool.full_name()).replace('-', "_"));
+    while !taken.insert(id.clone()) {
+        id.push('_');
+    }
+    id
+}
+
 /// Adds the operation of a tool, and the schemas that it refers to. `has_jobs` is true if its calls may become jobs.
-fn add_tool(tool: &Tool, (paths, schemas): (&mut Map<String, Value>, &mut Map<String, Value>), has_jobs: bool) {
+fn add_tool(
+    tool: &Tool,
+    id: String,
+    (paths, schemas): (&mut Map<String, Value>, &mut Map<String, Value>),
+    has_jobs: bool,
+) {
     let (name, definition) = (tool.full_name(), tool.definition());
+    // Keys of components are letters, digits, `.`, `-` and `_`.
+    let portable = NameForm::Portable.alias(name);
     let mut add_schema = |part: &str, schema: &Value| {
-        let key = format!("{name}.{part}");
+        let key = format!("{portable}.{part}");
         schemas.insert(key.clone(), embed(schema, &key));
         reference(&key)
     };
@@ -107,7 +126,7 @@ fn add_tool(tool: &Tool, (paths, schemas): (&mut Map<String, Value>, &mut Map<St
     };
     let title = definition.title.as_ref().map_or_else(|| name.into(), |title| title.to_sanitized());
     let mut operation = json!({
-        "operationId": format!("call_{}", name.replace('-', "_")),
+        "operationId": id,
         "tags": [tool.namespace().map_or("tools", |namespace| namespace.as_str())],
         "summary": title,
         "description": definition.description.to_sanitized(),
@@ -135,7 +154,7 @@ fn add_tool(tool: &Tool, (paths, schemas): (&mut Map<String, Value>, &mut Map<St
             parameters.push(prefer);
         }
     }
-    paths.insert(format!("/v1/tools/{name}/calls"), json!({ "post": operation }));
+    paths.insert(format!("/v1/tools/{}/calls", name.replace('/', "%2F")), json!({ "post": operation }));
 }
 
 fn reference(key: &str) -> Value {
@@ -184,6 +203,10 @@ fn embed(schema: &Value, key: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use fumehood_core::schema::gate::{Gate, GateLimits};
+    use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition, ToolDefinition};
+    use fumehood_core::tool::name::{Namespace, ToolName};
+
     use super::*;
 
     #[test]
@@ -210,5 +233,28 @@ mod tests {
             },
         });
         assert_eq!(embed(&schema, "x__y.arguments"), expected);
+    }
+
+    #[test]
+    fn names_of_servers_tools_are_keys_and_paths() {
+        let tool = |name: &str| {
+            let definition =
+                RawDefinition { name: "t".to_owned(), input_schema: "{}".to_owned(), ..RawDefinition::default() };
+            let definition = definition.parse(&DefinitionLimits::default()).unwrap();
+            let definition = ToolDefinition { name: ToolName::parse(name).unwrap(), ..definition };
+            let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
+            Tool::new(definition, gate).in_namespace(&Namespace::parse("m").unwrap())
+        };
+        let (mut paths, mut schemas, mut ids) = (Map::new(), Map::new(), HashSet::new());
+        for name in ["a.b/c", "x-y_z", "x_y-z"] {
+            let tool = tool(name);
+            add_tool(&tool, operation_id(&tool, &mut ids), (&mut paths, &mut schemas), false);
+        }
+        let keys: Vec<_> = schemas.keys().map(String::as_str).collect();
+        assert_eq!(keys[1..], ["m__x-y_z.arguments", "m__x_y-z.arguments"]);
+        assert!(keys[0].starts_with("m__a_b_c_") && !keys[0].contains('/'), "{keys:?}");
+        assert_eq!(paths["/v1/tools/m__a.b%2Fc/calls"]["post"]["tags"], json!(["m"]));
+        assert_eq!((paths.len(), ids.len()), (3, 3));
+        assert!(ids.contains("call_m__x_y_z") && ids.contains("call_m__x_y_z_"), "{ids:?}");
     }
 }

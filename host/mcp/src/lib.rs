@@ -9,8 +9,8 @@ mod transport;
 
 pub use client::{
     AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper,
-    Login, LoginError, OAuthOptions, Remote, RemoteOptions, RemoteTool, ToolNotice, check_address, end_with_parent,
-    logout,
+    Login, LoginError, NamePrefix, OAuthOptions, Remote, RemoteOptions, RemoteTool, ToolNotice, check_address,
+    end_with_parent, logout,
 };
 pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use server::{

@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn examples_have_the_required_properties() {
         let check = |parameters: Value, expected: Value| {
-            let tool = ToolSpec { name: "t".to_owned(), description: String::new(), parameters };
+            let tool = ToolSpec { name: "t".to_owned(), alias: None, description: String::new(), parameters };
             assert_eq!(example_arguments(&tool, 0), expected);
         };
         let number = json!({"type": "number"});

@@ -6,14 +6,12 @@ use fumehood_core::record::RecordError;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::tool::Stop;
+use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use serde_json::Value;
 
 use crate::deferred::DeferredCall;
 use crate::execution::Status;
 use crate::names::{did_you_mean, suggestions};
-
-/// Maximum bytes of a name in messages and records.
-const MAX_NAME_BYTES: usize = 130;
 
 /// The hint for a call of a tool that the model was not shown.
 const SEARCH_HINT: &str = "find tools with `search_tools` first, and call what it lists in the next step";
@@ -58,7 +56,7 @@ impl From<RecordError> for Abort {
 /// Escapes and shortens a name that a model wrote, for messages and records.
 pub(super) fn printable_name(name: &str) -> String {
     let name = printable(name);
-    truncate_str(&name, MAX_NAME_BYTES).to_owned()
+    truncate_str(&name, MAX_FULL_NAME_BYTES).to_owned()
 }
 
 /// Refuses a name that may be called but that no tool has. Suggestions are taken from `allowed`, the names that may be

@@ -7,13 +7,14 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
-use fumehood_core::tool::{InvalidCall, Stop, Tool, ValidatedCall};
+use fumehood_core::tool::{InvalidCall, NameForm, Stop, Tool, ToolAliases, ValidatedCall};
 use serde_json::{Map, Value, json};
 
 use super::abort::{Abort, not_allowed, not_shown, printable_name, schema_mismatch, unauthorized, unknown_tool};
 use super::dispatch::Dispatch;
 use super::guardrail::{CallQuestion, Judgement, ProposedCall, Ruling, Verdict, VerdictSource};
 use crate::catch_panic::{catch_panic, catch_panic_sync};
+use crate::code::RUN_CODE;
 use crate::execution::Status;
 use crate::registry::retry::{Fault, Remedy, escalate};
 use crate::registry::{Policy, RegisteredTool};
@@ -83,6 +84,24 @@ impl Dispatch<'_> {
                 code.and_then(|code| code.find(name)).or_else(|| self.config.registry.find(name))
             }
         }
+    }
+
+    /// Returns the full name of the tool that the name in the call means, if it is another one: see
+    /// [`ToolAliases::resolve`]. Only tools that the model may call have aliases, so that nobody learns of the others.
+    pub(super) fn resolve_alias(&self) -> Option<String> {
+        let name = self.call.name.as_str();
+        if self.find(name).is_some() {
+            return None;
+        }
+        let tools = self.config.registry.tools();
+        let may_call =
+            |name: &str| self.batch.allows_directly(self.config, name) && self.batch.allows(self.config, name);
+        let of_registry = tools.iter().filter(|tool| may_call(tool.full_name()) && self.is_visible(tool));
+        let of_registry = of_registry.map(|tool| (tool.full_name(), tool.alias()));
+        let of_pipeline =
+            [RUN_CODE, SEARCH_TOOLS].into_iter().filter(|name| may_call(name) && self.find(name).is_some());
+        let names = of_registry.chain(of_pipeline.map(|name| (name, None)));
+        ToolAliases::new(names, NameForm::Portable).resolve(name).map(str::to_owned)
     }
 
     /// Returns whether the model knows the tool: it is listed from the start, or was shown before this batch.

@@ -58,6 +58,8 @@ pub(super) struct Dispatch<'a> {
     pub(super) suspended: Mutex<Vec<DeferredCall>>,
     /// The call that a person allowed although it may send private data.
     pub(super) approved_flow: Option<(String, Value)>,
+    /// The name in the call, if it is another one than the tool's full name.
+    called_as: Option<String>,
     execution: String,
     started_at: Timestamp,
 }
@@ -71,7 +73,25 @@ impl<'a> Dispatch<'a> {
         let journal = Journal::new(config, batch.scope, &execution, &call);
         let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
         let (approved_flow, started_at) = (None, config.clock.now());
-        Self { config, batch, call, journal, notes, persist, suspended, approved_flow, execution, started_at }
+        let called_as = None;
+        let mut dispatch = Self {
+            config,
+            batch,
+            call,
+            journal,
+            notes,
+            persist,
+            suspended,
+            approved_flow,
+            called_as,
+            execution,
+            started_at,
+        };
+        if let Some(name) = dispatch.resolve_alias() {
+            dispatch.journal.set_tool(&name, None);
+            dispatch.called_as = Some(std::mem::replace(&mut dispatch.call.name, name));
+        }
+        dispatch
     }
 }
 
@@ -153,6 +173,7 @@ impl Dispatch<'_> {
                 catch_panic_sync(|| self.persist.arguments(authorized.call.arguments())).unwrap_or_default();
             let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.found.kind.as_str()))]);
             body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
+            body.extend(self.called_as.as_deref().map(|name| ("called_as".to_owned(), printable_name(name).into())));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
             let is_resumed = authorized.found.is_of_pipeline() && self.batch.has_record(&self.call.id);
             body.extend(is_resumed.then(|| ("resumed".to_owned(), Value::from(true))));

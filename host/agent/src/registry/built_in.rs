@@ -115,7 +115,7 @@ pub fn built_in_tool(
     input_schema: Value,
     annotations: Annotations,
 ) -> Result<Tool, ToolError> {
-    let tool_name = ToolName::parse(name)?;
+    let tool_name = ToolName::for_component(name)?;
     let gate = Gate::for_arguments(&input_schema, GateLimits::default())
         .map_err(|source| ToolError::Schema { tool: name.to_owned(), source: Box::new(source) })?;
     ActorArguments::default().check(name, &input_schema)?;

@@ -158,8 +158,9 @@ impl ToolCatalogue {
 
 /// Escapes invisible characters and the tags of prompts in all texts about a tool.
 pub(crate) fn clean_spec(spec: ToolSpec) -> ToolSpec {
-    let ToolSpec { name, description, parameters } = spec;
-    ToolSpec { name, description: clean(&description), parameters: clean_schema(&parameters) }
+    let description = clean(&spec.description);
+    let parameters = clean_schema(&spec.parameters);
+    ToolSpec { description, parameters, ..spec }
 }
 
 /// The search within the allowlist of one batch.

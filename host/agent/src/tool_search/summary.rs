@@ -82,7 +82,12 @@ mod tests {
     use super::*;
 
     fn summarize(description: &str, parameters: Value) -> ToolSummary {
-        ToolSummary::new(&ToolSpec { name: "t".to_owned(), description: description.to_owned(), parameters })
+        ToolSummary::new(&ToolSpec {
+            name: "t".to_owned(),
+            alias: None,
+            description: description.to_owned(),
+            parameters,
+        })
     }
 
     #[test]

@@ -78,6 +78,10 @@ pub(crate) struct ServeOptions {
     #[arg(long)]
     pub(crate) short_names: bool,
 
+    /// Give MCP clients names of at most 64 letters, digits, `_` and `-`: aliases where names are longer or have others
+    #[arg(long)]
+    pub(crate) portable_names: bool,
+
     /// Offer programs in JavaScript that call the tools, beside them or with `--code=only` instead of them
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
     pub(crate) code: Option<CodeName>,

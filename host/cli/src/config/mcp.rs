@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use fumehood::ResultForm;
+use fumehood::mcp::NamePrefix;
 use fumehood::settings::ValueSource;
+use fumehood::{NameError, Namespace, ResultForm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -195,6 +196,10 @@ pub(crate) struct McpServerSection {
     /// Messages that it may send without being asked, such as progress and logs, in one call. Usually 10k.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unasked: Option<Count>,
+    /// The beginning of its tools' names for models and clients, in place of NAME: "gh" for gh__TOOL, "" for TOOL alone.
+    /// NAME__TOOL is understood as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prefix: Option<String>,
     /// Only these of its tools are used, by its own names. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
@@ -209,4 +214,12 @@ pub(crate) struct McpServerSection {
     /// Approval of its tools: "required" (usual) or "off".
     #[serde(default)]
     pub(crate) approval: ApprovalRule,
+}
+
+impl McpServerSection {
+    /// Returns the beginning of its tools' names for models and clients; `None` for the name of the server.
+    pub(crate) fn name_prefix(&self) -> Option<Result<NamePrefix, NameError>> {
+        let prefix = self.prefix.as_deref()?;
+        Some(if prefix.is_empty() { Ok(NamePrefix::None) } else { Namespace::parse(prefix).map(NamePrefix::Other) })
+    }
 }

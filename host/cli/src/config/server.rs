@@ -41,6 +41,9 @@ pub(crate) fn check(faults: &mut Vec<KeyFault>, config: &Config) {
         if server.string.is_some_and(|bytes| bytes.0 == 0) {
             add(&["string"], "no argument has a text of no bytes only; leave it out for 1MiB".to_owned());
         }
+        if let Some(Err(error)) = server.name_prefix() {
+            add(&["prefix"], format!("{error}; write \"\" for none"));
+        }
         if server.tools.as_ref().is_some_and(Vec::is_empty) {
             add(&["tools"], "none of its tools is used; leave `tools` out for all, or the server".to_owned());
         }

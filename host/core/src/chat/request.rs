@@ -21,10 +21,13 @@ pub enum ToolChoice {
 }
 
 /// The description of a tool for a model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name under which the model calls the tool.
+    /// The full name of the tool. Calls have it, under whatever name the model calls the tool.
     pub name: String,
+    /// The name that the model is given instead, unless another tool has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
     /// A description of what the tool does and when to use it.
     pub description: String,
     /// JSON Schema (2020-12) of the arguments.

@@ -149,7 +149,7 @@ impl RawDefinition {
     /// # Errors
     /// If the name is invalid, a text exceeds its limit, or a schema is not valid JSON.
     pub fn parse(self, limits: &DefinitionLimits) -> Result<ToolDefinition, DefinitionError> {
-        let tool = ToolName::parse(&self.name)?;
+        let tool = ToolName::for_component(&self.name)?;
         let fits = |what, text: Option<&str>, limit| match text.map_or(0, str::len) {
             found if found > limit => Err(DefinitionError::TooLong { tool: tool.clone(), what, found, limit }),
             _ => Ok(()),

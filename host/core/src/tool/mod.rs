@@ -1,5 +1,6 @@
 //! Tools as all providers describe them, and the port that providers implement.
 
+mod aliases;
 pub mod definition;
 mod layer;
 pub mod name;
@@ -22,6 +23,7 @@ use crate::digest::Digest;
 use crate::schema::gate::{Gate, Violations};
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
+pub use aliases::{NameForm, ToolAliases, is_named};
 pub use layer::{PendingCall, ToolLayer};
 pub use provider::{Changes, ProviderKind, Revision, Stop, ToolProvider, unknown_tool};
 pub use result_form::ResultForm;
@@ -38,6 +40,7 @@ pub const MAX_INLINE_STEPS: u64 = 100_000;
 pub struct Tool {
     name: Arc<str>,
     namespace: Option<Namespace>,
+    alias: Option<Arc<str>>,
     definition: Arc<ToolDefinition>,
     arguments: Arc<Gate>,
     results: Option<Arc<Gate>>,
@@ -63,6 +66,7 @@ impl Tool {
         Self {
             name: definition.name.as_str().into(),
             namespace: None,
+            alias: None,
             definition: Arc::new(definition),
             arguments: Arc::new(arguments),
             results: None,
@@ -81,6 +85,13 @@ impl Tool {
         let tool = self.definition.name.clone();
         self.name = QualifiedName { namespace: namespace.clone(), tool }.to_string().into();
         self.namespace = Some(namespace.clone());
+        self
+    }
+
+    /// Sets the name that models and clients are given instead of the full name, unless another tool has it.
+    #[must_use]
+    pub fn with_alias(mut self, alias: Option<&str>) -> Self {
+        self.alias = alias.map(Arc::from);
         self
     }
 
@@ -158,6 +169,13 @@ impl Tool {
         self.namespace.as_ref()
     }
 
+    /// Returns the name that models and clients should be given instead of the full name, if there is one: see
+    /// [`ToolAliases`].
+    #[must_use]
+    pub fn alias(&self) -> Option<&str> {
+        self.alias.as_deref()
+    }
+
     /// Returns the definition, validated.
     #[must_use]
     pub fn definition(&self) -> &ToolDefinition {
@@ -230,14 +248,15 @@ impl Tool {
     #[must_use]
     pub fn to_spec(&self) -> ToolSpec {
         let name = self.name.to_string();
+        let alias = self.alias.as_deref().map(str::to_owned);
         if self.refusal.is_some() {
             let description = "Can not be called now: an operator has to approve it first.".to_owned();
             let parameters = serde_json::json!({"type": "object", "additionalProperties": true});
-            return ToolSpec { name, description, parameters };
+            return ToolSpec { name, alias, description, parameters };
         }
         // Raw, because whoever shows it to a model escapes hidden characters and the tags of prompts.
         let description = self.definition.description.expose_raw().clone();
-        ToolSpec { name, description, parameters: self.input_schema().clone() }
+        ToolSpec { name, alias, description, parameters: self.input_schema().clone() }
     }
 
     /// Returns an upper bound of the steps of [`Tool::validate`]; see [`MAX_INLINE_STEPS`].

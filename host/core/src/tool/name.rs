@@ -1,31 +1,77 @@
-//! Names of tools and components: validation, comparison, and mapping of foreign names.
+//! Names of tools and components: validation, comparison, and names for tools of servers.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of a name, in bytes.
+use crate::digest::Digest;
+use crate::text::sanitize::truncate_str;
+
+/// Number of hexadecimal digits of a digest in a name.
+const DIGEST_DIGITS: usize = 8;
+
+/// Maximum length of the name of a component or server, and of a component's tool, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
+
+/// Maximum length of the name of a tool, in bytes: that of the Model Context Protocol (2025-11-25, "Tool Names").
+pub const MAX_TOOL_NAME_BYTES: usize = 128;
+
+/// Maximum length of a full name, in bytes.
+pub const MAX_FULL_NAME_BYTES: usize = MAX_NAME_BYTES + SEPARATOR.len() + MAX_TOOL_NAME_BYTES;
 
 /// The separator between a component's namespace and a tool's name.
 pub const SEPARATOR: &str = "__";
+
+/// Name of a tool whose own name has no character that MCP allows.
+const NAMELESS_TOOL: &str = "tool";
+
+/// The characters and the length that a name may have.
+#[derive(Debug, Clone, Copy)]
+struct NameRule {
+    allows: fn(char) -> bool,
+    characters: &'static str,
+    max_bytes: usize,
+}
+
+/// The rule of components, and of their tools.
+const COMPONENT_RULE: NameRule = NameRule {
+    allows: |c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-'),
+    characters: "`a-z`, `0-9`, `_` and `-`",
+    max_bytes: MAX_NAME_BYTES,
+};
+
+/// The rule of the Model Context Protocol.
+const TOOL_RULE: NameRule = NameRule {
+    allows: is_tool_name_character,
+    characters: "`A-Z`, `a-z`, `0-9`, `_`, `-`, `.` and `/`",
+    max_bytes: MAX_TOOL_NAME_BYTES,
+};
 
 /// Errors of parsing a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name is empty.
-    #[error("a name is empty; give 1 to {MAX_NAME_BYTES} of `a-z`, `0-9`, `_`, `-`")]
+    #[error("a name is empty; give at least one letter or digit")]
     Empty,
-    /// The name is longer than [`MAX_NAME_BYTES`].
-    #[error("the name `{0}` is too long: {1} bytes, at most {MAX_NAME_BYTES}")]
-    TooLong(String, usize),
+    /// The name is too long.
+    #[error("the name `{name}` is too long: {found} bytes, at most {max}")]
+    TooLong {
+        /// The name, shortened.
+        name: String,
+        /// Its length, in bytes.
+        found: usize,
+        /// The maximum length, in bytes.
+        max: usize,
+    },
     /// The name has a forbidden character.
-    #[error("the name `{name}` has the character {found:?}; allowed are `a-z`, `0-9`, `_` and `-`")]
+    #[error("the name `{name}` has the character {found:?}; allowed are {allowed}")]
     Character {
         /// The text, shortened.
         name: String,
         /// The first forbidden character.
         found: char,
+        /// The allowed characters.
+        allowed: &'static str,
     },
     /// The namespace could not be separated from the name that follows it.
     #[error("the namespace `{0}` ends in `_` or holds `__`, which separates a namespace from a tool's name; rename it")]
@@ -35,7 +81,10 @@ pub enum NameError {
     NotQualified(String),
 }
 
-/// The name of one tool within its component: 1 to 64 of `a-z`, `0-9`, `_`, `-`.
+/// The name of one tool within its component or server, as the Model Context Protocol allows it: 1 to 128 of `A-Z`, `a-z`,
+/// `0-9`, `_`, `-`, `.`, `/`. Names that differ in case are different names.
+///
+/// Those of components and of functions of the host are checked by [`ToolName::for_component`], which allows less.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(String);
@@ -44,52 +93,65 @@ impl ToolName {
     /// Parses the name of a tool.
     ///
     /// # Errors
-    /// If it is empty, too long, or has a character other than `a-z`, `0-9`, `_` and `-`.
+    /// If it is empty, too long, or has a character that MCP does not allow.
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        check_characters(name)?;
+        TOOL_RULE.check(name)?;
         Ok(Self(name.to_owned()))
     }
 
-    /// Maps a foreign name (of an MCP server, of a WIT export) to a tool name, reversibly by [`ToolName::to_foreign`].
-    ///
-    /// Forbidden characters, and underscores that look like the start of an escape, become `_x` + hexadecimal + `_`.
+    /// Parses the name of a component's tool or of a function of the host: 1 to 64 of `a-z`, `0-9`, `_`, `-`.
     ///
     /// # Errors
-    /// If it is empty, or too long after the mapping.
+    /// If it is empty, too long, or has another character.
+    pub fn for_component(name: &str) -> Result<Self, NameError> {
+        COMPONENT_RULE.check(name)?;
+        Ok(Self(name.to_owned()))
+    }
+
+    /// Returns the name that a server's tool has in this host: its own if MCP allows it. For any other name, a similar one
+    /// is made: `_` replaces the characters that are not allowed, and eight digits of the name's digest follow.
+    ///
+    /// # Errors
+    /// If the name is empty.
     pub fn from_foreign(foreign: &str) -> Result<Self, NameError> {
+        match Self::parse(foreign) {
+            Err(NameError::Empty) => Err(NameError::Empty),
+            Err(_) => Ok(Self::similar_to(foreign, 0)),
+            Ok(name) => Ok(name),
+        }
+    }
+
+    /// Makes a name from one that MCP does not allow. Another `salt` gives another name.
+    #[must_use]
+    pub fn similar_to(foreign: &str, salt: u32) -> Self {
+        let mut similar = String::new();
+        for c in foreign.chars().take(MAX_TOOL_NAME_BYTES) {
+            match c {
+                c if is_tool_name_character(c) => similar.push(c),
+                // One for all of a row.
+                _ if similar.ends_with('_') => {}
+                _ => similar.push('_'),
+            }
+        }
+        let similar = similar.trim_matches('_');
+        let similar = if similar.is_empty() { NAMELESS_TOOL } else { similar };
+        Self(with_digest(similar, foreign, salt, MAX_TOOL_NAME_BYTES))
+    }
+
+    /// Returns the name that earlier releases gave a server's tool, if they could: `_x` + hexadecimal + `_` stood for each
+    /// character other than `a-z`, `0-9`, `_` and `-`. Approvals of that time have it.
+    #[must_use]
+    pub fn escaped(foreign: &str) -> Option<Self> {
         let mut name = String::with_capacity(foreign.len());
         for (at, c) in foreign.char_indices() {
             let escape = c == '_' && foreign.get(at + 1..).is_some_and(|rest| rest.starts_with('x'));
-            if is_name_character(c) && !escape {
+            if (COMPONENT_RULE.allows)(c) && !escape {
                 name.push(c);
             } else {
                 name.push_str(&format!("_x{:x}_", u32::from(c)));
             }
         }
-        Self::parse(&name)
-    }
-
-    /// Returns the foreign name that was passed to [`ToolName::from_foreign`]. A name without escapes is returned
-    /// unchanged.
-    #[must_use]
-    pub fn to_foreign(&self) -> String {
-        let mut foreign = String::with_capacity(self.0.len());
-        let mut rest = self.0.as_str();
-        while let Some((before, after)) = rest.split_once("_x") {
-            foreign.push_str(before);
-            match unescape(after) {
-                Some((c, tail)) => {
-                    foreign.push(c);
-                    rest = tail;
-                }
-                None => {
-                    foreign.push_str("_x");
-                    rest = after;
-                }
-            }
-        }
-        foreign.push_str(rest);
-        foreign
+        Self::for_component(&name).ok()
     }
 
     /// Returns the name as text.
@@ -105,11 +167,21 @@ impl ToolName {
     }
 }
 
-/// Splits an escape off: `7a_rest` → `('z', "rest")`.
-fn unescape(after: &str) -> Option<(char, &str)> {
-    let (hex, tail) = after.split_once('_')?;
-    let c = char::from_u32(u32::from_str_radix(hex, 16).ok()?)?;
-    Some((c, tail))
+/// Returns the beginning of a text, `_` and eight digits of the digest of `whole`: at most `max_bytes` in all. `text` is
+/// ASCII.
+pub(super) fn with_digest(text: &str, whole: &str, salt: u32, max_bytes: usize) -> String {
+    let digest = match salt {
+        0 => Digest::of(whole.as_bytes()),
+        salt => Digest::of(format!("{whole} {salt}").as_bytes()),
+    };
+    let start = truncate_str(text, max_bytes.saturating_sub(DIGEST_DIGITS + 1));
+    let digits: String = digest.hex().chars().take(DIGEST_DIGITS).collect();
+    format!("{start}_{digits}")
+}
+
+/// Returns whether MCP allows a character in the name of a tool.
+pub(super) fn is_tool_name_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')
 }
 
 impl fmt::Display for ToolName {
@@ -131,7 +203,7 @@ impl From<ToolName> for String {
     }
 }
 
-/// The name of a component within a host: like a [`ToolName`], but without `__` and not ending in `_`.
+/// The name of a component or server within a host: 1 to 64 of `a-z`, `0-9`, `_`, `-`, without `__` and not ending in `_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Namespace(String);
@@ -140,9 +212,9 @@ impl Namespace {
     /// Parses a namespace.
     ///
     /// # Errors
-    /// If it is not a valid [`ToolName`], contains `__`, or ends in `_`.
+    /// If it is empty, too long, has another character, contains `__`, or ends in `_`.
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        check_characters(name)?;
+        COMPONENT_RULE.check(name)?;
         if name.contains(SEPARATOR) || name.ends_with('_') {
             return Err(NameError::Separator(name.to_owned()));
         }
@@ -207,21 +279,19 @@ impl fmt::Display for QualifiedName {
     }
 }
 
-fn check_characters(name: &str) -> Result<(), NameError> {
-    if name.is_empty() {
-        return Err(NameError::Empty);
+impl NameRule {
+    fn check(&self, name: &str) -> Result<(), NameError> {
+        if name.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if let Some(found) = name.chars().find(|c| !(self.allows)(*c)) {
+            return Err(NameError::Character { name: shorten(name), found, allowed: self.characters });
+        }
+        if name.len() > self.max_bytes {
+            return Err(NameError::TooLong { name: shorten(name), found: name.len(), max: self.max_bytes });
+        }
+        Ok(())
     }
-    if let Some(found) = name.chars().find(|c| !is_name_character(*c)) {
-        return Err(NameError::Character { name: shorten(name), found });
-    }
-    if name.len() > MAX_NAME_BYTES {
-        return Err(NameError::TooLong(shorten(name), name.len()));
-    }
-    Ok(())
-}
-
-fn is_name_character(c: char) -> bool {
-    matches!(c, 'a'..='z' | '0'..='9' | '_' | '-')
 }
 
 /// Shortens an invalid name for an error message, and escapes characters that a terminal would act on.
@@ -236,23 +306,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(name: &str, expected: &str) {
-        let found = ToolName::parse(name).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
+    fn check(parse: fn(&str) -> Result<ToolName, NameError>, name: &str, expected: &str) {
+        let found = parse(name).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
         assert!(found.contains(expected), "{name:?}: {found}");
     }
 
     #[test]
     fn only_the_documented_characters_and_lengths_pass() {
-        check("add", "ok");
-        check("a-b_c9", "ok");
-        check(&"a".repeat(64), "ok");
-        check("", "empty");
-        check(&"a".repeat(65), "too long: 65 bytes");
-        check("Add", "'A'");
-        check("add ", "' '");
-        check("аdd", "'а'"); // Cyrillic
-        check("add\u{1b}[31m", "'\\u{1b}'");
-        check("add/x", "'/'");
+        let strict: fn(&str) -> _ = ToolName::for_component;
+        let wide: fn(&str) -> _ = ToolName::parse;
+        for (name, component, tool) in [
+            ("add", "ok", "ok"),
+            ("a-b_c9", "ok", "ok"),
+            (&"a".repeat(64), "ok", "ok"),
+            ("", "empty", "empty"),
+            (&"a".repeat(65), "too long: 65 bytes, at most 64", "ok"),
+            (&"a".repeat(128), "too long: 128 bytes", "ok"),
+            (&"a".repeat(129), "too long: 129 bytes, at most 64", "too long: 129 bytes, at most 128"),
+            ("Add", "'A'", "ok"),
+            ("API.get/self", "'A'", "ok"),
+            ("add ", "' '", "' '"),
+            ("ns:add", "':'", "allowed are `A-Z`"),
+            ("аdd", "'а'", "'а'"), // Cyrillic
+            ("add\u{1b}[31m", "'\\u{1b}'", "'\\u{1b}'"),
+        ] {
+            check(strict, name, component);
+            check(wide, name, tool);
+        }
     }
 
     #[test]
@@ -278,23 +358,37 @@ mod tests {
     }
 
     #[test]
-    fn foreign_names_are_mapped_readably() {
+    fn foreign_names_keep_their_letters_or_get_similar_ones() {
         let mapped = |name: &str| ToolName::from_foreign(name).unwrap().to_string();
-        assert_eq!(mapped("repo.search"), "repo_x2e_search");
-        assert_eq!(mapped("read_file"), "read_file");
-        assert_eq!(mapped("max_x"), "max_x5f_x");
+        for kept in ["repo.search", "API-get-self", "a/b", "read_file", "max_x", &"x".repeat(128)] {
+            assert_eq!(mapped(kept), kept);
+        }
+        assert_eq!(mapped("ns:tool"), "ns_tool_f26061ae");
+        for (name, start) in [("my  tool!", "my_tool_"), ("🔥", "tool_"), ("検索 all", "all_"), (" ", "tool_")] {
+            assert!(mapped(name).starts_with(start), "{name}: {}", mapped(name));
+        }
+        let long = |last: char| format!("{}{last}", "x".repeat(200));
+        assert_eq!((mapped(&long('a')).len(), mapped(&long('b')).len()), (128, 128));
+        assert_ne!(mapped(&long('a')), mapped(&long('b')));
+        assert_eq!(ToolName::from_foreign(""), Err(NameError::Empty));
+        assert_ne!(ToolName::similar_to("ns:tool", 1), ToolName::similar_to("ns:tool", 0));
+    }
+
+    #[test]
+    fn names_of_earlier_releases_are_known() {
+        let escaped = |name: &str| ToolName::escaped(name).map(String::from);
+        assert_eq!(escaped("API-self").as_deref(), Some("_x41__x50__x49_-self"));
+        assert_eq!(escaped("max_x").as_deref(), Some("max_x5f_x"));
+        assert_eq!(escaped(&"A".repeat(13)), None, "it was too long");
     }
 
     proptest! {
         #[test]
-        fn foreign_names_round_trip(name in "[ -~äß]{1,10}") {
-            prop_assert_eq!(ToolName::from_foreign(&name).unwrap().to_foreign(), name);
-        }
-
-        #[test]
-        fn distinct_foreign_names_stay_distinct(a in "[a-z_x0-9.]{1,8}", b in "[a-z_x0-9.]{1,8}") {
+        fn names_of_servers_tools_are_valid_and_distinct(a in "\\PC{1,150}", b in "[a-z_x0-9.: ]{1,8}") {
+            let mapped = |name: &str| ToolName::from_foreign(name).unwrap();
+            prop_assert!(ToolName::parse(mapped(&a).as_str()).is_ok());
             prop_assume!(a != b);
-            prop_assert_ne!(ToolName::from_foreign(&a).unwrap(), ToolName::from_foreign(&b).unwrap());
+            prop_assert_ne!(mapped(&a), mapped(&b));
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::name::MAX_FULL_NAME_BYTES;
 use super::{Tool, ValidatedCall};
 use crate::boxed::BoxFuture;
 use crate::call::error_kind::ErrorKind;
@@ -13,8 +14,6 @@ use crate::text::sanitize::printable;
 
 /// Maximum number of known names in the error for an unknown one.
 const MAX_SUGGESTIONS: usize = 20;
-/// Maximum length of an unknown name that an error repeats, in characters: that of the longest full name.
-const MAX_NAME_CHARS: usize = 130;
 
 /// The place where a tool runs. A name that several providers have means the tool of the first in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,6 +156,6 @@ pub fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Cal
         None => format!("the tools are: {}", known.join(", ")),
         Some(first) => format!("some of the {} tools are: {}", known.len(), first.join(", ")),
     };
-    let name: String = printable(name).chars().take(MAX_NAME_CHARS).collect();
+    let name: String = printable(name).chars().take(MAX_FULL_NAME_BYTES).collect();
     CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
 }

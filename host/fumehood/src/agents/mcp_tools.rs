@@ -9,7 +9,9 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::approval::Manifest;
-use fumehood_core::tool::name::Namespace;
+use fumehood_core::text::untrusted::Untrusted;
+use fumehood_core::tool::definition::ToolDefinition;
+use fumehood_core::tool::name::{Namespace, ToolName};
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
@@ -95,8 +97,14 @@ impl McpTools {
     ) -> Result<ApprovalCheck, ConnectError> {
         // The approval covers only tools that can be used.
         let tools = self.acceptable(remote.tools().await?);
+        let approved = approved.into();
         let definitions: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
-        let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), &approved.into());
+        let mut pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants.clone(), &definitions), &approved);
+        if !pinned.standing().is_approved() {
+            let escaped: Vec<_> = tools.iter().map(escaped_definition).collect();
+            let earlier = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &escaped), &approved);
+            pinned = if earlier.standing().is_approved() { earlier } else { pinned };
+        }
         let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool)).collect();
         self.take(remote, tools, pinned.refusal(remote.name().as_str()));
         self.checks.push((remote.name().clone(), pinned.clone()));
@@ -151,6 +159,17 @@ impl McpTools {
         for server in &self.servers {
             server.close().await;
         }
+    }
+}
+
+/// Returns a definition with the name that earlier releases gave the tool: approvals of that time have it.
+fn escaped_definition(tool: &RemoteTool) -> ToolDefinition {
+    let definition = tool.definition.clone();
+    match ToolName::escaped(&tool.foreign) {
+        Some(name) if name.as_str() != &*tool.foreign => {
+            ToolDefinition { name, export: Some(Untrusted::from(&*tool.foreign)), ..definition }
+        }
+        _ => definition,
     }
 }
 

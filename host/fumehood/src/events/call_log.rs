@@ -18,12 +18,11 @@ use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorde
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::ValidatedCall;
+use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use serde_json::{Map, Value, json};
 
 /// Maximum size of rejected arguments in a record, in bytes. No tool received them.
 const MAX_REJECTED_BYTES: usize = 4096;
-/// Maximum length of an unknown tool's name in a record, in bytes.
-const MAX_NAME_BYTES: usize = 130;
 
 /// A function that returns the part of a tool's calls that is recorded, by its full name.
 type PersistPolicy = Arc<dyn Fn(&str) -> Persistence + Send + Sync>;
@@ -132,7 +131,7 @@ impl CallLog {
             "model_call": printable(&result.id),
             "usage": usage(result),
         });
-        let tool = truncate_str(&printable(&result.tool), MAX_NAME_BYTES).to_owned();
+        let tool = truncate_str(&printable(&result.tool), MAX_FULL_NAME_BYTES).to_owned();
         let bare = self.bare(RecordKind::ToolPartial, Some(self.first_id()), Some("late"), body);
         self.record(Record { tool: Some(tool), ..bare }).await
     }
@@ -161,7 +160,7 @@ impl CallLog {
         CallEntry {
             log: self.clone(),
             call: format!("{}-{number:016x}", inner.session),
-            tool: truncate_str(&printable(tool), MAX_NAME_BYTES).to_owned(),
+            tool: truncate_str(&printable(tool), MAX_FULL_NAME_BYTES).to_owned(),
             digest: None,
             actor: context.actor.as_deref().map(str::to_owned),
             client: context.client.clone(),

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use fumehood_core::call::result::CallResult;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::time::Timestamp;
+use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use fumehood_listener::{CallSink, EndedCall, now};
 
 /// Maximum number of calls of which the durations are kept.
 const MAX_FINISHED: usize = 4096;
-/// Maximum length of a tool's name, in bytes: that of the longest full name.
-const MAX_NAME_BYTES: usize = 130;
 /// Number of points of a series over time.
 pub(crate) const SERIES_POINTS: usize = 40;
 
@@ -82,7 +81,7 @@ impl FinishedCall {
     pub(crate) fn new(result: &CallResult, at: Timestamp, elapsed: Duration) -> Self {
         Self {
             id: result.id.clone(),
-            tool: truncate_str(&result.tool, MAX_NAME_BYTES).to_owned(),
+            tool: truncate_str(&result.tool, MAX_FULL_NAME_BYTES).to_owned(),
             outcome: result.error().map_or("ok", |error| error.kind.as_str()),
             at,
             elapsed,

@@ -28,7 +28,7 @@ pub use headers::{HeaderError, Headers};
 pub use oauth::{ClientSecret, Login, LoginError, OAuthOptions, logout};
 pub use process::end_with_parent;
 pub use remote::{Remote, RemoteOptions};
-pub use remote_tool::RemoteTool;
+pub use remote_tool::{NamePrefix, RemoteTool};
 pub use tool_notice::ToolNotice;
 
 /// Maximum number of pages that are requested of one `tools/list`.

@@ -31,7 +31,7 @@ use super::connection::{Backoff, ConnectOptions, Connection};
 use super::endpoint::{Credentials, Endpoint};
 use super::headers::Headers;
 use super::lenient;
-use super::remote_tool::{RemoteTool, SchemaLimits};
+use super::remote_tool::{NamePrefix, RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{ToolList, ToolPins};
 
@@ -58,6 +58,8 @@ pub struct RemoteOptions {
     pub unasked: u32,
     /// The tools to use, by the server's own names; `None` for all.
     pub only: Option<BTreeSet<String>>,
+    /// The beginning of its tools' names for models and clients; `None` for its own name.
+    pub prefix: Option<NamePrefix>,
     /// The form of its results that a model reads.
     pub result_form: ResultForm,
     /// Headers of every request to a server at a URL.
@@ -74,7 +76,7 @@ impl Default for RemoteOptions {
     /// - a minute for a call, ten with progress, and 15 s to connect
     /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
     /// - 10,000 unsolicited messages
-    /// - all tools, and no pins
+    /// - all tools under its own name, and no pins
     /// - the text of a result that has a text and a structured form
     /// - no headers, no redaction
     fn default() -> Self {
@@ -87,6 +89,7 @@ impl Default for RemoteOptions {
             gate: GateLimits::default(),
             unasked: 10_000,
             only: None,
+            prefix: None,
             result_form: ResultForm::TextFirst,
             headers: Headers::default(),
             redactor: None,
@@ -373,9 +376,8 @@ impl Remote {
         let page = connection.list().await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, output, string, gate, result_form, .. } = &this.0.options;
-            let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output);
-            let limits = SchemaLimits { result_form: *result_form, ..limits };
+            let RemoteOptions { only, prefix, output, string, gate, result_form: form, .. } = &this.0.options;
+            let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output, *form, prefix.clone());
             ToolList::new(&this.0.name, page, only.as_ref(), &limits)
         };
         // Schemas of servers may take long to compile.

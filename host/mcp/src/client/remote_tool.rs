@@ -7,7 +7,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::schema::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinition};
-use fumehood_core::tool::name::{Namespace, ToolName};
+use fumehood_core::tool::name::{Namespace, QualifiedName, ToolName};
 use fumehood_core::tool::{ResultForm, Tool};
 use rmcp::model::Tool as McpTool;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub struct RemoteTool {
     pub tool: Arc<Tool>,
 }
 
-/// Limits of the arguments and results of a server's tools.
+/// Limits of the arguments and results of a server's tools, and the form of results and names.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemaLimits {
     /// Those of arguments.
@@ -39,30 +39,56 @@ pub(crate) struct SchemaLimits {
     pub(crate) results: GateLimits,
     /// The form of the results.
     pub(crate) result_form: ResultForm,
+    /// The beginning of their names for models and clients; `None` for the name of the server.
+    pub(crate) prefix: Option<NamePrefix>,
+}
+
+/// The beginning of the names that models and clients are given, in place of the server's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamePrefix {
+    /// None: they are given the tool's own name.
+    None,
+    /// Another name, before `__`.
+    Other(Namespace),
+}
+
+impl NamePrefix {
+    /// Returns the name that models and clients are given for a tool.
+    pub(crate) fn alias(&self, tool: &ToolName) -> String {
+        match self {
+            Self::None => tool.to_string(),
+            Self::Other(namespace) => QualifiedName { namespace: namespace.clone(), tool: tool.clone() }.to_string(),
+        }
+    }
 }
 
 impl SchemaLimits {
     /// Returns limits for results of at most `output` bytes. Results are bounded as a whole, so that a long string in
     /// one is accepted.
-    pub(crate) fn new(arguments: GateLimits, output: usize) -> Self {
+    pub(crate) fn new(
+        arguments: GateLimits,
+        output: usize,
+        result_form: ResultForm,
+        prefix: Option<NamePrefix>,
+    ) -> Self {
         let results = GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() };
-        Self { arguments, results, result_form: ResultForm::TextFirst }
+        Self { arguments, results, result_form, prefix }
     }
 }
 
 impl RemoteTool {
-    /// Converts a tool of the server with this name. Returns it with notices about the parts of its schemas that are not
+    /// Converts a tool of the server with this name; in this host it is called `name`. Returns it with notices about the parts of its schemas that are not
     /// checked.
     ///
     /// # Errors
-    /// If its name or schema cannot be used.
+    /// If its schema cannot be used.
     pub(crate) fn from_tool(
         server: &Namespace,
+        name: ToolName,
         tool: &McpTool,
         limits: &SchemaLimits,
     ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
         let notice = |reason: String| ToolNotice::new(&tool.name, reason);
-        let name = ToolName::from_foreign(&tool.name).map_err(|error| notice(error.to_string()))?;
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
         let compiled = compile_arguments(&input_schema, &limits.arguments);
         let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
@@ -73,7 +99,7 @@ impl RemoteTool {
         let caps = DefinitionLimits::default();
         let definition = ToolDefinition {
             export: (name.as_str() != tool.name).then(|| Untrusted::from(&*tool.name)),
-            name,
+            name: name.clone(),
             title: tool.title.as_deref().map(|title| truncate(title, caps.title_bytes).into()),
             description,
             // A schema that is too large for an approval and a model is presented as far as it is checked.
@@ -84,7 +110,8 @@ impl RemoteTool {
         let presented = ForeignSchema::translate(definition.input_schema.expose_raw(), &limits.arguments).schema;
         let presented = ToolDefinition { input_schema: presented.into(), ..definition.clone() };
         let in_host = Tool::new(presented, gate).in_namespace(server).result_gate(results);
-        let in_host = in_host.with_result_form(limits.result_form);
+        let alias = limits.prefix.as_ref().map(|prefix| prefix.alias(&name));
+        let in_host = in_host.with_result_form(limits.result_form).with_alias(alias.as_deref());
         let in_host = Arc::new(in_host.identified_by(compute_digest(tool)));
         Ok((Self { foreign: tool.name.as_ref().into(), definition, tool: in_host }, notices))
     }
@@ -165,23 +192,23 @@ fn compute_digest(tool: &McpTool) -> Digest {
 mod tests {
     use super::*;
 
+    fn convert(value: Value) -> Result<(RemoteTool, Vec<ToolNotice>), ToolNotice> {
+        let (server, tool): (_, McpTool) =
+            (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
+        let limits = SchemaLimits::new(GateLimits::default(), 1 << 20, ResultForm::TextFirst, None);
+        RemoteTool::from_tool(&server, ToolName::from_foreign(&tool.name).unwrap(), &tool, &limits)
+    }
+
     fn tool(value: Value) -> Result<RemoteTool, String> {
-        let (server, tool) = (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
-        let found = RemoteTool::from_tool(&server, &tool, &SchemaLimits::new(GateLimits::default(), 1 << 20));
-        found.map(|(tool, _)| tool).map_err(|notice| notice.to_string())
+        convert(value).map(|(tool, _)| tool).map_err(|notice| notice.to_string())
     }
 
     #[test]
-    fn escapes_names_and_truncates_oversized_parts() {
-        let parse =
-            |name: &str| tool(json!({"name": name, "inputSchema": {}})).map(|tool| tool.tool.full_name().to_owned());
-        assert_eq!(parse("repo.search").unwrap(), "server__repo_x2e_search");
-        assert!(parse("").unwrap_err().contains("empty"));
-        assert!(parse(&"x".repeat(65)).unwrap_err().contains("too long"));
+    fn keeps_names_and_truncates_oversized_parts() {
+        let dotted = tool(json!({"name": "Repo.search", "inputSchema": {}})).unwrap();
+        assert_eq!((dotted.tool.full_name(), dotted.definition.export), ("server__Repo.search", None));
         let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(2049), "inputSchema": {}});
-        let (server, parsed) = (Namespace::parse("server").unwrap(), serde_json::from_value(long).unwrap());
-        let (cut, notices) =
-            RemoteTool::from_tool(&server, &parsed, &SchemaLimits::new(GateLimits::default(), 1 << 20)).unwrap();
+        let (cut, notices) = convert(long).unwrap();
         assert_eq!(cut.definition.description.expose_raw(), &"ü".repeat(2048));
         assert_eq!(cut.definition.title.unwrap().expose_raw().len(), 256);
         let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();

@@ -1,6 +1,6 @@
 //! The tools of a server as they were listed last, and the digests that they are pinned by.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use fumehood_core::call::error_kind::ErrorKind;
@@ -8,7 +8,9 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::Tool;
-use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::name::{NameError, Namespace, ToolName};
+
+use rmcp::model::Tool as McpTool;
 
 use super::lenient::ToolPage;
 use super::remote_tool::{RemoteTool, SchemaLimits};
@@ -39,12 +41,26 @@ impl ToolList {
     ) -> Self {
         let ToolPage { tools, rejected, mended, .. } = page;
         let mut listed = Self { rejected, unchecked: mended, ..Self::default() };
-        for tool in tools.iter().filter(|tool| only.is_none_or(|only| only.contains(tool.name.as_ref()))) {
+        let names = names_in_host(tools.iter().map(|tool| tool.name.as_ref()));
+        let is_named = |only: &str, tool: &McpTool| {
+            let own = tool.name.as_ref();
+            own == only || names.get(own).is_some_and(|name| name.as_str() == only)
+        };
+        let is_used = |tool: &&McpTool| only.is_none_or(|only| only.iter().any(|only| is_named(only, tool)));
+        for tool in tools.iter().filter(is_used) {
             if listed.tools.contains_key(tool.name.as_ref()) {
                 listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first one is used"));
                 continue;
             }
-            match RemoteTool::from_tool(server, tool, limits) {
+            let Some(name) = names.get(tool.name.as_ref()) else {
+                listed.rejected.push(ToolNotice::new(&tool.name, NameError::Empty.to_string()));
+                continue;
+            };
+            if name.as_str() != tool.name {
+                let reason = format!("its name is not one that MCP allows, so that it is called `{name}` here");
+                listed.unchecked.push(ToolNotice::new(&tool.name, reason));
+            }
+            match RemoteTool::from_tool(server, name.clone(), tool, limits) {
                 Ok((known, notices)) => {
                     listed.unchecked.extend(notices);
                     listed.tools.insert(Arc::clone(&known.foreign), known);
@@ -52,10 +68,27 @@ impl ToolList {
                 Err(why) => listed.rejected.push(why),
             }
         }
-        let missing = only.into_iter().flatten().filter(|name| tools.iter().all(|tool| tool.name != **name));
+        let missing = only.into_iter().flatten().filter(|name| !tools.iter().any(|tool| is_named(name, tool)));
         listed.rejected.extend(missing.map(|name| ToolNotice::new(name, "the server has no such tool")));
         listed
     }
+}
+
+/// Returns the names that the tools of one list have in this host: their own where MCP allows them, and otherwise similar
+/// ones that no other tool of the list has. An empty name has none.
+fn names_in_host<'a>(foreign: impl Iterator<Item = &'a str>) -> HashMap<&'a str, ToolName> {
+    let foreign: BTreeSet<&str> = foreign.collect();
+    let mut names = HashMap::new();
+    let mut taken: BTreeSet<ToolName> = foreign.iter().filter_map(|name| ToolName::parse(name).ok()).collect();
+    for foreign in foreign.into_iter().filter(|name| !name.is_empty()) {
+        let similar =
+            || (0..=u32::MAX).map(|salt| ToolName::similar_to(foreign, salt)).find(|name| !taken.contains(name));
+        if let Some(name) = ToolName::parse(foreign).ok().or_else(similar) {
+            taken.insert(name.clone());
+            names.insert(foreign, name);
+        }
+    }
+    names
 }
 
 impl ToolPins {
@@ -117,4 +150,20 @@ impl ToolPins {
 
 fn digest(tool: &RemoteTool) -> Digest {
     tool.tool.digest().unwrap_or_else(|| Digest::of(tool.foreign.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_made_is_never_the_name_of_another_tool() {
+        let made = ToolName::similar_to("ns:tool", 0).to_string();
+        for all in [["ns:tool", made.as_str(), "Get", "get", ""], ["", "get", "Get", made.as_str(), "ns:tool"]] {
+            let names = names_in_host(all.into_iter());
+            assert_eq!((names["Get"].as_str(), names["get"].as_str(), names.len()), ("Get", "get", 4));
+            assert_eq!(names[made.as_str()].as_str(), made);
+            assert_eq!(names["ns:tool"], ToolName::similar_to("ns:tool", 1));
+        }
+    }
 }

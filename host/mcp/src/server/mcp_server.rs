@@ -58,7 +58,7 @@ impl Default for ServerOptions {
             actor: None,
             message_bytes: 4 << 20,
             page: 100,
-            naming: Naming::Full,
+            naming: Naming::default(),
             library: Arc::default(),
             jobs: None,
             job_owner: Arc::from("client"),

@@ -160,7 +160,7 @@ mod tests {
 
     fn tools(names: &[&str]) -> Vec<SentTool> {
         let tool = |name: &&str| SentTool {
-            spec: ToolSpec { name: (*name).to_owned(), description: String::new(), parameters: json!({}) },
+            spec: ToolSpec { name: (*name).to_owned(), alias: None, description: String::new(), parameters: json!({}) },
             wire_name: name.replace('.', "_"),
             shape: ArgumentShape::default(),
         };

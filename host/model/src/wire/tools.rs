@@ -5,13 +5,10 @@ use std::borrow::Cow;
 use fumehood_core::chat::{ModelError, ModelFailure, Reply, Request, Response, ToolChoice, ToolSpec};
 use genai::chat::{Tool, ToolName};
 
-use super::names::ToolNames;
+use super::names::{GEMINI_BUILT_IN, ToolNames};
 use super::parameter::Adjustments;
 use crate::spec::Service;
 use crate::tool_schema::{ArgumentShape, Dialect, adapt};
-
-/// Names that the client library takes for built-in tools of Gemini.
-const GEMINI_BUILT_IN: &[&str] = &["googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"];
 
 /// A tool of a request.
 #[derive(Debug)]

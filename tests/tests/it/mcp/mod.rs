@@ -14,6 +14,8 @@ mod lenient;
 #[cfg(test)]
 mod library;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 pub(crate) mod raw;
 #[cfg(test)]
 mod real_lists;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood::mcp::{Server, ServerOptions};
-use fumehood::{Host, Load};
+use fumehood::{Host, Load, ToolProvider};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -38,8 +38,13 @@ pub(crate) struct Raw {
 impl Raw {
     /// Connects without a handshake.
     pub(crate) fn connect(host: &Host, options: ServerOptions) -> Self {
+        Self::connect_to(Arc::new(host.clone()), options)
+    }
+
+    /// Connects to a server of these tools, without a handshake.
+    pub(crate) fn connect_to(tools: Arc<dyn ToolProvider>, options: ServerOptions) -> Self {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let server = Server::new(Arc::new(host.clone()), options);
+        let server = Server::new(tools, options);
         let (input, output) = tokio::io::split(theirs);
         let served = tokio::spawn(async move {
             // The end of the session is visible to the client.

@@ -29,7 +29,7 @@ Results are a JSON array in the order of your calls, one element for each call. 
 pub fn system_prompt(tools: &[ToolSpec]) -> String {
     let Some(first) = tools.first() else { return "You have no tools. Answer with plain text.".to_owned() };
     let mut prompt = format!("{PROTOCOL}\n\n{}\n\nYour tools:", format_examples(first, tools));
-    for ToolSpec { name, description, parameters } in tools {
+    for ToolSpec { name, description, parameters, .. } in tools {
         prompt.push_str(&format!("\n\n{name}: {description}\nSchema of \"args\": {parameters}"));
     }
     prompt
@@ -89,7 +89,7 @@ mod tests {
 
     fn tool() -> ToolSpec {
         let parameters = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]});
-        ToolSpec { name: "calculator__add".to_owned(), description: "Adds.".to_owned(), parameters }
+        ToolSpec { name: "calculator__add".to_owned(), alias: None, description: "Adds.".to_owned(), parameters }
     }
 
     /// Returns the blocks of a tag in the examples.

@@ -9,6 +9,7 @@ use crate::drivers::driver::{Decision, DecisionError, DecisionFault, Driver, Too
 use crate::drivers::recover::Closing;
 use crate::drivers::render::echo;
 use crate::execution::ToolExecution;
+use crate::names::find;
 
 /// The driver for models that call tools through their provider's own interface.
 ///
@@ -148,7 +149,18 @@ impl NativeDriver {
         if possible && !self.has_called { self.choice.clone() } else { ToolChoice::Auto }
     }
 
+    /// Returns the calls, with full names in place of aliases.
     fn find_calls(&self, response: &Response) -> Vec<ToolIntent> {
+        let mut calls = self.read_calls(response);
+        for call in &mut calls {
+            if let Some(tool) = find(&call.name, &self.tools) {
+                call.name.clone_from(&tool.name);
+            }
+        }
+        calls
+    }
+
+    fn read_calls(&self, response: &Response) -> Vec<ToolIntent> {
         let calls = response.reply.calls();
         if !calls.is_empty() {
             return calls.to_vec();
@@ -158,7 +170,7 @@ impl NativeDriver {
         if written.is_empty() && self.inline {
             written.extend(find_inline_call(text, Closing::from(response.stop)));
         }
-        if written.iter().all(|call| self.has_tool(&call.name)) { written } else { Vec::new() }
+        if written.iter().all(|call| find(&call.name, &self.tools).is_some()) { written } else { Vec::new() }
     }
 
     fn decide_answer(&mut self, response: &Response) -> Decision {

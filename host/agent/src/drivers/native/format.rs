@@ -1,13 +1,12 @@
 //! Calls and results as messages, for providers with and without support for tools.
 
 use fumehood_core::chat::{Message, ToolIntent};
+use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use serde_json::{Value, json};
 
 use crate::drivers::render::{format_execution, images_of};
 use crate::execution::ToolExecution;
 
-/// Maximum length of a full name of a tool, in bytes: a namespace, the separator and a name.
-const MAX_FULL_NAME_BYTES: usize = 130;
 /// Maximum length of a tool's name that all providers accept, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
@@ -55,7 +54,7 @@ pub fn to_prose_messages(execution: &ToolExecution) -> [Message; 2] {
 /// The result of such a call names the problem. A valid full name of a tool is unchanged: the provider's client maps
 /// it.
 fn sanitize_name(name: &str) -> String {
-    let is_full = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_full = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     if !name.is_empty() && name.len() <= MAX_FULL_NAME_BYTES && name.chars().all(is_full) {
         return name.to_owned();
     }

@@ -149,7 +149,12 @@ mod tests {
     use serde_json::json;
 
     fn tools() -> Vec<ToolSpec> {
-        let spec = |name: &str, parameters| ToolSpec { name: name.to_owned(), description: String::new(), parameters };
+        let spec = |name: &str, parameters| ToolSpec {
+            name: name.to_owned(),
+            alias: None,
+            description: String::new(),
+            parameters,
+        };
         vec![
             spec("add", json!({"type": "object", "required": ["a", "b"]})),
             spec("now", json!({"type": "object", "properties": {"zone": {"type": "string"}}})),
@@ -233,7 +238,12 @@ mod tests {
 
     #[test]
     fn finds_a_partial_or_misplaced_tool_name() {
-        let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
+        let spec = |name: &str| ToolSpec {
+            name: name.to_owned(),
+            alias: None,
+            description: String::new(),
+            parameters: json!({}),
+        };
         let tools = [spec("calculator__add"), spec("calculator__evaluate"), spec("a__list"), spec("b__list")];
         let check = |reply: &str, expected: Result<NextAction, String>| {
             let decision = RawDecision::extract(&Response::text(reply)).unwrap().validate(&tools);

@@ -55,6 +55,7 @@ mod tests {
     fn the_prompt_describes_the_tools_and_the_decision() {
         let tool = ToolSpec {
             name: "calculator__add".to_owned(),
+            alias: None,
             description: "Adds two numbers.".to_owned(),
             parameters: json!({"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "number"}, "b": {}}}),
         };

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn tool(name: &str, parameters: Value) -> ToolSpec {
-        ToolSpec { name: name.to_owned(), description: String::new(), parameters }
+        ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters }
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn pair(execution: &ToolExecution) -> Vec<Message> {
 }
 
 pub(crate) fn spec(name: &str) -> ToolSpec {
-    ToolSpec { name: name.to_owned(), description: String::new(), parameters: serde_json::json!({}) }
+    ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters: serde_json::json!({}) }
 }
 
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolIntent {

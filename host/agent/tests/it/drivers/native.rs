@@ -215,9 +215,9 @@ fn a_history_is_one_that_providers_take() {
     check("add", r#"{ "a": 1 }"#, ("add", r#"{ "a": 1 }"#));
     check("", "", ("_", "{}"));
     check("rm -rf\u{202e}ä", "[1", ("rm_-rf__", r#"{"not_a_json_object":"[1"}"#));
-    check(&"x".repeat(130), "[]", (&"x".repeat(130), r#"{"not_a_json_object":"[]"}"#));
-    check(&"x".repeat(131), "{}", (&"x".repeat(64), "{}"));
-    check("a.b", "{}", ("a.b", "{}"));
+    check(&"x".repeat(194), "[]", (&"x".repeat(194), r#"{"not_a_json_object":"[]"}"#));
+    check(&"x".repeat(195), "{}", (&"x".repeat(64), "{}"));
+    check("m__a.b/C", "{}", ("m__a.b/C", "{}"));
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
     });
     let spec = |name: &str, what: &str| ToolSpec {
         name: name.to_owned(),
+        alias: None,
         description: what.to_owned(),
         parameters: binary.clone(),
     };

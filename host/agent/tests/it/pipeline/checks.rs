@@ -67,6 +67,23 @@ async fn registries_are_asked_in_order_and_the_first_hit_wins() {
 }
 
 #[tokio::test]
+async fn a_tool_is_called_by_what_models_make_of_its_name() {
+    let only = Allowlists { default: DefaultAllowlist::Only(["add".to_owned()].into()), ..Allowlists::default() };
+    let stage = stage_of(tools(), |builder| builder.allowlists(only));
+    for name in ["functions.add", "functions.add:0", "add:3", "default_api.add"] {
+        let ran = stage.call(name, ADD).await;
+        assert_eq!((ran.result.text().as_deref(), ran.call.name.as_str()), (Some("3"), "add"), "{name}");
+    }
+    let started = stage.recorder.of_kind(RecordKind::ToolStarted).remove(0);
+    assert_eq!((started.tool.as_deref(), &started.body["called_as"]), (Some("add"), &json!("functions.add")));
+    // Nothing tells whether there is a tool that may not be called.
+    let [there, missing] = ["functions.echo", "functions.nothing"].map(|name| stage.call(name, "{}"));
+    let message = |ran: ToolExecution| ran.result.error().unwrap().to_string();
+    let (there, missing) = (message(there.await), message(missing.await));
+    assert_eq!(there.replace("echo", "nothing"), missing);
+}
+
+#[tokio::test]
 async fn a_miss_is_a_structured_failure() {
     let stage = stage(|builder| builder);
     let execution = stage.call("nope", "{}").await;

@@ -9,7 +9,8 @@ use fumehood::mcp::{
 };
 use fumehood::sanitize::printable;
 use fumehood::{
-    Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, Namespace, ResultForm, Untrusted,
+    Call, CallContext, CallEntry, CallError, CallResult, ErrorKind, Metadata, NameForm, Namespace, ResultForm,
+    SEPARATOR, ToolAliases, Untrusted,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +45,9 @@ pub(crate) async fn list(arguments: &Arguments, list: &List) -> Result<Exit> {
         for tool in &tools {
             let description = tool.definition.description.to_sanitized();
             let about = description.lines().next().unwrap_or_default();
-            quotation.write_styled(&format!("{} ", printable(&tool.foreign)), render::STRONG, about)?;
+            let alias = alias(tool).map(|alias| format!("(for models: {alias}) ")).unwrap_or_default();
+            let about = format!("{alias}{about}");
+            quotation.write_styled(&format!("{} ", printable(&tool.foreign)), render::STRONG, &about)?;
         }
     }
     Ok(Exit::Ok)
@@ -70,7 +73,7 @@ fn list_error(error: ConnectError, flag: &str) -> anyhow::Error {
 fn to_json(tool: &RemoteTool) -> Value {
     // For programs, so the values are the server's own; hidden characters in them are written as escapes.
     let definition = &tool.definition;
-    json!({
+    let mut listed = json!({
         "name": tool.foreign.as_ref(),
         "title": definition.title.as_ref().map(Untrusted::expose_raw),
         "description": definition.description.expose_raw(),
@@ -78,6 +81,30 @@ fn to_json(tool: &RemoteTool) -> Value {
         "output_schema": definition.output_schema.as_ref().map(Untrusted::expose_raw),
         "annotations": definition.annotations,
         "digest": tool.tool.digest(),
+    });
+    let host_name = definition.name.as_str();
+    if let Some(members) = listed.as_object_mut().filter(|_| host_name != &*tool.foreign) {
+        members.insert("host_name".to_owned(), host_name.into());
+    }
+    if let (Some(members), Some(alias)) = (listed.as_object_mut(), alias(tool)) {
+        members.insert("alias".to_owned(), alias.into());
+    }
+    listed
+}
+
+/// Returns the name that models are given for a tool of a server called `server`, if it is not the tool's full name.
+fn alias(tool: &RemoteTool) -> Option<String> {
+    let name = tool.tool.full_name();
+    (!NameForm::Portable.accepts(name)).then(|| NameForm::Portable.alias(name).into_owned())
+}
+
+/// Finds a tool by the name that its server uses, its name in this host, or its alias.
+fn find<'a>(tools: &'a [RemoteTool], typed: &str) -> Option<&'a RemoteTool> {
+    tools.iter().find(|tool| *tool.foreign == *typed).or_else(|| {
+        let aliases = ToolAliases::of_tools(tools.iter().map(|tool| tool.tool.as_ref()), NameForm::Portable);
+        let full_name = format!("{SERVER_NAME}{SEPARATOR}{typed}");
+        let name = aliases.resolve(typed).or_else(|| aliases.resolve(&full_name))?;
+        tools.iter().find(|tool| tool.tool.full_name() == name)
     })
 }
 
@@ -119,7 +146,7 @@ pub(crate) async fn call(arguments: &Arguments, call: &CallRemote) -> Result<Exi
 /// Calls the tool if the arguments match its schema, as for any other tool, and if the call can be recorded.
 async fn call_checked(remote: &Remote, call: &CallRemote, entry: Option<&mut CallEntry>) -> Result<CallResult> {
     let tools = remote.tools().await.map_err(|error| list_error(error, "--start-timeout"))?;
-    let Some(RemoteTool { tool, .. }) = tools.iter().find(|tool| *tool.foreign == *call.tool) else {
+    let Some(RemoteTool { tool, .. }) = find(&tools, &call.tool) else {
         let known: Vec<_> = tools.iter().map(|tool| printable(&tool.foreign).into_owned()).collect();
         let message = format!("there is no tool `{}`", printable(&call.tool));
         let error = CallError::new(ErrorKind::UnknownTool, message);

@@ -28,12 +28,12 @@ pub(crate) fn library_from_config(config: &Config) -> Result<Library> {
     let mut library = Library::default();
     for (name, section) in &config.knowledge {
         let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[knowledge.{name}]: {error}"));
-        ToolName::parse(name).map_err(|error| wrong(&error))?;
+        ToolName::for_component(name).map_err(|error| wrong(&error))?;
         library.add_entry(knowledge_entry(config, name, section)).map_err(|error| wrong(&error))?;
     }
     for (name, section) in &config.prompts {
         let wrong = |error: &dyn std::fmt::Display| UsageError(format!("[prompts.{name}]: {error}"));
-        ToolName::parse(name).map_err(|error| wrong(&error))?;
+        ToolName::for_component(name).map_err(|error| wrong(&error))?;
         library.add_prompt(prompt_entry(config, name, section)).map_err(|error| wrong(&error))?;
     }
     Ok(library)

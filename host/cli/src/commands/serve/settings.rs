@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use fumehood::NameForm;
 use fumehood::http_api::{ApiOptions, CallStore, SessionAgents};
 use fumehood::listener::{HttpOptions, Jobs, TenantTools, TokenVerifier};
 use fumehood::mcp::{Naming, ServerOptions};
@@ -58,7 +59,10 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
         job_owner: actor.clone().unwrap_or_else(|| Arc::clone(&default.job_owner)),
         actor,
         message_bytes: config.serve.body_limit.map_or(default.message_bytes, |bytes| bytes.0),
-        naming: if typed.short_names { Naming::Short } else { Naming::Full },
+        naming: Naming {
+            short: typed.short_names,
+            form: if typed.portable_names { NameForm::Portable } else { NameForm::Mcp },
+        },
         library: Arc::new(library_from_config(config)?),
         ..default
     })

@@ -243,6 +243,41 @@ fn only_used_tools_are_approved_and_reasons_are_shown_once() {
 }
 
 #[test]
+fn models_and_clients_are_given_names_without_the_prefix() {
+    let object = r#"{"type":"object"}"#;
+    let tools = format!(r#"[{{"name":"Get.item","inputSchema":{object}}},{{"name":"t","inputSchema":{object}}}]"#);
+    let script = r#"
+{"calls": [{"name": "t", "arguments": {}}]}
+{"calls": [{"name": "functions.Get_item_2d3a7978:1", "arguments": {}}], "expect": "done"}
+{"calls": [{"name": "other__Get.item", "arguments": {}}], "expect": "done"}
+{"text": "All done.", "expect": "done"}
+"#;
+    let bench = fake(script, &[("TOOLS", &tools)], "approval = \"off\"\nprefix = \"\"\n");
+    let ran = run(&bench, &["--log", "events.db", "--allow", "other__t", "--allow", "other__Get.item"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "All done.\n"), "{ran:?}");
+    assert_eq!(ran.stderr.matches("✓ other__Get.item").count(), 2, "{ran:?}");
+    let log = bench.run(&["log", "list", "--json", "--log", "events.db"]);
+    assert!(log.stdout.contains("functions.Get_item_2d3a7978:1"), "{log:?}");
+
+    // Two servers that would give the same names.
+    let file = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
+    bench.put("fumehood.toml", format!("{file}{}", file.replace("servers.other", "servers.twin")));
+    let ran = run(&bench, &["--allow", "other__t"]);
+    assert!(ran.stderr.contains("other__Get.item, other__t, twin__Get.item, twin__t keep their full names"), "{ran:?}");
+    bench.put("fumehood.toml", file.replace("prefix = \"\"", "prefix = \"a__b\""));
+    let ran = bench.run(&["config", "check"]);
+    assert!(ran.code != 0 && ran.stdout.contains("a__b"), "{ran:?}");
+
+    let server = ["--env", &format!("TOOLS={tools}"), "--", "sh", "server.sh"];
+    let listed = bench.run(&[&["mcp", "list"], server.as_slice()].concat());
+    assert!(listed.stdout.contains("Get.item (for models: server__Get_item_2d3a7978)"), "{listed:?}");
+    for name in ["Get.item", "Get_item_2d3a7978", "server__Get.item"] {
+        let called = bench.run(&[&["mcp", "call", name], server.as_slice()].concat());
+        assert_eq!(called.code, 0, "{name}: {called:?}");
+    }
+}
+
+#[test]
 fn the_limits_of_the_configuration_hold() {
     let check = |on_call: &str, more: &str, word: &str| {
         let bench = fake(&CALL.replace("WORD", word), &[("ON_CALL", on_call)], more);
@@ -358,7 +393,7 @@ comand = ["a"]
                 bad.toml:23:41: `bearer` is sent as this header already; leave one of them out
                 bad.toml:24:28: `a b` is not the name of a header; such a one is `x-api-key`
                 bad.toml:25:1: the MCP server `typo` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
-                bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: approval, bearer, command, env, folder, headers, login, max_timeout, output, prefer, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
+                bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: approval, bearer, command, env, folder, headers, login, max_timeout, output, prefer, prefix, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
             ── exit 2
         "#]],
     );

@@ -1,12 +1,11 @@
 //! The tools as clients see them, computed once for each change of the set, and their names.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use fumehood_core::digest::Digest;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::definition::Annotations;
-use fumehood_core::tool::{ResultForm, Tool};
+use fumehood_core::tool::{NameForm, ResultForm, Tool, ToolAliases};
 use rmcp::model::{JsonObject, Tool as McpTool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -23,7 +22,9 @@ const CURSOR_PREFIX: &str = "after:";
 pub(crate) struct Catalogue {
     /// Sorted by the names that clients see.
     tools: Vec<McpTool>,
+    /// By full names.
     entries: HashMap<String, Entry>,
+    aliases: ToolAliases,
     /// The `instructions` of the server.
     instructions: Option<String>,
 }
@@ -33,6 +34,8 @@ pub(crate) struct Catalogue {
 pub(crate) struct Entry {
     /// The full name of the tool in this host.
     pub(crate) full_name: String,
+    /// The name that clients see.
+    shown: String,
     pub(crate) form: AnswerForm,
 }
 
@@ -52,25 +55,23 @@ pub(crate) struct InvalidCursor;
 impl Catalogue {
     /// Builds the catalogue with names according to `naming`; `own` is the operator's part of the instructions.
     pub(crate) fn new(tools: &[Arc<Tool>], naming: Naming, own: Option<&str>) -> Self {
+        let aliases = naming.aliases(tools);
         let mut catalogue = Self { instructions: instructions(own, tools), ..Self::default() };
-        let ambiguous = ambiguous_names(tools);
         for listed in tools {
-            let name = match listed.definition().name.as_str() {
-                short if naming == Naming::Short && !ambiguous.contains(short) => short.to_owned(),
-                _ => to_client_name(listed.full_name()),
-            };
-            let tool = to_mcp_tool(name.clone(), listed);
+            if catalogue.entries.contains_key(listed.full_name()) {
+                continue;
+            }
+            let shown = aliases.alias(listed.full_name()).to_owned();
+            let tool = to_mcp_tool(shown.clone(), listed);
             let form = AnswerForm { structured: tool.output_schema.is_some(), result: listed.result_form() };
-            let entry = Entry { full_name: listed.full_name().to_owned(), form };
-            // Two names with the same digest: the second cannot be called, so it is not listed either.
-            if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
-                free.insert(entry);
-                if listed.is_approved() {
-                    catalogue.tools.push(tool);
-                }
+            let full_name = listed.full_name().to_owned();
+            catalogue.entries.insert(full_name.clone(), Entry { full_name, shown, form });
+            if listed.is_approved() {
+                catalogue.tools.push(tool);
             }
         }
         catalogue.tools.sort_by(|a, b| a.name.cmp(&b.name));
+        catalogue.aliases = aliases;
         catalogue
     }
 
@@ -79,18 +80,20 @@ impl Catalogue {
         self.instructions.as_deref()
     }
 
+    /// Finds a tool by its full name or an alias of it: see [`ToolAliases::resolve`].
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries.get(name)
+        self.entries.get(name).or_else(|| self.entries.get(self.aliases.resolve(name)?))
     }
 
     /// Returns the form of the answers of the tool of this full name.
     pub(crate) fn answer_form(&self, full_name: &str) -> AnswerForm {
-        let entry = self.entries.values().find(|entry| entry.full_name == full_name);
-        entry.map(|entry| entry.form).unwrap_or_default()
+        self.entries.get(full_name).map(|entry| entry.form).unwrap_or_default()
     }
 
+    /// Returns the description of a tool, by any of its names.
     pub(crate) fn tool(&self, name: &str) -> Option<&McpTool> {
-        let at = self.tools.binary_search_by(|tool| tool.name.as_ref().cmp(name)).ok()?;
+        let shown = self.find(name)?.shown.as_str();
+        let at = self.tools.binary_search_by(|tool| tool.name.as_ref().cmp(shown)).ok()?;
         self.tools.get(at)
     }
 
@@ -125,13 +128,6 @@ impl Catalogue {
     }
 }
 
-/// Returns the bare names that are ambiguous: two tools have them, or they are the full name of another.
-fn ambiguous_names(tools: &[Arc<Tool>]) -> HashSet<String> {
-    let mut seen: HashSet<&str> = tools.iter().map(|tool| tool.full_name()).collect();
-    let names = tools.iter().map(|tool| tool.definition().name.as_str());
-    names.filter(|name| !seen.insert(name)).map(str::to_owned).collect()
-}
-
 fn to_mcp_tool(name: String, tool: &Tool) -> McpTool {
     let definition = tool.definition();
     let mut sanitizer = Sanitizer::default();
@@ -163,33 +159,24 @@ fn annotations(hints: Annotations) -> Option<ToolAnnotations> {
         .then(|| ToolAnnotations::from_raw(None, read_only, destructive, idempotent, open_world))
 }
 
-/// Maximum length of a name that all clients accept, in bytes.
-const MAX_NAME_BYTES: usize = 64;
-/// Number of hexadecimal digits of the digest that replace the end of a longer name.
-const DIGEST_DIGITS: usize = 12;
-
-/// The scheme of tool names that clients see.
+/// The scheme of tool names that clients see. Clients may call a tool by its full name as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Naming {
-    /// Full names, `component__tool`, which stay the same whatever else is served.
-    #[default]
-    Full,
-    /// Bare names, `tool`. Tools that share one keep their full names, all of them.
-    Short,
+pub struct Naming {
+    /// Bare names, `tool`, where no other tool has the same. By default, clients see full names, `component__tool`, which
+    /// stay the same whatever else is served, unless a tool has an alias of its own.
+    pub short: bool,
+    /// The form of the names. A name in another form is given as an alias.
+    pub form: NameForm,
 }
 
-/// Returns the name under which clients see the tool with this full name: the full name itself, or, if that is longer
-/// than 64 bytes, its beginning and a part of its digest.
-///
-/// The result depends on the full name alone; the catalogue maps it back. Clients accept at most 64 of the characters
-/// `a-z`, `A-Z`, `0-9`, `_` and `-`.
-pub(crate) fn to_client_name(full_name: &str) -> String {
-    if full_name.len() <= MAX_NAME_BYTES {
-        return full_name.to_owned();
+impl Naming {
+    fn aliases(self, tools: &[Arc<Tool>]) -> ToolAliases {
+        let names = tools.iter().map(|tool| {
+            let short = self.short.then(|| tool.definition().name.as_str());
+            (tool.full_name(), short.or_else(|| tool.alias()))
+        });
+        ToolAliases::new(names, self.form)
     }
-    let digits: String = Digest::of(full_name.as_bytes()).hex().chars().take(DIGEST_DIGITS).collect();
-    let start: String = full_name.chars().take(MAX_NAME_BYTES - DIGEST_DIGITS - 1).collect();
-    format!("{start}-{digits}")
 }
 
 #[cfg(test)]
@@ -200,6 +187,8 @@ mod tests {
     use fumehood_core::tool::name::QualifiedName;
 
     use super::*;
+
+    const SHORT: Naming = Naming { short: true, form: NameForm::Mcp };
 
     fn tool(name: &str) -> Arc<Tool> {
         let QualifiedName { namespace, tool } = QualifiedName::parse(name).unwrap();
@@ -215,7 +204,7 @@ mod tests {
     #[test]
     fn pagination_survives_changes() {
         let catalogue = |names: &[&str]| {
-            Catalogue::new(&names.iter().map(|name| tool(name)).collect::<Vec<_>>(), Naming::Full, None)
+            Catalogue::new(&names.iter().map(|name| tool(name)).collect::<Vec<_>>(), Naming::default(), None)
         };
         let names = |page: &[McpTool]| page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ");
         let all = catalogue(&["c__1", "a__1", "b__1", "d__1", "e__1"]);
@@ -230,7 +219,7 @@ mod tests {
 
     #[test]
     fn adds_object_type_to_input_schemas() {
-        let catalogue = Catalogue::new(&[tool("a__t")], Naming::Full, None);
+        let catalogue = Catalogue::new(&[tool("a__t")], Naming::default(), None);
         let listed = catalogue.tool("a__t").unwrap();
         assert_eq!(Value::Object(listed.input_schema.as_ref().clone()), json!({"type": "object"}));
         assert_eq!((&listed.output_schema, &listed.annotations), (&None, &None));
@@ -240,7 +229,7 @@ mod tests {
     fn withheld_tools_keep_their_name_and_are_not_listed() {
         let mut tools = ["a__add", "b__get"].map(tool);
         tools[0] = withheld(&tools[0]);
-        let catalogue = Catalogue::new(&tools, Naming::Short, None);
+        let catalogue = Catalogue::new(&tools, SHORT, None);
         assert!(catalogue.tool("add").is_none());
         assert_eq!(catalogue.suggestions(), "the tools are: get");
         assert_eq!(catalogue.find("add").unwrap().full_name, "a__add");
@@ -253,23 +242,29 @@ mod tests {
             let (page, _) = Catalogue::new(&tools, naming, None).page(None, 10).unwrap();
             page.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(names(Naming::Full), "a__add a__get b__get c__a__add");
-        assert_eq!(names(Naming::Short), "a__get add b__get c__a__add");
-        let catalogue = Catalogue::new(&["a__add", "a__get", "b__get"].map(tool), Naming::Short, None);
+        assert_eq!(names(Naming::default()), "a__add a__get b__get c__a__add");
+        assert_eq!(names(SHORT), "a__get add b__get c__a__add");
+        let catalogue = Catalogue::new(&["a__add", "a__get", "b__get"].map(tool), SHORT, None);
         assert_eq!(catalogue.suggestions(), "the tools are: a__get, add, b__get");
         assert_eq!(catalogue.find("add").unwrap().full_name, "a__add");
-        assert!(catalogue.find("a__add").is_none(), "what is not listed cannot be called");
+        assert_eq!(catalogue.find("a__add").unwrap().full_name, "a__add", "full names can be called as well");
+        assert_eq!(catalogue.tool("a__add").unwrap().name, "add");
+        assert!(catalogue.find("get").is_none(), "two tools have this name");
     }
 
     #[test]
-    fn truncates_long_names_to_distinct_ones() {
-        assert_eq!(to_client_name("calculator__add"), "calculator__add");
-        let longest = "a".repeat(64);
-        assert_eq!(to_client_name(&longest), longest);
-        let long = |last: char| format!("{}__{}{last}", "n".repeat(64), "t".repeat(63));
-        let (a, b) = (to_client_name(&long('a')), to_client_name(&long('b')));
-        assert_eq!((a.len(), b.len()), (64, 64));
-        assert_ne!(a, b);
-        assert!(a.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-'), "{a}");
+    fn names_longer_than_the_form_allows_have_aliases() {
+        let longest = format!("{}__{}", "n".repeat(64), "t".repeat(64));
+        let full = Catalogue::new(&["c__add", &longest].map(tool), Naming::default(), None);
+        let shown: Vec<_> = full.page(None, 10).unwrap().0.iter().map(|tool| tool.name.len()).collect();
+        assert_eq!(shown, [6, 128], "MCP allows no more");
+        let portable = Naming { short: false, form: NameForm::Portable };
+        let portable = Catalogue::new(&["c__add", &longest].map(tool), portable, None);
+        let (page, _) = portable.page(None, 10).unwrap();
+        assert_eq!(page.iter().map(|tool| tool.name.len()).collect::<Vec<_>>(), [6, 64]);
+        for name in [&longest, page[1].name.as_ref()] {
+            assert_eq!(portable.find(name).unwrap().full_name, longest);
+            assert_eq!(portable.tool(name), Some(&page[1]));
+        }
     }
 }

@@ -57,6 +57,7 @@ fn provider(service: &str, config: ProviderConfig) -> Provider {
 fn question() -> Request {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
+        alias: None,
         description: format!("What {name} does"),
         parameters: json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
     };

@@ -21,6 +21,7 @@ fn text(service: &str) -> Play {
 fn request_with(count: usize) -> Request {
     let tool = |index| ToolSpec {
         name: format!("t{index}"),
+        alias: None,
         description: "Does it.".to_owned(),
         parameters: json!({"type": "object", "properties": {}}),
     };

@@ -63,6 +63,7 @@ async fn each_provider_is_sent_the_subset_that_it_documents() {
     for (service, kind) in services {
         let tools = schemas().into_iter().enumerate().map(|(index, parameters)| ToolSpec {
             name: format!("t{index}"),
+            alias: None,
             description: "Does it.".to_owned(),
             parameters,
         });

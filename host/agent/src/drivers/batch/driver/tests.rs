@@ -13,8 +13,12 @@ use crate::execution::Status;
 
 fn bound() -> BatchDriver {
     let mut driver = BatchDriver::new();
-    let tool =
-        ToolSpec { name: "read".to_owned(), description: "Reads.".to_owned(), parameters: json!({"type": "object"}) };
+    let tool = ToolSpec {
+        name: "read".to_owned(),
+        alias: None,
+        description: "Reads.".to_owned(),
+        parameters: json!({"type": "object"}),
+    };
     driver.bind(ToolRuntime { tools: vec![tool] });
     driver
 }
@@ -92,7 +96,8 @@ fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: Erro
 
 #[test]
 fn resolves_the_last_part_of_a_unique_name() {
-    let spec = |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({}) };
+    let spec =
+        |name: &str| ToolSpec { name: name.to_owned(), alias: None, description: String::new(), parameters: json!({}) };
     let mut driver = BatchDriver::new();
     driver.bind(ToolRuntime { tools: ["files__read", "notes__read", "calculator__evaluate"].map(spec).to_vec() });
     let names =

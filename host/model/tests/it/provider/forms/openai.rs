@@ -74,6 +74,11 @@ async fn reads_calls_however_their_pieces_are_labelled() {
     ] {
         check("compatible", &calling(&pieces), &expected).await;
     }
+    // What models of some servers put around a name.
+    for name in ["functions.calculator__add", "functions.calculator__add:0", "default_api.calculator__add"] {
+        let pieces = [call(json!(0), json!("a"), json!({"name": name, "arguments": r#"{"a":1}"#}))];
+        check("compatible", &calling(&pieces), &one()).await;
+    }
     // Both calls in one event, with one index.
     let both = piece(json!({"tool_calls": [
         {"index": 0, "id": "a", "function": add(r#"{"a":1}"#)},

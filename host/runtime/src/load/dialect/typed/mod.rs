@@ -200,7 +200,7 @@ impl Reader<'_> {
     /// # Errors
     /// If it cannot be a tool; the text is the reason.
     fn tool(&self, export: &Export) -> Result<TypedTool, String> {
-        let name = ToolName::parse(&export.tool_name()).map_err(|error| error.to_string())?;
+        let name = ToolName::for_component(&export.tool_name()).map_err(|error| error.to_string())?;
         let function = reflect::convert_function(&export.ty).map_err(|error| error.to_string())?;
         let (input_schema, output_schema) = self.schemas(&function)?;
         let definition = ToolDefinition {
