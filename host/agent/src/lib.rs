@@ -30,6 +30,7 @@ pub use allowance::CallAllowance;
 pub use drivers::{batch, driver, native, react, recover, render, scripted};
 pub use fumehood_core::persistence;
 pub use memory::knowledge;
+pub use names::suggest;
 pub use pipeline::{allowlist, approval_queue, approver, guardrail, hook};
 pub use registry::{identity, retry};
 pub use session::{breaker, budget, transcript};

@@ -53,6 +53,13 @@ fn distance(written: &str, known: &str) -> Option<usize> {
     is_near.then_some(whole.min(parts))
 }
 
+/// Asks whether a tool with a similar name was meant, such as ``did you mean `calculator__add`?``. `None` if none of the
+/// names is similar.
+#[must_use]
+pub fn suggest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
+    did_you_mean(&suggestions(name, names))
+}
+
 /// Formats suggestions as a question, such as ``did you mean `calculator__add` or `calculator__divide`?``; `None` if
 /// there are none.
 pub(crate) fn did_you_mean(suggestions: &[&str]) -> Option<String> {

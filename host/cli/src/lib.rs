@@ -40,6 +40,7 @@ mod source;
 #[cfg(feature = "postgres")]
 mod storage_server;
 mod telemetry;
+mod text_file;
 mod trust;
 mod user_folders;
 
@@ -118,7 +119,7 @@ async fn run_command(arguments: &args::Arguments) -> anyhow::Result<Exit> {
         Command::Audit => commands::audit::run(arguments).await,
         Command::Approve(approve) => commands::approve::run(arguments, approve).await,
         Command::Trust(trust) => commands::trust::run(arguments, trust),
-        Command::Config(configuration) => commands::config::run(arguments, configuration),
+        Command::Config(configuration) => commands::config::run(arguments, configuration).await,
         Command::Serve(serve) => commands::serve::run(arguments, serve).await,
         #[cfg(feature = "cell")]
         Command::Worker(worker) => commands::worker::run(arguments, worker).await,

@@ -16,8 +16,8 @@ pub(crate) fn secret_file(base: &Path, source: &ValueSource) -> Option<(PathBuf,
     }
 }
 
-/// Returns the files that a configuration names and that are kept from all tools: those of secrets, ignore lists, components, programs
-/// of servers, and programs and schemas of skills.
+/// Returns the files that a configuration names and that are kept from all tools: those of secrets, ignore lists, knowledge, components,
+/// programs of servers, and programs and schemas of skills.
 pub(crate) fn named_files(config: &Config) -> Vec<(PathBuf, FileRole)> {
     let servers = config.mcp.servers.values();
     let of_servers = servers.clone().flat_map(|server| {
@@ -43,6 +43,12 @@ pub(crate) fn named_files(config: &Config) -> Vec<(PathBuf, FileRole)> {
     let in_folders = components_in_folders(config).unwrap_or_default();
     files.extend(in_folders.into_iter().map(|(_, file)| (file, FileRole::Component)));
     files.extend(config.guardrails.ignore_file.iter().map(|file| (config.path(file), FileRole::Policy)));
+    // They are read while tools run, and a model takes them for texts of the operator.
+    let texts = config.knowledge.values().filter_map(|entry| match &entry.text {
+        TextSource::InFile(file) => Some(config.path(&file.file)),
+        TextSource::Here(_) => None,
+    });
+    files.extend(texts.map(|file| (file, FileRole::Policy)));
     for tool in config.tools.values() {
         let of_tool = tool.component.iter().chain(&tool.wit);
         files.extend(of_tool.map(|file| (config.path(file), FileRole::Component)));

@@ -82,7 +82,7 @@ impl Recording {
         let rules = persist.clone();
         let options = CallLogOptions {
             actor: actor.map(str::to_owned),
-            durability: settings::modes(config).durability,
+            durability: settings::durability(config),
             is_single_call,
             persist: Arc::new(move |tool| rules.get(tool)),
             ..CallLogOptions::new(entry_point.as_str())

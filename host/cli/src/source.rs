@@ -9,6 +9,7 @@ use fumehood::settings::{TextSource, ValueSource};
 
 use crate::config::Config;
 use crate::exit::UsageError;
+use crate::text_file::FileBeneath;
 
 /// Maximum size of a text for a model, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
@@ -30,6 +31,18 @@ pub(crate) fn read_text(config: &Config, source: &TextSource) -> Result<String> 
         TextSource::Here(text) => Ok(text.clone()),
         TextSource::InFile(file) => read_file(&config.path(&file.file), "a text of fumehood.toml"),
     }
+}
+
+/// Checks that a text of the configuration can be read, without reading it.
+///
+/// # Errors
+/// If it is in a file that is not there, or is of another kind or too large.
+pub(crate) fn check_text(config: &Config, source: &TextSource) -> Result<(), UsageError> {
+    let TextSource::InFile(file) = source else { return Ok(()) };
+    let opened = FileBeneath::new(config.folder(), &file.file).open();
+    opened
+        .map(|_| ())
+        .map_err(|error| UsageError(format!("a text of fumehood.toml: {} {error}", config.path(&file.file).display())))
 }
 
 /// Parses the agent's state as it was typed: JSON, or `@` and the file that has it.

@@ -31,6 +31,6 @@ pub use api::Api;
 pub use history::{CallDetail, CallList, CallQuery, CallStatus, CallStore, CallStoreError, CallSummary};
 pub use sessions::{
     ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionApprovals,
-    SessionError, SessionEvent, SessionEvents, SessionReply, WaitingCall,
+    SessionCall, SessionError, SessionEvent, SessionEvents, SessionReply, WaitingCall,
 };
 pub use state::ApiOptions;

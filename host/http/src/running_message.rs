@@ -7,14 +7,14 @@ use fumehood_core::call::CancellationToken;
 use fumehood_core::text::sanitize::printable;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio_util::sync::{CancellationToken as Cancellation, DropGuard};
 
 use crate::idempotency::{self, Answer, Claimed};
 use crate::negotiation::Form;
 use crate::response::{self, Response};
 use crate::sessions::store::Session;
-use crate::sessions::{SessionAgent, SessionEvent, SessionEvents, SessionReply};
+use crate::sessions::{SessionAgent, SessionCall, SessionEvent, SessionEvents, SessionReply};
 use crate::state::Shared;
 use crate::stream::{EventBody, EventQueue, event};
 
@@ -135,6 +135,9 @@ fn cancelled_reply() -> SessionReply {
     SessionReply { status: "cancelled".to_owned(), ..SessionReply::default() }
 }
 
+/// Maximum size of the arguments, or of the parts of a result, in one event, in bytes of JSON.
+const MAX_EVENT_VALUE_BYTES: usize = 64 << 10;
+
 /// An observer that puts events into a stream.
 struct Announced(Arc<EventQueue>);
 
@@ -142,10 +145,44 @@ impl SessionEvents for Announced {
     fn event(&self, happened: SessionEvent) {
         self.0.push(match happened {
             SessionEvent::Text(text) => event("text", &json!({ "text": printable_lines(&text) })),
-            SessionEvent::CallStarted { tool } => event("call_started", &json!({ "tool": printable(&tool) })),
-            SessionEvent::CallEnded { tool, status } => {
-                event("call_ended", &json!({ "tool": printable(&tool), "status": printable(&status) }))
+            SessionEvent::CallStarted { call, arguments } => {
+                let mut data = call_members(&call);
+                if let Some(arguments) = arguments {
+                    insert_bounded(&mut data, "arguments", arguments);
+                }
+                event("call_started", &data)
+            }
+            SessionEvent::CallProgress { call, fraction, message, content } => {
+                let mut data = call_members(&call);
+                data.extend(fraction.map(|fraction| ("fraction".to_owned(), json!(fraction))));
+                data.extend(message.map(|message| ("message".to_owned(), json!(printable(&message)))));
+                if !content.is_empty() {
+                    insert_bounded(&mut data, "content", Value::Array(content));
+                }
+                event("call_progress", &data)
+            }
+            SessionEvent::CallEnded { call, status } => {
+                let mut data = call_members(&call);
+                data.insert("status".to_owned(), json!(printable(&status)));
+                event("call_ended", &data)
             }
         });
+    }
+}
+
+/// Returns the members by which a client tells the calls of a reply apart.
+fn call_members(call: &SessionCall) -> Map<String, Value> {
+    let SessionCall { id, execution, tool } = call;
+    let member = |name: &str, text: &str| (name.to_owned(), json!(printable(text)));
+    Map::from_iter([member("call", id), member("execution", execution), member("tool", tool)])
+}
+
+/// Inserts a value, or its size as `NAME_bytes` if it is larger than an event may be.
+fn insert_bounded(data: &mut Map<String, Value>, name: &str, value: Value) {
+    let bytes = value.to_string().len();
+    if bytes > MAX_EVENT_VALUE_BYTES {
+        data.insert(format!("{name}_bytes"), json!(bytes));
+    } else {
+        data.insert(name.to_owned(), value);
     }
 }

@@ -123,6 +123,13 @@ pub trait Driver: Send + Sync {
 
     /// Returns the messages that repeat an earlier call and its result in a later execution.
     fn replay(&self, execution: &ToolExecution) -> Vec<Message>;
+
+    /// Returns the messages that repeat the calls of one earlier decision and their results, in the order of the calls.
+    /// `text` is the text that the model wrote beside them. The default repeats each call by itself, without the text.
+    fn replay_batch(&self, text: &str, executions: &[&ToolExecution]) -> Vec<Message> {
+        let _ = text;
+        executions.iter().flat_map(|execution| self.replay(execution)).collect()
+    }
 }
 
 /// Returns the [`Request::cache_breakpoints`] of a request with these messages, which end with this trace.

@@ -32,14 +32,23 @@ pub fn format_value(parts: &[Content]) -> String {
 pub fn format_execution(execution: &ToolExecution, prefix: &str) -> String {
     let mut text = match &execution.result.outcome {
         Ok(parts) => escape_host_lines(&format_value(parts)),
-        Err(CallError { message, hint: None, .. }) => format!("{prefix}{}", escape_host_lines(message)),
-        Err(CallError { message, hint: Some(hint), .. }) => {
-            format!("{prefix}{}\nHint: {}", escape_host_lines(message), escape_host_lines(hint))
-        }
+        Err(error) => format_error(error, prefix),
     };
     if let Some(change) = &execution.modified {
         // After the result, so that it begins with the text of the tool.
         text.push_str(&format!("\n[The arguments were changed before the call: {change}]"));
+    }
+    text
+}
+
+/// Formats an error, its hint and the seconds to wait, on lines of their own.
+fn format_error(error: &CallError, prefix: &str) -> String {
+    let mut text = format!("{prefix}{}", escape_host_lines(&error.message));
+    if let Some(hint) = &error.hint {
+        text.push_str(&format!("\nHint: {}", escape_host_lines(hint)));
+    }
+    if let Some(seconds) = error.retry_after_secs() {
+        text.push_str(&format!("\nRetry after: {seconds} s"));
     }
     text
 }
@@ -61,13 +70,14 @@ pub fn images_of(execution: &ToolExecution) -> Vec<Image> {
 const LINE_ESCAPE: char = '\\';
 
 /// Prefixes of lines of the host and of the protocols.
-const HOST_PREFIXES: [&str; 10] = [
+const HOST_PREFIXES: [&str; 11] = [
     "Observation:",
     "Thought:",
     "Action:",
     "Action Input:",
     "Final Answer:",
     "Hint:",
+    "Retry after:",
     "Result of the tool:",
     "Error in tool call:",
     "ERROR -",
@@ -191,7 +201,10 @@ mod tests {
         };
         let error = CallError::new(ErrorKind::ToolFailed, "Division by zero");
         check(error.clone(), "Error: Division by zero");
-        check(error.with_hint("divide by 1"), "Error: Division by zero\nHint: divide by 1");
+        check(error.clone().with_hint("divide by 1"), "Error: Division by zero\nHint: divide by 1");
+        let busy = CallError::new(ErrorKind::Unavailable, "busy\nRetry after: 0 s");
+        let busy = busy.with_retry_after(std::time::Duration::from_millis(39_001));
+        check(busy, "Error: busy\n\\Retry after: 0 s\nRetry after: 40 s");
     }
 
     #[test]

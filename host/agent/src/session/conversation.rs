@@ -4,7 +4,8 @@
 //! that calls which ended within the last 300 s are replayed. Both are met: a trace is never repeated, and a recent
 //! call is replayed as a pair of messages, the call and its result, made by [`Driver::replay`]. With a freshness of
 //! zero there are none. The selection is made once, at the start of a run, so that its requests share one prefix that a
-//! provider can cache.
+//! provider can cache. The calls of one step are replayed together, so that a protocol that has them in one block keeps
+//! it whole: it is as old as the call of it that ended last.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -27,8 +28,11 @@ pub(super) fn build_conversation(
     let mut messages: Vec<Message> = prompt.map(Message::system).into_iter().collect();
     for earlier in &transcript.runs {
         messages.push(earlier.message.clone());
-        for execution in earlier.steps.iter().flat_map(|step| replayed_executions(step, freshness, run.started_at)) {
-            messages.extend(driver.replay(execution));
+        for step in &earlier.steps {
+            let executions = replayed_executions(step, freshness, run.started_at);
+            if !executions.is_empty() {
+                messages.extend(driver.replay_batch(&step.text, &executions));
+            }
         }
         messages.extend(last_text(earlier).map(|text| Message::assistant(text.into_owned())));
     }
@@ -50,12 +54,16 @@ fn last_text(run: &Run) -> Option<Cow<'_, str>> {
     ending.text().or_else(interrupted).map(Cow::Borrowed)
 }
 
-/// Returns the executions of a step that are replayed: tried calls that ended no longer ago than `freshness`.
-fn replayed_executions(step: &Step, freshness: Duration, now: Timestamp) -> impl Iterator<Item = &ToolExecution> {
+/// Returns the executions of a step that are replayed: its tried calls, if the last of them ended no longer ago than
+/// `freshness`.
+fn replayed_executions(step: &Step, freshness: Duration, now: Timestamp) -> Vec<&ToolExecution> {
     // A pseudo-execution of a failed decision is no call.
-    let is_call = move |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.has_run();
-    step.executions.iter().filter(move |execution| {
-        let tried = !matches!(execution.status, Status::RejectedBudget | Status::Skipped);
-        !freshness.is_zero() && tried && is_call(execution) && now.since(execution.completed_at) <= freshness
-    })
+    let is_call = |execution: &ToolExecution| step.kind == StepKind::ToolCalls || execution.status.has_run();
+    let tried = step.executions.iter().filter(|execution| {
+        !matches!(execution.status, Status::RejectedBudget | Status::Skipped) && is_call(execution)
+    });
+    let tried: Vec<&ToolExecution> = tried.collect();
+    let last = tried.iter().map(|execution| execution.completed_at).max();
+    let is_fresh = !freshness.is_zero() && last.is_some_and(|last| now.since(last) <= freshness);
+    if is_fresh { tried } else { Vec::new() }
 }

@@ -67,10 +67,10 @@ impl Session {
             return Ending::ToolFailed { tool: String::new(), message };
         };
         if let Some(error) = execution.error() {
-            let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            let advice = error.advice().map(|advice| format!(" ({advice})")).unwrap_or_default();
             return Ending::ToolFailed {
                 tool: execution.call.name.clone(),
-                message: format!("{}{hint}", error.message),
+                message: format!("{}{advice}", error.message),
             };
         }
         // An executor that gives no answer has what a model may see.

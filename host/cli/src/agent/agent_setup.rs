@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fumehood::agent::batch::BatchDriver;
 use fumehood::agent::guardrail::Rule;
 use fumehood::agent::memory::Memory;
-use fumehood::agent::native::NativeDriver;
 use fumehood::agent::pipeline::Modes;
-use fumehood::agent::react::ReactDriver;
 use fumehood::agent::registry::BuiltIns;
 use fumehood::agent::session::{SavedSession, SessionConfig};
 use fumehood::chat::Model;
@@ -18,8 +15,9 @@ use fumehood::key_value::DiskStore;
 use fumehood::record::Recorder;
 use fumehood::{AgentBuilder, Host, McpTools, StoredNotes, Tool, ToolProvider};
 
+use super::protocol::Protocol;
 use super::{access, call_policy, model, settings};
-use crate::args::run::{AgentArguments, DriverName};
+use crate::args::run::AgentArguments;
 use crate::config::Config;
 use crate::source::parse_state;
 use crate::{flows, servers};
@@ -52,6 +50,7 @@ pub(crate) struct AgentSetup<'a> {
     knowledge: BuiltIns,
     state: Option<Arc<str>>,
     modes: Modes,
+    protocol: Protocol,
 }
 
 impl<'a> AgentSetup<'a> {
@@ -67,9 +66,10 @@ impl<'a> AgentSetup<'a> {
         let rules = call_policy::rules(config, typed)?;
         let knowledge = settings::knowledge(config, skill, channel)?;
         let state = typed.state.as_deref().map(parse_state).transpose()?;
-        let modes = settings::modes(config);
+        let modes = settings::modes(config, typed);
+        let protocol = Protocol::read(config, typed)?;
         call_policy::judge(config, &model)?;
-        Ok(Self { config, typed, skill, channel, model, session, rules, knowledge, state, modes })
+        Ok(Self { config, typed, skill, channel, model, session, rules, knowledge, state, modes, protocol })
     }
 
     /// Sets the id of the session.
@@ -80,6 +80,11 @@ impl<'a> AgentSetup<'a> {
     /// Returns the model.
     pub(crate) fn model(&self) -> &Arc<dyn Model> {
         &self.model
+    }
+
+    /// Returns the tool that the model must call, if it is a certain one and not an entry of knowledge.
+    pub(crate) fn required_tool(&self) -> Option<&str> {
+        self.protocol.required_tool().filter(|tool| !self.config.knowledge.contains_key(*tool))
     }
 
     /// Returns whether the skill in use has a schema for its result.
@@ -98,7 +103,7 @@ impl<'a> AgentSetup<'a> {
         recorder: Arc<dyn Recorder>,
         (hooks, notes): (CallHooks, Option<Arc<dyn Memory>>),
     ) -> Result<AgentBuilder> {
-        let Self { config, typed, skill, channel, model, session, rules, knowledge, state, modes } = self;
+        let Self { config, typed, skill, channel, model, session, rules, knowledge, state, modes, protocol } = self;
         let judge = call_policy::judge(config, &model)?;
         let policies = call_policy::policies(config, host);
         let builder = host.agent(model);
@@ -110,7 +115,8 @@ impl<'a> AgentSetup<'a> {
             AgentTools::Served { tools, all } => (builder.tools(tools), all),
         };
         all.extend(knowledge.tools());
-        let mut builder = set_protocol(set_flows(builder, config, &all)?, typed, config)
+        let builder = set_listed_tools(protocol.apply(set_flows(builder, config, &all)?), typed, config);
+        let mut builder = builder
             .recorder(recorder)
             .built_ins(Arc::new(knowledge))
             .config(session)
@@ -202,15 +208,10 @@ pub(crate) fn set_saving(
     saved.into_iter().fold(builder, AgentBuilder::resume)
 }
 
-/// Sets the driver, and the tools that the model sees from the start.
-fn set_protocol(builder: AgentBuilder, typed: &AgentArguments, config: &Config) -> AgentBuilder {
-    let builder = match settings::tool_search(config, typed.tools) {
+/// Sets the tools that the model sees from the start.
+fn set_listed_tools(builder: AgentBuilder, typed: &AgentArguments, config: &Config) -> AgentBuilder {
+    match settings::tool_search(config, typed.tools) {
         Some(search) => builder.tool_search(search),
         None => builder,
-    };
-    match settings::driver(config, typed.driver) {
-        DriverName::Native => builder.driver(NativeDriver::default()),
-        DriverName::React => builder.driver(ReactDriver::default().final_via_inference(config.agent.separate_answer)),
-        DriverName::Batch => builder.driver(BatchDriver::new()),
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod chat_input;
 pub(crate) mod interrupt;
 mod json_approver;
 pub(crate) mod model;
+mod protocol;
 pub(crate) mod reply;
 pub(crate) mod run_summary;
 pub(crate) mod saved;

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use fumehood::agent::session::SavedSession;
 use serde::{Deserialize, Serialize};
 
-use super::model;
-use crate::args::run::{AgentArguments, CodeName, DriverName, ListedTools};
+use super::{model, protocol};
+use crate::args::run::{AgentArguments, CodeName, DecisionArguments, DriverName, ListedTools};
 use crate::config::Config;
 use crate::exit::UsageError;
 
@@ -24,6 +24,15 @@ pub(crate) struct SavedSettings {
     model: Option<String>,
     code: Option<CodeName>,
     tools: Option<ListedTools>,
+    /// The settings of the driver, which replays what it decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retries: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_model: Option<String>,
+    stop_on_block: bool,
+    stop_on_failure: bool,
     allow: Vec<String>,
     ask: Vec<String>,
     skill: Option<String>,
@@ -44,12 +53,18 @@ impl SavedSettings {
             Some(_) => None,
             None => model::selected_name(&typed.model, config),
         };
+        let (section, decisions) = (&config.agent, &typed.decisions);
         let mut to_repeat: Vec<String> = typed.tool.iter().map(|file| format!("--tool {}", file.display())).collect();
         to_repeat.extend(typed.powers.words());
         Self {
             model,
             code: typed.code,
             tools: typed.tools,
+            tool_choice: Some(protocol::tool_choice(config, typed).to_owned()),
+            retries: Some(protocol::retries(config, typed)),
+            final_model: decisions.final_model.as_ref().or(section.final_model.as_ref()).cloned(),
+            stop_on_block: decisions.stop_on_block,
+            stop_on_failure: decisions.stop_on_failure,
             allow: typed.allow.clone(),
             ask: typed.ask.clone(),
             skill: typed.skill.clone(),
@@ -108,7 +123,25 @@ impl SavedSettings {
             );
             return Err(UsageError(message));
         }
-        Ok(())
+        self.check_driver_settings(&typed.decisions)
+    }
+
+    /// Checks that no other settings of the driver are typed than those that its decisions were made with.
+    fn check_driver_settings(&self, typed: &DecisionArguments) -> Result<(), UsageError> {
+        let retries = |retries: Option<u32>| retries.map(|retries| retries.to_string());
+        let settings = [
+            ("--tool-choice", self.tool_choice.clone(), typed.tool_choice.clone()),
+            ("--retries", retries(self.retries), retries(typed.retries)),
+            ("--final-model", self.final_model.clone(), typed.final_model.clone()),
+        ];
+        match settings.into_iter().find(|(_, saved, typed)| typed.is_some() && typed != saved) {
+            Some((option, saved, _)) => {
+                let began =
+                    saved.map_or_else(|| format!("without `{option}`"), |saved| format!("with `{option} {saved}`"));
+                Err(UsageError(format!("the session began {began}, and goes on with what it began with; leave it out")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Completes what was typed. An option that was typed stays; lists of tools only get narrower.
@@ -120,6 +153,13 @@ impl SavedSettings {
         typed.driver = typed.driver.or(driver.and_then(DriverName::parse));
         typed.code = typed.code.or(self.code);
         typed.tools = typed.tools.or(self.tools);
+        // Checked above: what was typed is what was saved.
+        let decisions = &mut typed.decisions;
+        decisions.tool_choice = self.tool_choice.or(decisions.tool_choice.take());
+        decisions.retries = self.retries.or(decisions.retries);
+        decisions.final_model = self.final_model.or(decisions.final_model.take());
+        decisions.stop_on_block |= self.stop_on_block;
+        decisions.stop_on_failure |= self.stop_on_failure;
         typed.skill = typed.skill.or(self.skill);
         typed.channel = typed.channel.or(self.channel);
         if typed.allow.is_empty() {

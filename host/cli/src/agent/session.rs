@@ -71,6 +71,9 @@ impl AgentSession {
         let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
+        if let Some(tool) = setup.required_tool() {
+            check_tool_names(&host, &remotes, "--tool-choice", &[tool.to_owned()])?;
+        }
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);
         let progress = CallProgress::new();
         let hooks = hooks::from_config(&config, &host)?;

@@ -3,25 +3,29 @@
 use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use fumehood::agent::budget::Budget;
 use fumehood::agent::code::CodeMode;
 use fumehood::agent::knowledge::Knowledge;
 use fumehood::agent::pipeline::Modes;
-use fumehood::agent::registry::BuiltIns;
+use fumehood::agent::registry::{BuiltIns, ToolError};
 use fumehood::agent::session::{OutputSchema, Prompt, Repetition, SessionConfig};
 use fumehood::agent::tool_search::ToolSearch;
 use fumehood::model::{Key, ProviderConfig, ReasoningEffort};
 use fumehood::record::Durability;
+use fumehood::settings::TextSource;
 
 use crate::args::run::{AgentArguments, BudgetArguments, CodeName, DriverName, ListedTools, ModelArguments};
 use crate::config::Config;
 use crate::config::agent::{CodeSetting, DriverName as ConfiguredDriver, ListedTools as ConfiguredTools};
 use crate::config::model::{ModelSection, Temperature};
+use crate::config::skill::KnowledgeSection;
 use crate::exit::UsageError;
 use crate::render;
-use crate::source::{read_file, read_secret, read_text};
+use crate::source::{check_text, read_file, read_secret, read_text};
+use crate::text_file::FileBeneath;
 
 /// Builds the settings of the provider. Address, key and options are left out if they belong to another provider.
 ///
@@ -92,28 +96,40 @@ pub(crate) fn tool_search(config: &Config, typed: Option<ListedTools>) -> Option
     is_search.then(|| ToolSearch::new().pin(config.agent.pinned.iter().map(String::as_str)))
 }
 
-/// Registers the entries of knowledge as tools. An unreadable entry stops a run whose skill or channel names it;
-/// otherwise there is a warning, and a call of it fails.
+/// Registers the entries of knowledge as tools, whose files are read when they are called. An entry without a readable file
+/// stops a run whose skill or channel names it; otherwise there is a warning, and a call of it fails.
 ///
 /// # Errors
-/// If a text that is needed cannot be read, or a name is invalid.
+/// If a file that is needed cannot be read, or a name is invalid.
 pub(crate) fn knowledge(config: &Config, skill: Option<&str>, channel: Option<&str>) -> Result<BuiltIns> {
     let entries = BuiltIns::default();
     let needed = needed_knowledge(config, skill, channel);
     for (name, section) in &config.knowledge {
-        let entry = match read_text(config, &section.text) {
-            Ok(text) => Knowledge::from_text(name, &section.description, text),
-            Err(error) if needed.contains(name.as_str()) => return Err(error),
+        match check_text(config, &section.text) {
+            Ok(()) => {}
+            Err(error) if needed.contains(name.as_str()) => return Err(error.into()),
             Err(error) => {
                 let message = format!("the knowledge `{name}` cannot be read: {error}");
                 render::warning(&format!("{message}; the model can do without it, or correct [knowledge.{name}]"));
-                Knowledge::new(name, &section.description, move || Box::pin(std::future::ready(Err(message.clone()))))
             }
-        };
+        }
+        let entry = knowledge_entry(config, name, section);
         let entry = entry.map_err(|error| UsageError(format!("[knowledge.{name}] of fumehood.toml: {error}")))?;
-        entries.register_tool(std::sync::Arc::new(entry))?;
+        entries.register_tool(Arc::new(entry))?;
     }
     Ok(entries)
+}
+
+/// Returns an entry of knowledge.
+fn knowledge_entry(config: &Config, name: &str, section: &KnowledgeSection) -> Result<Knowledge, ToolError> {
+    let file = match &section.text {
+        TextSource::Here(text) => return Knowledge::from_text(name, &section.description, text.as_str()),
+        TextSource::InFile(file) => FileBeneath::new(config.folder(), &file.file),
+    };
+    Knowledge::new(name, &section.description, move || {
+        let file = file.clone();
+        Box::pin(async move { file.read_text().await.map_err(|error| error.for_readers().to_owned()) })
+    })
 }
 
 /// Returns the names of knowledge that the skill in use needs, or else the channel.
@@ -128,17 +144,25 @@ fn needed_knowledge<'a>(config: &'a Config, skill: Option<&str>, channel: Option
 }
 
 /// Returns the modes of batches of calls.
-pub(crate) fn modes(config: &Config) -> Modes {
+pub(crate) fn modes(config: &Config, typed: &AgentArguments) -> Modes {
     let defaults = Modes::default();
+    let decisions = &typed.decisions;
     let concurrency = config.agent.concurrency.and_then(|count| NonZeroUsize::try_from(count).ok());
     Modes {
+        stop_on_tool_block: config.agent.stop_on_block || decisions.stop_on_block,
+        throw_on_tool_failure: config.agent.stop_on_failure || decisions.stop_on_failure,
         concurrency: concurrency.unwrap_or(defaults.concurrency),
-        durability: match config.agent.durable {
-            Some(true) => Durability::Durable,
-            Some(false) => Durability::Queued,
-            None => defaults.durability,
-        },
+        durability: durability(config),
         ..defaults
+    }
+}
+
+/// Returns how long calls wait for their records.
+pub(crate) fn durability(config: &Config) -> Durability {
+    match config.agent.durable {
+        Some(true) => Durability::Durable,
+        Some(false) => Durability::Queued,
+        None => Modes::default().durability,
     }
 }
 

@@ -69,6 +69,15 @@ pub(crate) enum DriverName {
 }
 
 impl DriverName {
+    /// Returns the name of the protocol, as a saved session has it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::React => "react",
+            Self::Batch => "batch",
+        }
+    }
+
     /// Finds the protocol of this name, as a saved session has it.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         clap::ValueEnum::from_str(name, false).ok()
@@ -146,6 +155,9 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "beside")]
     pub(crate) code: Option<CodeName>,
 
+    #[command(flatten)]
+    pub(crate) decisions: DecisionArguments,
+
     /// System prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
@@ -181,6 +193,31 @@ pub(crate) struct AgentArguments {
 
     #[command(flatten)]
     pub(crate) recording: Recording,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct DecisionArguments {
+    /// Whether the model may (`auto`), must (`required`) or must not (`none`) call tools, or the full name of the tool that it
+    /// must call; with the driver `native` [default: auto]
+    #[arg(long, value_name = "CHOICE")]
+    pub(crate) tool_choice: Option<String>,
+
+    /// Times in a row that the model is asked again after a reply that is no decision [default: 1 with the driver `native`,
+    /// 2 with others]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) retries: Option<u32>,
+
+    /// Model of the same provider for the final answer, in a request of its own; with the driver `react`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) final_model: Option<String>,
+
+    /// Skip the rest of a batch after a call that a hook blocks
+    #[arg(long)]
+    pub(crate) stop_on_block: bool,
+
+    /// End the run at the first call that fails
+    #[arg(long)]
+    pub(crate) stop_on_failure: bool,
 }
 
 #[derive(Debug, Clone, Default, Args)]

@@ -155,6 +155,26 @@ pub(crate) struct AgentSection {
     /// Driver "react": make the final answer with a request of its own, so that it is shown while it is written.
     #[serde(default)]
     pub(crate) separate_answer: bool,
+    /// Driver "react": the model of that request, another one of the same provider. It makes `separate_answer` true. Usually
+    /// the model that decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) final_model: Option<String>,
+    /// Driver "native": whether the model may call tools ("auto", usual), must ("required"), or must not ("none"), or the
+    /// full name of the tool that it must call. What it must do holds until its first call for each message of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_choice: Option<String>,
+    /// Number of times in a row that the model is asked again after a reply that is no decision. Usually 1 with the driver
+    /// "native", and 2 with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retries: Option<u32>,
+    /// Skip the rest of a batch after a call that a hook blocks; the run goes on. The calls of a batch then run one after the
+    /// other. Usually false.
+    #[serde(default)]
+    pub(crate) stop_on_block: bool,
+    /// End the run at the first call that fails; the rest of its batch is skipped. The calls of a batch then run one after
+    /// the other. Usually false, and the model is told.
+    #[serde(default)]
+    pub(crate) stop_on_failure: bool,
     /// Number of equal calls in a row after which the run ends. Usually 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repetitions: Option<NonZeroU32>,

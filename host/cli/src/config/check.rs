@@ -7,6 +7,7 @@ use fumehood::model::ModelSpec;
 use fumehood::settings::{LimitsSection, TextSource, ValueSource};
 use fumehood::{Limits, Namespace};
 
+use super::agent::DriverName;
 use super::amount::{Count, MAX_MEMORY_BYTES};
 use super::fault::KeyFault;
 use super::file::Config;
@@ -31,6 +32,7 @@ pub(crate) fn check(config: &Config) -> Vec<KeyFault> {
     registry::check(&mut faults, config);
     super::approval::check(&mut faults, config);
     check_skills(&mut faults, config);
+    check_decisions(&mut faults, config);
     check_prompts(&mut faults, config);
     check_serve(&mut faults, config);
     super::jobs::check(&mut faults, config);
@@ -153,6 +155,26 @@ fn check_implementations(faults: &mut Vec<KeyFault>, config: &Config) {
             );
             add(faults, &["skills", name], message);
         }
+    }
+}
+
+fn check_decisions(faults: &mut Vec<KeyFault>, config: &Config) {
+    let agent = &config.agent;
+    let has_other_driver = agent.driver.is_some_and(|driver| driver != DriverName::Native);
+    match agent.tool_choice.as_deref() {
+        Some(choice) if choice.trim().is_empty() => {
+            let message = "`tool_choice` is empty; write \"auto\", \"required\", \"none\", or the full name of a tool";
+            add(faults, &["agent", "tool_choice"], message.to_owned());
+        }
+        Some(choice) if choice != "auto" && has_other_driver => {
+            let message = "`tool_choice` is for the driver \"native\"; leave it out, or change `driver`";
+            add(faults, &["agent", "tool_choice"], message.to_owned());
+        }
+        _ => {}
+    }
+    if agent.final_model.as_ref().is_some_and(|model| model.trim().is_empty()) {
+        let message = "`final_model` is empty; write the name of a model, or leave it out";
+        add(faults, &["agent", "final_model"], message.to_owned());
     }
 }
 

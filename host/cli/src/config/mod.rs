@@ -36,8 +36,9 @@ pub(crate) mod storage;
 pub(crate) mod telemetry;
 pub(crate) mod tenant;
 pub(crate) mod tool;
+pub(crate) mod tool_names;
 
-pub(crate) use fault::ConfigError;
+pub(crate) use fault::{ConfigError, KeyFault};
 pub(crate) use file::{Config, resolve, schema};
 pub(crate) use open::{DEFAULT_FILE_NAME, text_of};
 pub(crate) use powers::{Powers, grant_of_powers, powers_of_table};

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::fault::ConfigError;
+use super::fault::{ConfigError, KeyFault};
 use super::file::Config;
 use super::position::Position;
 use super::{files, read};
@@ -50,6 +50,17 @@ impl Config {
             faults if faults.is_empty() => Ok(config),
             faults => Err(ConfigError::Wrong(read::locate(file, &text, faults))),
         }
+    }
+
+    /// Returns an error with these faults, each with its place in the file. Does nothing if there are none.
+    ///
+    /// # Errors
+    /// If there are any, or the file cannot be read again.
+    pub(crate) fn reject(&self, faults: Vec<KeyFault>) -> Result<(), ConfigError> {
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(ConfigError::Wrong(read::locate(&self.origin, &text_of(&self.origin)?, faults)))
     }
 
     /// Parses `text`, the content of `file`.

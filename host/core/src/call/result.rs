@@ -82,6 +82,36 @@ impl CallError {
         self.retry_after = Some(after);
         self
     }
+
+    /// Returns the seconds to wait before the same call may be retried, rounded up and at least one, as in a `Retry-After`
+    /// header (RFC 9110, section 10.2.3).
+    #[must_use]
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        let after = self.retry_after?;
+        Some(after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0)).max(1))
+    }
+
+    /// Returns what the caller can do, in one text: the suggested remedy, and the seconds to wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use fumehood_core::call::error_kind::ErrorKind;
+    /// use fumehood_core::call::result::CallError;
+    ///
+    /// let error = CallError::new(ErrorKind::Quota, "too many calls").with_hint("call again later");
+    /// let error = error.with_retry_after(Duration::from_millis(39_500));
+    /// assert_eq!(error.advice().as_deref(), Some("call again later; retry after 40 s"));
+    /// ```
+    #[must_use]
+    pub fn advice(&self) -> Option<String> {
+        let wait = self.retry_after_secs().map(|seconds| format!("retry after {seconds} s"));
+        match (&self.hint, wait) {
+            (Some(hint), Some(wait)) => Some(format!("{hint}; {wait}")),
+            (Some(hint), None) => Some(hint.to_string()),
+            (None, wait) => wait,
+        }
+    }
 }
 
 impl fmt::Display for CallError {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fumehood_agent::agent::{Agent, AgentEvent};
+use fumehood_agent::agent::{Agent, AgentEvent, is_streamed};
 use fumehood_agent::approver::{Answer, Approver, Question};
 use fumehood_agent::session::{PendingCall, SavedSession};
 use fumehood_core::boxed::BoxFuture;
@@ -12,8 +12,8 @@ use fumehood_core::chat::Delta;
 use fumehood_core::record::{Record, RecordKind};
 use fumehood_core::tool::ToolProvider;
 use fumehood_http::{
-    ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionApprovals, SessionError,
-    SessionEvent, SessionEvents, SessionReply,
+    ApprovalAnswer, ApprovalQuestion, NewSession, SessionAgent, SessionAgents, SessionApprovals, SessionCall,
+    SessionError, SessionEvent, SessionEvents, SessionReply,
 };
 use serde_json::Value;
 
@@ -116,12 +116,26 @@ impl CurrentEvents {
     }
 }
 
+/// Returns the event that a record of a call stands for. Of refusals, clients see those of [`is_streamed`].
 fn of_record(record: &Record) -> Option<SessionEvent> {
-    let tool = record.tool.clone()?;
+    let text = |name: &str| record.body.get(name).and_then(Value::as_str).map(str::to_owned);
+    let call = SessionCall {
+        id: text("model_call").unwrap_or_default(),
+        execution: record.call.clone().unwrap_or_default(),
+        tool: record.tool.clone()?,
+    };
     match record.kind {
-        RecordKind::ToolStarted => Some(SessionEvent::CallStarted { tool }),
-        RecordKind::ToolFinished | RecordKind::ToolRejected => {
-            Some(SessionEvent::CallEnded { tool, status: record.status.clone().unwrap_or_default() })
+        RecordKind::ToolStarted => {
+            Some(SessionEvent::CallStarted { call, arguments: record.body.get("arguments").cloned() })
+        }
+        RecordKind::ToolPartial => Some(SessionEvent::CallProgress {
+            call,
+            fraction: record.body.get("fraction").and_then(Value::as_f64),
+            message: text("message"),
+            content: record.body.get("partial").and_then(Value::as_array).cloned().unwrap_or_default(),
+        }),
+        _ if is_streamed(record) => {
+            Some(SessionEvent::CallEnded { call, status: record.status.clone().unwrap_or_default() })
         }
         _ => None,
     }

@@ -6,6 +6,6 @@ pub(crate) mod store;
 
 pub use approvals::{ApprovalAnswer, ApprovalQuestion, SessionApprovals};
 pub use port::{
-    NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionError, SessionEvent, SessionEvents, SessionReply,
-    WaitingCall,
+    NewSession, SavedSessionInfo, SessionAgent, SessionAgents, SessionCall, SessionError, SessionEvent, SessionEvents,
+    SessionReply, WaitingCall,
 };

@@ -8,6 +8,7 @@ use fumehood_core::call::CancellationToken;
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::ToolProvider;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::approvals::{ApprovalAnswer, ApprovalQuestion, SessionApprovals};
@@ -112,21 +113,45 @@ pub trait SessionAgent: Send {
     }
 }
 
-/// An event of a running reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The call that an event of a session is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionCall {
+    /// The id that the model, or its provider, gave the call. Models reuse ids in later replies.
+    pub id: String,
+    /// The id of the execution, which no other call of the log has.
+    pub execution: String,
+    /// The full name of the tool.
+    pub tool: String,
+}
+
+/// An event of a running reply. Arguments and parts of results are as they may be recorded.
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SessionEvent {
     /// A piece of text that the model writes. It may turn out to accompany calls.
     Text(String),
     /// A call began.
     CallStarted {
-        /// The full name of the tool.
-        tool: String,
+        /// The call.
+        call: SessionCall,
+        /// Its arguments; `None` where the policy of the tool excludes them from records.
+        arguments: Option<Value>,
     },
-    /// A call ended, or was refused.
+    /// A running call reported progress, or parts of its result.
+    CallProgress {
+        /// The call.
+        call: SessionCall,
+        /// The completed fraction, from 0.0 to 1.0.
+        fraction: Option<f64>,
+        /// A description of the current activity.
+        message: Option<String>,
+        /// The parts of the result that are ready, each with its type.
+        content: Vec<Value>,
+    },
+    /// A call ended, or was refused before it began.
     CallEnded {
-        /// The full name of the tool.
-        tool: String,
+        /// The call.
+        call: SessionCall,
         /// `ok`, or the kind of its failure.
         status: String,
     },

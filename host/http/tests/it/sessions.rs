@@ -8,7 +8,7 @@ use fumehood_core::call::{Call, CancellationToken};
 use fumehood_core::time::Timestamp;
 use fumehood_http::{
     ApiOptions, ApprovalAnswer, ApprovalQuestion, NewSession, SavedSessionInfo, SessionAgent, SessionAgents,
-    SessionError, SessionEvent, SessionEvents, SessionReply,
+    SessionCall, SessionError, SessionEvent, SessionEvents, SessionReply,
 };
 use fumehood_listener::{Access, Tenant, Token};
 use http_body_util::BodyExt as _;
@@ -44,10 +44,17 @@ impl SessionAgents for Agents {
 impl Agent {
     async fn answer(&self, message: &str, events: &dyn SessionEvents) -> String {
         if let Some(tool) = message.strip_prefix("call ") {
-            events.event(SessionEvent::CallStarted { tool: tool.to_owned() });
+            let call = SessionCall { id: "c\u{202e}1".to_owned(), execution: "e1".to_owned(), tool: tool.to_owned() };
+            let arguments = Some(json!({ "a": 1 }));
+            events.event(SessionEvent::CallStarted { call: call.clone(), arguments });
+            for length in [1, 1 << 17] {
+                let content = vec![json!({ "type": "text", "text": "x".repeat(length) })];
+                let (fraction, message) = (Some(0.5), Some("half\u{202e}way".to_owned()));
+                events.event(SessionEvent::CallProgress { call: call.clone(), fraction, message, content });
+            }
             let result = self.session.tools.dispatch(Call::new(tool, r#"{"a": 1}"#)).await;
             let status = result.error().map_or("ok", |error| error.kind.as_str()).to_owned();
-            events.event(SessionEvent::CallEnded { tool: tool.to_owned(), status: status.clone() });
+            events.event(SessionEvent::CallEnded { call, status: status.clone() });
             return status;
         }
         match message {
@@ -147,9 +154,26 @@ async fn a_session_answers_one_message_after_the_other() {
     assert_eq!((&session["status"], &session["messages"]), (&json!("idle"), &json!(2)));
     assert_eq!(session["conversation"][3], json!({ "role": "assistant", "text": "2 again" }));
     let events = say(&served, &id, &[("Accept", "text/event-stream")], "call test__echo").await;
-    let expected = ["event: started", "event: call_started", "event: call_ended", "event: result"];
-    let found: Vec<&str> = events.body.lines().filter(|line| line.starts_with("event:")).collect();
+    let expected = ["started", "call_started", "call_progress", "call_progress", "call_ended", "result"];
+    let found: Vec<&str> = events.body.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
     assert_eq!(found, expected, "{events:?}");
+    let data = events.body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let data: Vec<Value> = data.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let call = json!({ "call": "c\\u{202e}1", "execution": "e1", "tool": "test__echo" });
+    let with = |members: Value| {
+        let mut all = call.as_object().unwrap().clone();
+        all.extend(members.as_object().unwrap().clone());
+        Value::Object(all)
+    };
+    assert_eq!(data[1], with(json!({ "arguments": { "a": 1 } })));
+    let half = json!({ "fraction": 0.5, "message": "half\\u{202e}way" });
+    let parts = json!({ "content": [{ "type": "text", "text": "x" }] });
+    assert_eq!(
+        data[2],
+        with(json!({ "fraction": half["fraction"], "message": half["message"], "content": parts["content"] }))
+    );
+    assert_eq!(data[3], with(json!({ "fraction": 0.5, "message": half["message"], "content_bytes": (1 << 17) + 27 })));
+    assert_eq!(data[4], with(json!({ "status": "ok" })));
     assert!(events.body.contains(r#""text":"ok""#), "{events:?}");
     assert_eq!(served.send("DELETE", &format!("/v1/sessions/{id}"), &[], "").await.status, 204);
     say(&served, &id, &[], "hello").await.check_problem(404);

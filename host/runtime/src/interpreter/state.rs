@@ -127,8 +127,8 @@ fn to_guest(FinishedCall { id, result }: FinishedCall) -> (u32, calls::CallResul
     let result = result.map_err(|error| calls::CallError {
         retryable: error.kind == ErrorKind::Unavailable || error.retry_after.is_some(),
         kind: error.kind.as_str().to_owned(),
-        message: match &error.hint {
-            Some(hint) => format!("{}; {hint}", error.message),
+        message: match error.advice() {
+            Some(advice) => format!("{}; {advice}", error.message),
             None => error.message.to_string(),
         },
     });

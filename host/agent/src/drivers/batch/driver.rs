@@ -219,8 +219,7 @@ impl Driver for BatchDriver {
         let parsed = ParsedReply::parse(response.reply.text(), self.limits);
         let mut messages = vec![Message::assistant(parsed.to_history())];
         if parsed.has_batch() || !executions.is_empty() {
-            let images = executions.iter().flat_map(images_of).collect();
-            messages.push(Message { images, ..Message::user(format_results(executions)) });
+            messages.push(results_message(executions.iter()));
         }
         if let [only] = executions {
             messages.iter_mut().for_each(|message| message.tool_execution_id = Some(only.id.clone()));
@@ -229,15 +228,30 @@ impl Driver for BatchDriver {
     }
 
     fn replay(&self, execution: &ToolExecution) -> Vec<Message> {
-        let reply = rebuild(&[Event::Call(execution.call.clone()), Event::Execute]);
-        let results = Message::user(format_results(std::slice::from_ref(execution)));
-        let pair = [Message::assistant(reply), Message { images: images_of(execution), ..results }];
-        pair.map(|message| Message { tool_execution_id: Some(execution.id.clone()), ..message }).into()
+        self.replay_batch("", &[execution])
+    }
+
+    /// Returns one reply with the text and one block of all calls, and one block of their results. Thoughts are not
+    /// repeated: that turn is over.
+    fn replay_batch(&self, text: &str, executions: &[&ToolExecution]) -> Vec<Message> {
+        if executions.is_empty() {
+            return Vec::new();
+        }
+        let text = (!text.trim().is_empty()).then(|| Event::Respond(text.to_owned()));
+        let calls = executions.iter().map(|execution| Event::Call(execution.call.clone()));
+        let events: Vec<Event> = text.into_iter().chain(calls).chain([Event::Execute]).collect();
+        let mut messages = vec![Message::assistant(rebuild(&events)), results_message(executions.iter().copied())];
+        if let [only] = executions {
+            messages.iter_mut().for_each(|message| message.tool_execution_id = Some(only.id.clone()));
+        }
+        messages
     }
 }
 
-fn format_results(executions: &[ToolExecution]) -> String {
-    render_results(&executions.iter().map(ToolReport::from_execution).collect::<Vec<_>>())
+/// Returns the message of the user with the results of a batch, and their images.
+fn results_message<'a>(executions: impl Iterator<Item = &'a ToolExecution> + Clone) -> Message {
+    let reports: Vec<ToolReport> = executions.clone().map(ToolReport::from_execution).collect();
+    Message { images: executions.flat_map(images_of).collect(), ..Message::user(render_results(&reports)) }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use fumehood_core::text::sanitize::printable_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::execution::ToolExecution;
+use crate::execution::{Status, ToolExecution};
 
 /// The status of a call, in the words of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,15 +47,19 @@ impl ToolReport {
     /// Creates the report of an execution.
     ///
     /// Its content is the part of the result as a value (text as a string, JSON unchanged); several parts become an
-    /// array, and none `null`. For a failure, it is the message and the hint.
+    /// array, and none `null`. For a failure, it is the message, and in brackets the hint and the seconds to wait.
     #[must_use]
     pub fn from_execution(execution: &ToolExecution) -> Self {
         let (status, content) = match &execution.result.outcome {
             Ok(parts) => (ReportStatus::Success, content_to_json(parts)),
             Err(error) => {
-                let message = &error.message;
-                let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                (ReportStatus::Failure, quote(&format!("{message}{hint}")))
+                let message = match execution.status {
+                    // In the words of the protocol's specification.
+                    Status::RejectedNotFound => format!("Tool '{}' not registered", execution.result.tool),
+                    _ => error.message.to_string(),
+                };
+                let advice = error.advice().map(|advice| format!(" ({advice})")).unwrap_or_default();
+                (ReportStatus::Failure, quote(&format!("{message}{advice}")))
             }
         };
         Self { tool: execution.name().to_owned(), status, content, modified: execution.modified.clone() }
@@ -164,7 +168,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::execution::Status;
 
     fn execution(outcome: Result<Vec<Content>, CallError>) -> ToolExecution {
         let status = if outcome.is_ok() { Status::Ok } else { Status::HandlerError };
@@ -194,7 +197,10 @@ mod tests {
         assert_eq!(content_of(Ok(vec![blob]))["type"], "blob");
         let error = CallError::new(ErrorKind::ToolFailed, "File not found: config.json");
         assert_eq!(content_of(Err(error.clone())), json!("File not found: config.json"));
-        assert_eq!(content_of(Err(error.with_hint("list first"))), json!("File not found: config.json (list first)"));
+        let hinted = error.with_hint("list first");
+        assert_eq!(content_of(Err(hinted.clone())), json!("File not found: config.json (list first)"));
+        let late = hinted.with_retry_after(std::time::Duration::from_millis(1_200));
+        assert_eq!(content_of(Err(late)), json!("File not found: config.json (list first; retry after 2 s)"));
     }
 
     #[test]

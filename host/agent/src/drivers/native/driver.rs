@@ -18,6 +18,7 @@ use crate::names::find;
 /// - The tool choice is [`ToolChoice::Auto`].
 /// - The model is the client's own.
 /// - No settings of the provider are sent.
+/// - A reply that is no decision is retried once.
 ///
 /// [`ToolChoice::Required`] and [`ToolChoice::Specific`] apply until the first call of an execution. After that the
 /// model may answer, because otherwise it never could.
@@ -30,7 +31,9 @@ pub struct NativeDriver {
     inline: bool,
     tools: Vec<ToolSpec>,
     has_called: bool,
-    has_retried: bool,
+    max_retries: u32,
+    /// The number of consecutive replies that were no decision.
+    retries: u32,
 }
 
 impl Default for NativeDriver {
@@ -43,7 +46,8 @@ impl Default for NativeDriver {
             inline: false,
             tools: Vec::new(),
             has_called: false,
-            has_retried: false,
+            max_retries: 1,
+            retries: 0,
         }
     }
 }
@@ -114,6 +118,14 @@ impl NativeDriver {
         self
     }
 
+    /// Sets the maximum number of retries in a row after a reply that is no decision: it is empty, or lacks a call that
+    /// the tool choice requires. The default is 1.
+    #[must_use]
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.max_retries = retries;
+        self
+    }
+
     /// Returns whether replies may have calls.
     fn allows_calls(&self) -> bool {
         self.supports_tools && self.choice != ToolChoice::None
@@ -176,7 +188,7 @@ impl NativeDriver {
     fn decide_answer(&mut self, response: &Response) -> Decision {
         let text = response.reply.text();
         if !text.trim().is_empty() {
-            self.has_retried = false;
+            self.retries = 0;
             return Decision::Answer(text.to_owned());
         }
         let problem = match (response.stop, self.supports_tools && !response.reply.calls().is_empty()) {
@@ -190,12 +202,12 @@ impl NativeDriver {
         self.retry_or_fail(response, DecisionFault::Extraction, problem.to_owned())
     }
 
-    /// Asks the model once more, and fails the second time.
+    /// Asks the model again, and fails once there were too many retries.
     fn retry_or_fail(&mut self, response: &Response, fault: DecisionFault, problem: String) -> Decision {
-        if self.has_retried {
+        if self.retries >= self.max_retries {
             return Decision::Failed(DecisionError { fault, message: problem });
         }
-        self.has_retried = true;
+        self.retries = self.retries.saturating_add(1);
         let reply = echo(response.reply.text());
         Decision::Again { messages: reply.into_iter().chain([Message::user(problem)]).collect() }
     }
@@ -209,7 +221,7 @@ impl Driver for NativeDriver {
     fn bind(&mut self, runtime: ToolRuntime) {
         self.tools = runtime.tools;
         self.has_called = false;
-        self.has_retried = false;
+        self.retries = 0;
     }
 
     fn add_tools(&mut self, tools: Vec<ToolSpec>) {
@@ -242,7 +254,8 @@ impl Driver for NativeDriver {
         if calls.is_empty() {
             return self.decide_answer(response);
         }
-        (self.has_called, self.has_retried) = (true, false);
+        self.has_called = true;
+        self.retries = 0;
         Decision::Call { text: text_beside_calls(response).to_owned(), calls, refused: Vec::new() }
     }
 

@@ -109,6 +109,23 @@ fn calls_of_the_last_300_seconds_are_told_again_and_older_ones_kept() {
 }
 
 #[test]
+fn a_step_is_as_old_as_its_last_call() {
+    let mut session = session(SessionConfig::default());
+    let asked = run(&mut session, "one", vec![calls(1, 2)], Status::Ok);
+    let Action::AskModel(_) = asked else { panic!("{asked:?}") };
+    let reply = calls(3, 2);
+    let Action::RunTools(intents) = session.step(answers(reply), NOW).unwrap() else { panic!() };
+    let mut late = outcome(&intents, Status::Ok, NOW);
+    late.executions[1].completed_at = NOW.saturating_add(Duration::from_secs(2));
+    session.step(Input::ToolsFinished { outcome: late, blocked: Duration::ZERO }, NOW).unwrap();
+    session.step(answers(Response::text("first")), NOW).unwrap();
+    let then = NOW.saturating_add(Duration::from_secs(301));
+    let asked = session.step(says("two"), then).unwrap();
+    let whole = ["one", "call c3", "result of c3", "call c4", "result of c4", "first", "two"];
+    assert_eq!(texts(&asked), whole, "a call is told with those that were made with it");
+}
+
+#[test]
 fn the_current_phase_row_gets_the_calls_appended() {
     let mut session = session(SessionConfig::default());
     run(&mut session, "one", vec![calls(1, 2), Response::text("done")], Status::Ok);

@@ -4,3 +4,4 @@ mod custom;
 mod native;
 mod play;
 mod react;
+mod specification;

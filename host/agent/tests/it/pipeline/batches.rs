@@ -1,5 +1,6 @@
 //! Batches: concurrent calls, the order of results, and early ends.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use fumehood_agent::registry::{BuiltIn, BuiltInError, BuiltIns};
 use fumehood_core::call::CallContext;
 use fumehood_core::record::RecordKind;
 
-use super::stage::{intent, stage, stage_of};
+use super::stage::{Nothing, intent, stage, stage_of};
 
 const ADD: (&str, &str) = ("add", r#"{"a": 1, "b": 2}"#);
 
@@ -60,6 +61,24 @@ async fn results_keep_the_order_of_calls_whatever_ends_first() {
     let outcome = stage.batch(&calls).await;
     let texts: Vec<_> = outcome.executions.iter().map(|execution| execution.result.text().unwrap()).collect();
     assert_eq!(texts, ["60", "30", "1"]);
+}
+
+#[tokio::test]
+async fn a_tool_sees_the_id_of_its_call() {
+    let tools = Arc::new(BuiltIns::default());
+    let id = |_: Nothing, context: CallContext| std::future::ready(Ok::<_, BuiltInError>(context.id));
+    tools.register(BuiltIn::new("id", "Returns the id of its call.", id).unwrap()).unwrap();
+    let stage = stage_of(tools, |builder| builder);
+    let calls = ["c1", "", ""].map(|id| intent(id, "id", "{}")).to_vec();
+    let outcome = stage.pipeline.execute(calls, &stage.scope).await;
+    let seen: Vec<String> = outcome.executions.iter().map(|it| it.result.text().unwrap().into_owned()).collect();
+    let ids: Vec<&String> = outcome.executions.iter().map(|it| &it.call.id).collect();
+    assert_eq!(seen.iter().collect::<Vec<_>>(), ids);
+    assert_eq!(seen[0], "c1");
+    assert!(!seen[1].is_empty() && seen[1] != seen[2], "{seen:?}");
+    let recorded = stage.recorder.of_kind(RecordKind::ToolStarted);
+    let recorded: BTreeSet<&str> = recorded.iter().map(|record| record.body["model_call"].as_str().unwrap()).collect();
+    assert_eq!(recorded, seen.iter().map(String::as_str).collect());
 }
 
 #[tokio::test]

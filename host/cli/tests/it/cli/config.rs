@@ -203,3 +203,78 @@ ignore_file = "."
     "#]],
     );
 }
+
+#[test]
+fn names_of_tools_are_checked_against_the_components() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("redact-email").put("broken.wasm", b"\0asm broken");
+    let text = r#"
+[tools.calculator]
+component = "calculator.wasm"
+[tools.redact-email]
+component = "redact-email.wasm"
+[tools.broken]
+component = "broken.wasm"
+[mcp.servers.time]
+command = ["time"]
+[agent]
+auto_tools = ["calculator__evalute"]
+tool_choice = "calculator__add"
+[skills.sums]
+description = "Sums."
+tools = ["calculator__add", "calculator__ad", "time__now", "rules", "broken__any"]
+[skills.product]
+description = "Products."
+implemented_by = { tool = "calculator__multipy" }
+[channels.web]
+tools = ["search", "memory_read"]
+[knowledge.rules]
+description = "Rules."
+text = "None."
+[guardrails]
+deny = ["calculator__dvide"]
+[[hooks.component]]
+name = "redact-email"
+tools = ["calculator__*", "calculater__*"]
+[[hooks.component]]
+name = "calculator"
+[[hooks.rate_limit]]
+tools = ["tim*", "web__*"]
+per_minute = 1
+"#;
+    bench.put("fumehood.toml", text);
+    check(
+        &bench,
+        &["config", "check"],
+        expect![[r#"
+        ── stderr
+        error: fumehood.toml:7:13: cannot load broken: this WebAssembly has an unknown version or layer ([20, 62, 72, 6f]); a component has [0d, 00, 01, 00]
+            fumehood.toml:11:15: [agent] names the tool `calculator__evalute`, which there is not; did you mean `calculator__evaluate`?
+            fumehood.toml:15:29: the skill `sums` names the tool `calculator__ad`, which there is not; did you mean `calculator__add`?
+            fumehood.toml:18:27: the skill `product` names the tool `calculator__multipy`, which there is not; did you mean `calculator__multiply`?
+            fumehood.toml:20:10: the channel `web` names the tool `search`, which there is not; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
+            fumehood.toml:25:9: [guardrails] names the tool `calculator__dvide`, which there is not; did you mean `calculator__divide`?
+            fumehood.toml:28:27: the pattern `calculater__*` in [[hooks.component]] matches no tool; did you mean `calculator`?
+            fumehood.toml:30:8: [[hooks.component]] `calculator`: the component `calculator` is no hook: it does not export `fumehood:hooks/hook`
+            fumehood.toml:32:18: the pattern `web__*` in [[hooks.rate_limit]] matches no tool; there are: calculator__add, calculator__divide, calculator__evaluate, calculator__multiply, calculator__subtract
+        ── exit 2
+    "#]],
+    );
+    let right = text.replace("[tools.broken]\ncomponent = \"broken.wasm\"\n", "").replace(", \"broken__any\"", "");
+    let names = [
+        ("evalute", "evaluate"),
+        ("\"calculator__ad\", ", ""),
+        ("multipy", "multiply"),
+        ("\"search\", ", ""),
+        ("dvide", "divide"),
+        (", \"calculater__*\"", ""),
+        ("[[hooks.component]]\nname = \"calculator\"\n", ""),
+        (", \"web__*\"", ""),
+    ];
+    let right = names.iter().fold(right, |text, (from, to)| text.replace(from, to));
+    bench.put("fumehood.toml", right);
+    assert_eq!(
+        bench.run(&["config", "check"]).shown(),
+        "── stdout\nfumehood.toml is fine: 2 components, 1 MCP server, 2 skills\n── exit 0\n"
+    );
+}

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod add;
 #[cfg(test)]
+mod agent_loop;
+#[cfg(test)]
 mod approve;
 #[cfg(test)]
 mod approve_screen;

@@ -1,8 +1,11 @@
 //! Sessions over HTTP that outlive the server: their conversations, and the calls that wait for a person.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 
-use super::serve_http::Server;
+use super::serve_http::{PATIENCE, Server};
 use super::workbench::Workbench;
 
 const CALLS: &str = r#"{"calls": [{"name": "calculator__multiply", "arguments": {"a": 2, "b": 2}}, {"name": "calculator__add", "arguments": {"a": 3, "b": 5}}]}"#;
@@ -134,4 +137,105 @@ fn budgets_of_a_session_outlive_the_server() {
     let server = serve(&bench, &format!("{call}\n{}", r#"{"text": "No more."}"#));
     let _reply = say(&server, &session, "Again");
     assert_eq!(started(&bench, "calculator__multiply"), 1);
+}
+
+#[test]
+fn knowledge_is_read_when_it_is_asked_for() {
+    let bench = bench();
+    let config = "[model]\nname = \"scripted:script.jsonl\"\n[knowledge.rules]\ndescription = \"Rounding.\"\n\
+                  text = { file = \"rules.md\" }\n[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
+    bench.put("fumehood.toml", config);
+    bench.put("rules.md", "Up.");
+    let ask = r#"{"calls": [{"name": "rules", "arguments": {}}]}"#;
+    let said = |text: &str| format!("{ask}\n{}", json!({ "text": text, "expect": text }));
+    bench.put("script.jsonl", format!("{}\n{}", said("Up."), said("Down.")));
+    // One agent answers both messages, because nothing is saved.
+    let server = Server::run(bench.command(&["serve", "http", "--listen", "127.0.0.1:0", "--no-auth", "--no-log"]));
+    let session = open(&server);
+    assert_eq!(say(&server, &session, "Go")["text"], "Up.");
+    bench.put("rules.md", "Down.");
+    assert_eq!(say(&server, &session, "Again")["text"], "Down.");
+}
+
+/// Sends a message, and returns the events of its reply: their names and data.
+fn events(server: &Server, session: &str, text: &str) -> Vec<(String, Value)> {
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let body = json!({ "text": text }).to_string();
+    let request = format!(
+        "POST {session}/messages HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n\
+         Content-Type: application/json\r\nAccept: text/event-stream\r\n\r\n{body}",
+        server.address,
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let mut events = Vec::new();
+    let mut name = "";
+    for line in answer.lines() {
+        if let Some(found) = line.strip_prefix("event: ") {
+            name = found;
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            events.push((name.to_owned(), serde_json::from_str(data).unwrap()));
+        }
+    }
+    events
+}
+
+#[test]
+fn events_of_a_session_tell_its_calls_apart() {
+    let bench = bench();
+    let config = r#"
+[model]
+name = "scripted:script.jsonl"
+[tools.calculator]
+component = "calculator.wasm"
+approval = "off"
+[tools.private]
+component = "calculator.wasm"
+approval = "off"
+persist = "nothing"
+[tools.countdown]
+component = "countdown.wasm"
+approval = "off"
+"#;
+    bench.example("countdown").put("fumehood.toml", config);
+    let call = |id: &str, name: &str, arguments: Value| json!({"id": id, "name": name, "arguments": arguments});
+    let calls = json!({"calls": [
+        call("c1", "countdown__countdown", json!({"from": "3"})),
+        call("c2", "nothing", json!({})),
+        call("c3", "calculator__divide", json!({"a": 1, "b": 0})),
+        call("c4", "calculator__add", json!({"a": 1, "b": 0})),
+        call("c5", "calculator__add", json!({"a": 3, "b": 5})),
+        call("c6", "private__add", json!({"a": 12345, "b": 5})),
+        call("c7", "countdown__countdown", json!({"from": 2, "step_ms": 10})),
+    ]});
+    let server = serve(&bench, &format!("{calls}\n{}", r#"{"text": "Done."}"#));
+    let events = events(&server, &open(&server), "Go");
+    let of = |id: &str| {
+        let of_call = events.iter().filter(move |(_, data)| data["call"] == id);
+        of_call.map(|(name, data)| (name.as_str(), data)).collect::<Vec<_>>()
+    };
+    let names = |id: &str| of(id).iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    // What fits no schema did not begin, and what is refused by its name is between the model and the host.
+    assert_eq!((names("c1"), names("c2")), (vec!["call_ended"], vec![]), "{events:?}");
+    assert_eq!(of("c1")[0].1["status"], "invalid_arguments");
+    for (id, arguments, status) in [
+        ("c3", json!({"a": 1, "b": 0}), "tool_failed"),
+        ("c4", json!({"a": 1, "b": 0}), "ok"),
+        ("c5", json!({"a": 3, "b": 5}), "ok"),
+    ] {
+        let [(_, started), (_, ended)] = of(id)[..] else { panic!("{id}: {events:?}") };
+        assert_eq!((&started["arguments"], ended["status"].as_str()), (&arguments, Some(status)), "{id}");
+        assert_eq!((&started["execution"], &started["tool"]), (&ended["execution"], &ended["tool"]), "{id}");
+    }
+    assert_ne!(of("c4")[0].1["execution"], of("c5")[0].1["execution"]);
+    assert_eq!((names("c6"), of("c6")[0].1.get("arguments")), (vec!["call_started", "call_ended"], None));
+    assert!(!format!("{events:?}").contains("12345"), "it is of a tool that keeps its calls to itself: {events:?}");
+    let progress: Vec<&Value> =
+        of("c7").into_iter().filter(|(name, _)| *name == "call_progress").map(|it| it.1).collect();
+    assert!(progress.iter().any(|data| data["fraction"].is_number()), "{events:?}");
+    assert!(progress.iter().any(|data| data["content"][0]["type"].is_string()), "{events:?}");
+    assert_eq!(events.last().map(|(name, data)| (name.as_str(), &data["text"])), Some(("result", &json!("Done."))));
 }

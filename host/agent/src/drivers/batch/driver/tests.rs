@@ -77,23 +77,6 @@ fn an_empty_batch_is_a_decision() {
     assert_eq!(trace[1].content, "<results>\n[]\n</results>");
 }
 
-/// Asserts that the driver passes the call to the executor unchanged, and reports the error of the executor's result.
-fn check_element(reply: &str, name: &str, args: &str, status: Status, kind: ErrorKind, message: &str) {
-    let Decision::Call { calls, refused, .. } = decide(reply) else { panic!("{reply}") };
-    assert!(refused.is_empty() && calls.contains(&call(name, args)), "{calls:?}");
-    let executions = [
-        execution("1", "read", Status::Ok, Ok("fine")),
-        execution("2", name, status, Err(CallError::new(kind, message))),
-    ];
-    let report = &bound().trace(&Response::text(reply), &executions)[1].content;
-    assert!(report.contains(r#"{"tool": "read", "status": "success", "content": "fine"},"#), "{report}");
-    let failure = json!(message);
-    assert!(
-        report.contains(&format!(r#"{{"tool": "{name}", "status": "failure", "content": {failure}}}"#)),
-        "{report}"
-    );
-}
-
 #[test]
 fn resolves_the_last_part_of_a_unique_name() {
     let spec =
@@ -106,25 +89,6 @@ fn resolves_the_last_part_of_a_unique_name() {
     let Decision::Call { calls, .. } = driver.decide(&Response::text(reply)) else { panic!() };
     let found: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
     assert_eq!(found, ["calculator__evaluate", "read", "notes__read", "nope"]);
-}
-
-#[test]
-fn an_unknown_tool_is_an_error_of_its_element() {
-    check_element(BATCH, "nope", "{}", Status::RejectedNotFound, ErrorKind::UnknownTool, "Tool 'nope' not registered");
-}
-
-#[test]
-fn a_missing_argument_is_an_error_of_its_element() {
-    let reply = r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "read", "args": {}}]</execute>"#;
-    check_element(reply, "read", "{}", Status::RejectedSchema, ErrorKind::InvalidArguments, "\"file\" is required");
-}
-
-#[test]
-fn a_wrong_type_is_an_error_of_its_element() {
-    let reply =
-        r#"<execute>[{"name": "read", "args": {"file": "a"}}, {"name": "read", "args": {"file": 7}}]</execute>"#;
-    let message = "\"file\" must be a string";
-    check_element(reply, "read", r#"{"file": 7}"#, Status::RejectedSchema, ErrorKind::InvalidArguments, message);
 }
 
 #[test]
@@ -208,6 +172,22 @@ fn a_replayed_call_is_a_pair_with_the_same_id() {
     );
     assert_eq!(pair[1].role, Role::User);
     assert!(pair[1].content.contains(r#""content": "x""#));
+}
+
+#[test]
+fn a_replayed_batch_is_one_block_of_calls_and_one_of_results() {
+    let executions = [
+        execution("1", "read", Status::Ok, Ok("x")),
+        execution("2", "read", Status::HandlerError, Err(CallError::new(ErrorKind::ToolFailed, "no"))),
+    ];
+    let [reply, results] = &bound().replay_batch(" Looking. ", &executions.iter().collect::<Vec<_>>())[..] else {
+        panic!()
+    };
+    assert!(reply.content.starts_with(" Looking. <execute>"), "{}", reply.content);
+    assert!(matches!(decide(&reply.content), Decision::Call { calls, .. } if calls.len() == 2));
+    assert_eq!(results.content.matches("\"tool\"").count(), 2);
+    assert_eq!((&reply.tool_execution_id, &results.tool_execution_id), (&None, &None));
+    assert_eq!(bound().replay_batch("text", &[]), []);
 }
 
 #[test]

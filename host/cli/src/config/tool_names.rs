@@ -1,0 +1,161 @@
+//! Checks of the names of tools in a configuration, against the tools that there are.
+
+use std::collections::BTreeSet;
+
+use fumehood::agent::suggest;
+use fumehood::agent::tool_search::SEARCH_TOOLS;
+use fumehood::agent::{code, memory};
+
+use super::fault::KeyFault;
+use super::file::Config;
+use super::hooks::tools_of;
+
+/// Maximum number of names in a message that lists what there is.
+const MAX_LISTED_NAMES: usize = 20;
+
+/// The tools that a configuration has, as far as they are known without starting anything.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTools {
+    names: BTreeSet<String>,
+    /// The components and servers whose tools are not known.
+    unknown: BTreeSet<String>,
+}
+
+impl KnownTools {
+    /// Creates the tools of the host itself, and the entries of knowledge.
+    pub(crate) fn of_host(config: &Config) -> Self {
+        let own = memory::TOOL_NAMES.into_iter().chain([memory::READ_RESULT, SEARCH_TOOLS, code::RUN_CODE]);
+        let names = own.map(str::to_owned).chain(config.knowledge.keys().cloned()).collect();
+        Self { names, unknown: BTreeSet::new() }
+    }
+
+    /// Adds tools by their full names.
+    pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = String>) {
+        self.names.extend(names);
+    }
+
+    /// Adds a component or a server whose tools are not known. Any name of one of its tools is accepted.
+    pub(crate) fn add_unknown(&mut self, name: &str) {
+        self.unknown.insert(format!("{name}__"));
+    }
+
+    /// Returns whether the tools of this component or server are not known.
+    pub(crate) fn is_unknown(&self, name: &str) -> bool {
+        self.unknown.contains(&format!("{name}__"))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(name) || self.unknown.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    }
+
+    /// Returns whether a pattern matches a tool, or may match one that is not known.
+    fn has_match(&self, pattern: &str) -> bool {
+        // What is no pattern was reported when the configuration was read.
+        let Ok(patterns) = tools_of(Some(&[pattern.to_owned()])) else { return true };
+        let start = pattern.split(['*', '?']).next().unwrap_or_default();
+        self.names.iter().any(|name| patterns.matches(name))
+            || self.unknown.iter().any(|prefix| start.starts_with(prefix.as_str()) || prefix.starts_with(start))
+    }
+
+    /// Returns the component or server that a pattern may have meant, or else the tools that there are.
+    fn alternatives_to_pattern(&self, pattern: &str) -> String {
+        let namespaces = self.names.iter().filter_map(|name| Some(name.split_once("__")?.0));
+        let unknown = self.unknown.iter().map(|prefix| prefix.trim_end_matches("__"));
+        let namespaces: BTreeSet<&str> = namespaces.chain(unknown).collect();
+        let meant = pattern.split_once("__").and_then(|(namespace, _)| suggest(namespace, namespaces));
+        meant.unwrap_or_else(|| self.alternatives(pattern.trim_end_matches(['*', '?'])))
+    }
+
+    /// Returns the tools that may have been meant, or else those that there are.
+    fn alternatives(&self, name: &str) -> String {
+        let mut names = self.names.iter().map(String::as_str);
+        if let Some(question) = suggest(name, names.clone()) {
+            return question;
+        }
+        let listed: Vec<&str> = names.by_ref().filter(|name| name.contains("__")).take(MAX_LISTED_NAMES).collect();
+        let rest = if names.any(|name| name.contains("__")) { ", …" } else { "" };
+        match listed.is_empty() {
+            true => "no component of [tools] has a tool".to_owned(),
+            false => format!("there are: {}{rest}", listed.join(", ")),
+        }
+    }
+}
+
+/// Returns a fault for each name, and each pattern of a hook, that no tool has.
+pub(crate) fn check(config: &Config, known: &KnownTools) -> Vec<KeyFault> {
+    let mut faults = NameFaults { known, found: Vec::new() };
+    for (name, skill) in &config.skills {
+        let place = format!("the skill `{name}`");
+        faults.check_names(&["skills", name, "tools"], &place, &skill.tools);
+        if let Some(by) = &skill.implemented_by {
+            let keys = ["skills", name, "implemented_by"];
+            faults.check_name(&[&keys[..], &["tool"]].concat(), &place, by.tool.as_ref());
+            faults.check_names(&[&keys[..], &["tools"]].concat(), &place, &by.tools);
+        }
+    }
+    for (name, channel) in &config.channels {
+        faults.check_names(&["channels", name, "tools"], &format!("the channel `{name}`"), &channel.tools);
+    }
+    let agent = &config.agent;
+    faults.check_names(&["agent", "auto_tools"], "[agent]", &agent.auto_tools);
+    faults.check_names(&["agent", "pinned"], "[agent]", &agent.pinned);
+    let choice = agent.tool_choice.as_ref().filter(|choice| !["auto", "required", "none"].contains(&choice.as_str()));
+    faults.check_name(&["agent", "tool_choice"], "[agent]", choice);
+    let guardrails = &config.guardrails;
+    faults.check_names(&["guardrails", "ask"], "[guardrails]", &guardrails.ask);
+    faults.check_names(&["guardrails", "deny"], "[guardrails]", &guardrails.deny);
+    if let Some(judge) = &guardrails.judge {
+        faults.check_names(&["guardrails", "judge", "always"], "the judge", &judge.always);
+        faults.check_names(&["guardrails", "judge", "never"], "the judge", &judge.never);
+    }
+    faults.check_hooks(config);
+    faults.found
+}
+
+/// The faults that were found so far.
+struct NameFaults<'a> {
+    known: &'a KnownTools,
+    found: Vec<KeyFault>,
+}
+
+impl NameFaults<'_> {
+    fn add(&mut self, keys: &[&str], message: String) {
+        self.found.push((keys.iter().map(|key| (*key).to_owned()).collect(), message));
+    }
+
+    fn check_names(&mut self, keys: &[&str], place: &str, names: &[String]) {
+        for (index, name) in names.iter().enumerate() {
+            self.check_name(&[keys, &[&index.to_string()]].concat(), place, Some(name));
+        }
+    }
+
+    fn check_name(&mut self, keys: &[&str], place: &str, name: Option<&String>) {
+        if let Some(name) = name.filter(|name| !self.known.has(name)) {
+            let alternatives = self.known.alternatives(name);
+            self.add(keys, format!("{place} names the tool `{name}`, which there is not; {alternatives}"));
+        }
+    }
+
+    fn check_hooks(&mut self, config: &Config) {
+        let hooks = &config.hooks;
+        for (index, hook) in hooks.component.iter().enumerate() {
+            self.check_patterns("component", index, hook.tools.as_deref());
+        }
+        for (index, limit) in hooks.rate_limit.iter().enumerate() {
+            self.check_patterns("rate_limit", index, limit.tools.as_deref());
+        }
+        for (index, redact) in hooks.redact.iter().enumerate() {
+            self.check_patterns("redact", index, redact.tools.as_deref());
+        }
+    }
+
+    fn check_patterns(&mut self, kind: &str, index: usize, patterns: Option<&[String]>) {
+        let patterns = patterns.unwrap_or_default().iter().enumerate();
+        for (number, pattern) in patterns.filter(|(_, pattern)| !self.known.has_match(pattern)).collect::<Vec<_>>() {
+            let alternatives = self.known.alternatives_to_pattern(pattern);
+            let keys = ["hooks", kind, &index.to_string(), "tools", &number.to_string()];
+            let message = format!("the pattern `{pattern}` in [[hooks.{kind}]] matches no tool; {alternatives}");
+            self.add(&keys, message);
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! The loop between model and tools, with every driver: its settings, the batches of the specification, budgets, and what a
+//! model is told of a call that has to wait.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::server::{self, Server};
+use super::workbench::{Ran, Workbench};
+
+const LIMITED: &str = r#"
+[tools.calculator]
+component = "calculator.wasm"
+approval = "off"
+[[hooks.rate_limit]]
+tools = ["calculator__*"]
+per_minute = 1
+"#;
+
+fn bench(config: &str, script: &[Value]) -> Workbench {
+    let bench = Workbench::new();
+    bench.example("calculator").put("fumehood.toml", config);
+    bench.put("script.jsonl", lines(script));
+    bench
+}
+
+fn lines(script: &[Value]) -> String {
+    script.iter().map(|reply| format!("{reply}\n")).collect()
+}
+
+fn run(bench: &Workbench, more: &[&str]) -> Ran {
+    bench.run(&[&["run", "Go", "--script", "script.jsonl", "--no-log"], more].concat())
+}
+
+/// Returns a call of the calculator, as a reply of a script has it.
+fn call(tool: &str, a: i64, b: i64) -> Value {
+    json!({"name": format!("calculator__{tool}"), "arguments": {"a": a, "b": b}})
+}
+
+/// Returns a reply of the batch protocol with these calls of the calculator.
+fn execute(calls: &[(&str, Value)]) -> Value {
+    let calls: Vec<Value> =
+        calls.iter().map(|(tool, args)| json!({"name": format!("calculator__{tool}"), "args": args})).collect();
+    json!({"text": format!("<execute>{}</execute>", json!(calls))})
+}
+
+#[test]
+fn seconds_to_wait_reach_the_model_with_every_driver() {
+    let check = |more: &[&str], script: &[Value]| {
+        let ran = run(&bench(LIMITED, script), more);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{more:?}: {ran:?}");
+    };
+    let done = |expect: Value| json!({"text": "done", "expect": expect});
+    let calls = |a: i64| json!({"calls": [call("add", a, 2)]});
+    check(&[], &[calls(1), calls(2), done(json!(["\nHint: call again later", "\nRetry after: ", " s"]))]);
+    let decision = |a: i64| {
+        let decision = json!({"thought": "", "type": "call_tool", "tool": "calculator__add", "args": {"a": a, "b": 2}});
+        json!({"text": decision.to_string()})
+    };
+    let answer = json!({"thought": "", "type": "final_answer", "answer": "done"}).to_string();
+    let end = json!({"text": answer, "expect": ["Observation: ERROR - ", "\nRetry after: "]});
+    check(&["--driver", "react"], &[decision(1), decision(2), end]);
+    let batch = |a: i64| execute(&[("add", json!({"a": a, "b": 2}))]);
+    check(&["--driver", "batch"], &[batch(1), batch(2), done(json!("(call again later; retry after "))]);
+    let code = "await tools.calculator.add({a: 1, b: 2}); \
+                try { await tools.calculator.add({a: 2, b: 2}); } catch (error) { return error.message; }";
+    let program = json!({"calls": [{"name": "run_code", "arguments": {"code": code}}]});
+    check(&["--code"], &[program, done(json!("call again later; retry after "))]);
+}
+
+#[test]
+fn seconds_to_wait_of_a_skill_are_in_its_failure() {
+    let config =
+        format!("{LIMITED}[skills.add]\ndescription = \"Adds.\"\nimplemented_by = {{ tool = \"calculator__add\" }}\n");
+    let bench = bench(&config, &[]);
+    let ran =
+        bench.run_with_input(&["chat", "--skill", "add", "--no-log"], "{\"a\": 1, \"b\": 2}\n{\"a\": 2, \"b\": 2}\n");
+    assert!(ran.code == 1 && ran.stderr.contains("(call again later; retry after "), "{ran:?}");
+}
+
+#[test]
+fn tool_choice_is_set_by_key_and_option() {
+    let check = |config: &str, more: &[&str], script: &[Value], code: i32, expected: &str| {
+        let ran = run(&bench(config, script), &[&["--tool", "calculator.wasm"], more].concat());
+        assert_eq!(ran.code, code, "{config} {more:?}: {ran:?}");
+        assert!(ran.shown().contains(expected), "{config} {more:?}: {ran:?}");
+    };
+    let text = |text: &str| json!({ "text": text });
+    let add = json!({"calls": [call("add", 3, 5)], "expect": "You must call at least one of the tools."});
+    let eight = json!({"text": "It is 8.", "expect": "8"});
+    check("", &["--tool-choice", "required"], &[text("8"), add.clone(), eight.clone()], 0, "It is 8.");
+    let required = "[agent]\ntool_choice = \"required\"\n";
+    check(required, &[], &[text("8"), add, eight.clone()], 0, "It is 8.");
+    check(required, &["--tool-choice", "auto"], &[text("No need.")], 0, "No need.");
+    let other = json!({"calls": [call("multiply", 3, 5)]});
+    let add = json!({"calls": [call("add", 3, 5)], "expect": "You must call the tool `calculator__add`."});
+    check("", &["--tool-choice", "calculator__add"], &[other.clone(), add, eight], 0, "It is 8.");
+    let words = json!({"text": "In words.", "expect": "Tools are switched off"});
+    check("", &["--tool-choice", "none"], &[other, words], 0, "In words.");
+    let unknown = "`--tool-choice`: there is no tool `calculator__ad`; there are: calculator__";
+    check("", &["--tool-choice", "calculator__ad"], &[text("8")], 2, unknown);
+    let foreign = "is for the driver `native`, and the driver is `batch`; leave it out, or choose `--driver native`";
+    check(required, &["--driver", "batch"], &[text("8")], 2, foreign);
+}
+
+#[test]
+fn retries_are_set_by_key_and_option() {
+    let check = |driver: &str, config: &str, more: &[&str], bad: &str, good: &str, expected: [bool; 4]| {
+        for (wrong, expected) in expected.into_iter().enumerate() {
+            let mut script = vec![json!({ "text": bad }); wrong];
+            script.push(json!({ "text": good }));
+            let ran = run(&bench(config, &script), &[&["--driver", driver], more].concat());
+            assert_eq!(ran.code, if expected { 0 } else { 8 }, "{driver} {config} {more:?} {wrong}: {ran:?}");
+        }
+    };
+    let answer = r#"{"thought": "", "type": "final_answer", "answer": "8"}"#;
+    let three = "[agent]\nretries = 3\n";
+    for (driver, bad, good, usual) in
+        [("native", " ", "8", 1), ("react", "no", answer, 2), ("batch", "<execute>[", "8", 2)]
+    {
+        let up_to = |retries: usize| std::array::from_fn(|wrong| wrong <= retries);
+        check(driver, "", &[], bad, good, up_to(usual));
+        check(driver, three, &[], bad, good, up_to(3));
+        check(driver, three, &["--retries", "0"], bad, good, up_to(0));
+    }
+}
+
+#[test]
+fn first_failure_ends_the_run_if_asked_to() {
+    let script = [json!({"calls": [call("divide", 1, 0), call("add", 1, 2)]}), json!({"text": "Told."})];
+    for (config, more, code) in
+        [("", &[][..], 0), ("", &["--stop-on-failure"], 1), ("[agent]\nstop_on_failure = true\n", &[], 1)]
+    {
+        let ran = run(&bench(config, &script), &[&["--tool", "calculator.wasm"], more].concat());
+        assert_eq!((ran.code, ran.stdout.is_empty()), (code, code == 1), "{config} {more:?}: {ran:?}");
+        assert_eq!(ran.stderr.contains("✓ calculator__add"), code == 0, "{config} {more:?}: {ran:?}");
+        assert!(ran.stderr.contains("✗ calculator__divide"), "{ran:?}");
+    }
+}
+
+#[test]
+fn first_block_skips_the_rest_if_asked_to() {
+    let script = |rest: &str| {
+        [
+            json!({"calls": [call("add", 1, 2), call("multiply", 1, 2), {"name": "other__add", "arguments": {"a": 5, "b": 6}}]}),
+            json!({"text": "Told.", "expect": rest}),
+        ]
+    };
+    let other = "[tools.other]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
+    let skipped = "the call was not made: the batch had ended before it";
+    let check = |config: &str, more: &[&str], rest: &str| {
+        let ran = run(&bench(&format!("{config}{LIMITED}{other}"), &script(rest)), more);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "Told.\n"), "{config} {more:?}: {ran:?}");
+    };
+    check("", &[], "11");
+    check("", &["--stop-on-block"], skipped);
+    check("[agent]\nstop_on_block = true\n", &[], skipped);
+}
+
+#[test]
+fn final_answer_can_be_of_another_model() {
+    let decision = r#"{"thought": "", "type": "final_answer", "answer": "8"}"#;
+    let ask = |config: &str, more: &[&str]| {
+        let server = Server::playing(vec![server::words(&[decision]), server::words(&["It is 8."])]);
+        let bench = Workbench::new();
+        bench.put("fumehood.toml", config);
+        let model = ["run", "Go", "--no-log", "--driver", "react", "--model", "compatible:small"];
+        let ran = bench.run(&[&model[..], &["--base-url", &server.url], more].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
+        server.asked().iter().map(|body| body["model"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ask("", &["--final-model", "large"]), ["small", "large"]);
+    assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &[]), ["small", "huge"]);
+    assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &["--final-model", "large"]), ["small", "large"]);
+    let ran = run(&bench("", &[json!({"text": "8"})]), &["--final-model", "large"]);
+    assert!(ran.code == 2 && ran.stderr.contains("is for the driver `react`"), "{ran:?}");
+}
+
+#[test]
+fn saved_session_goes_on_with_the_settings_of_its_driver() {
+    let script = [json!({"text": "8"}), json!({"calls": [call("add", 3, 5)]}), json!({"text": "It is 8."})];
+    let config = "[tools.calculator]\ncomponent = \"calculator.wasm\"\napproval = \"off\"\n";
+    let bench = bench(config, &script);
+    let usual = ["--script", "script.jsonl", "--log", "log.db"];
+    let run = |more: &[&str]| bench.run(&[&["run", "Go"], more, &usual].concat());
+    let ran = run(&["--session", "sums", "--tool-choice", "required", "--retries", "3"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
+    let ran = run(&["--resume", "sums", "--tool-choice", "none"]);
+    assert!(ran.code == 2 && ran.stderr.contains("the session began with `--tool-choice required`"), "{ran:?}");
+    let ran = run(&["--resume", "sums", "--final-model", "large"]);
+    assert!(ran.code == 2 && ran.stderr.contains("the session began without `--final-model`"), "{ran:?}");
+    // Its replies are decided on again as they were, and its next message is under the same choice.
+    let ran = run(&["--resume", "sums"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{ran:?}");
+}
+
+/// Returns the examples of the specification as replies of a script, with the names of the tools for files, and what the
+/// model was told before each.
+fn examples_on_files() -> [Value; 8] {
+    let reply = |text: &str, expect: Value| {
+        let names = [("\"read\"", "\"files__read\""), ("\"write\"", "\"files__write\""), ("\"content\":", "\"text\":")];
+        let text = names.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+        json!({"text": text.replace("\"file\": \"", "\"path\": \"/w/"), "expect": expect})
+    };
+    [
+        reply(
+            r#"<think>reasoning about the problem, what steps to take</think>
+<execute>
+[
+{"name": "read", "args": {"file": "config.json"}}
+]
+</execute>"#,
+            json!([]),
+        ),
+        reply(
+            r#"<execute>
+[
+{"name": "read", "args": {"file": "a.txt"}},
+{"name": "write", "args": {"file": "b.txt", "content": "updated"}},
+{"name": "read", "args": {"file": "missing.txt"}}
+]
+</execute>"#,
+            json!(["<results>\n[\n{\"tool\": \"files__read\", \"status\": \"success\"", "old.com"]),
+        ),
+        reply(
+            r#"<execute>
+[
+{"name": "write", "args": {"file": "index.html", "content": "<html><body>Hello</body></html>"}}
+]
+</execute>"#,
+            json!(["a contents", "\"tool\": \"files__write\", \"status\": \"success\"", "\"status\": \"failure\""]),
+        ),
+        reply(
+            r#"<execute>
+[
+{"name": "write", "args": {"file": "w.txt", "content": "Hello </write> world </execute> done"}}
+]
+</execute>"#,
+            json!("\"bytes\":31"),
+        ),
+        reply(
+            r#"<execute>
+[
+{"name": "write", "args": {"file": "q.txt", "content": "echo \"hello\" && echo 'world'"}}
+]
+</execute>"#,
+            json!("\"status\": \"success\""),
+        ),
+        reply(
+            r#"<think>API is old.com, need to update to new.com</think>
+<execute>
+[
+{"name": "write", "args": {"file": "config.json", "content": "{\"api\": \"new.com\"}"}}
+]
+</execute>
+<results>
+[{"tool": "write", "status": "success", "content": {"made": "up"}}]
+</results>
+this text must not be an answer"#,
+            json!("\"status\": \"success\""),
+        ),
+        reply(r#"<execute>[{"name": "read", "args": {"file": "config.json"}}]</execute>"#, json!("replaced")),
+        reply("Configuration updated successfully.", json!(["success", "new.com"])),
+    ]
+}
+
+#[test]
+fn examples_of_the_specification_run_on_files() {
+    let bench = bench(
+        "[tools.files]\ncomponent = \"files.wasm\"\napproval = \"off\"\nwrite = [\"./w:/w\"]\n[agent.budget]\nturns = 20\n",
+        &examples_on_files(),
+    );
+    bench.example("files");
+    std::fs::create_dir(bench.path("w")).unwrap();
+    bench.put("w/a.txt", "a contents");
+    bench.put("w/config.json", "{\"api\": \"old.com\"}");
+    let ran = run(&bench, &["--driver", "batch"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Configuration updated successfully.\n"), "{ran:?}");
+    let check = |file: &str, text: &str| {
+        assert_eq!(std::fs::read_to_string(bench.path("w").join(Path::new(file))).unwrap(), text, "{file}");
+    };
+    check("b.txt", "updated");
+    check("index.html", "<html><body>Hello</body></html>");
+    check("w.txt", "Hello </write> world </execute> done");
+    check("q.txt", "echo \"hello\" && echo 'world'");
+    check("config.json", "{\"api\": \"new.com\"}");
+}
+
+#[test]
+fn faulty_elements_of_a_batch_fail_alone() {
+    let batch = execute(&[
+        ("add", json!({"a": 1})),
+        ("add", json!({"a": "x", "b": 2})),
+        ("nothing", json!({})),
+        ("add", json!({"a": 5, "b": 2})),
+    ]);
+    let expect = json!([
+        "Missing required parameters: b",
+        "Tool 'calculator__nothing' not registered",
+        "\"status\": \"success\", \"content\": {\"result\":7}}\n]\n</results>",
+    ]);
+    let bench = bench("", &[batch, json!({"text": "Seven.", "expect": expect})]);
+    let ran = run(&bench, &["--tool", "calculator.wasm", "--driver", "batch", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ended: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds = ["tool_rejected", "tool_finished"].map(|kind| {
+        let records = ended.iter().map(|line| &line["record"]).filter(|record| record["kind"] == kind);
+        records.map(|record| record["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    });
+    let [mut rejected, finished] = kinds;
+    rejected.sort();
+    assert_eq!(rejected, ["invalid_arguments", "invalid_arguments", "unknown_tool"]);
+    assert_eq!(finished, ["ok"]);
+}
+
+#[test]
+fn budgets_end_a_run_with_their_name_and_keep_what_was_done() {
+    let check = |config: &str, more: &[&str], script: &[Value], ending: (&str, &str)| {
+        let bench = bench(config, script);
+        let usual = ["run", "Go", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "log.db", "--json"];
+        let ran = bench.run(&[&usual, more].concat());
+        let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+        assert_eq!((ran.code, &last["ending"]), (4, &json!(ending.0)), "{more:?}: {last} {}", ran.stderr);
+        assert!(last.to_string().contains(ending.1), "{more:?}: {last}");
+        let kept = bench.run(&["log", "--log", "log.db", "--kind", "tool_result", "--json"]).json();
+        assert!(kept[0]["body"]["result"].to_string().contains('3'), "{more:?}: {kept}");
+    };
+    let add = |a: i64| json!({"calls": [call("add", a, 2)], "usage": {"input": 50, "output": 50}});
+    let script = [add(1), add(2), add(3), json!({"text": "never"})];
+    check("", &["--max-turns", "1"], &script, ("budget_exhausted", "turns"));
+    check("[agent.budget]\ncalls_in_all = 1\n", &[], &script, ("budget_exhausted", "calls_in_all"));
+    check("", &["--tokens-in", "50"], &script, ("budget_exhausted", "tokens_in"));
+    check("", &["--tokens-out", "50"], &script, ("budget_exhausted", "tokens_out"));
+    check("", &["--fuel-in-all", "1"], &script, ("budget_exhausted", "fuel"));
+    let slow = [add(1), json!({"text": "never", "delay_ms": 60_000})];
+    check("", &["--wall", "4s"], &slow, ("budget_exhausted", "wall_time"));
+    let same = vec![add(1); 4];
+    check("", &[], &same, ("loop_detected", "calculator__add"));
+}
+
+#[test]
+fn knowledge_is_not_read_at_the_start_and_not_changed_by_tools() {
+    let config = r#"
+[tools.files]
+component = "files.wasm"
+approval = "off"
+write = ["./texts:/w"]
+[knowledge.rules]
+description = "How amounts are rounded."
+text = { file = "texts/rules.md" }
+[knowledge.picture]
+description = "Not a text."
+text = { file = "texts/picture.png" }
+[skills.sums]
+description = "Sums."
+tools = ["files__write"]
+knowledge = ["rules", "picture"]
+"#;
+    let write = json!({"name": "files__write", "arguments": {"path": "/w/rules.md", "text": "Down."}});
+    let ask = |name: &str| json!({"name": name, "arguments": {}});
+    let script = [
+        json!({"calls": [write]}),
+        json!({"calls": [ask("rules")], "expect": "Error in tool call: "}),
+        json!({"calls": [ask("picture")], "expect": "Up."}),
+        json!({"text": "Done.", "expect": "it is not UTF-8 text; its operator has to look at it"}),
+    ];
+    let bench = bench(config, &script);
+    bench.example("files");
+    std::fs::create_dir(bench.path("texts")).unwrap();
+    bench.put("texts/rules.md", "Up.");
+    bench.put("texts/picture.png", [0x89, 0xff]);
+    let ran = run(&bench, &["--skill", "sums"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Done.\n"), "{ran:?}");
+    // A link that leads out of the folder is not followed, whoever made it.
+    let outside = Workbench::new();
+    let secret = outside.put("secret", "s3cret");
+    std::fs::remove_file(bench.path("texts/rules.md")).unwrap();
+    std::os::unix::fs::symlink(secret, bench.path("texts/rules.md")).unwrap();
+    let ran = run(&bench, &["--skill", "sums"]);
+    assert!(ran.code == 2 && ran.stderr.contains("rules.md cannot be read"), "{ran:?}");
+}
+
+#[test]
+fn scripts_of_the_documentation_run_with_their_drivers() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scripts.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let scripts: Vec<&str> = page.split("```json\n").skip(1).filter_map(|block| block.split("```").next()).collect();
+    assert_eq!(scripts.len(), 3);
+    for (script, driver) in scripts.into_iter().zip(["native", "react", "batch"]) {
+        let bench = bench("", &[]);
+        bench.put("script.jsonl", script);
+        let ran = run(&bench, &["--tool", "calculator.wasm", "--driver", driver]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is 8.\n"), "{driver}: {ran:?}");
+    }
+}
