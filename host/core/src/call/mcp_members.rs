@@ -19,7 +19,7 @@ pub struct ResultMembers {
     pub parts: Option<Untrusted<Value>>,
 }
 
-/// What a failed tool of an MCP server returned besides a message.
+/// The parts and the data of a failed call at an MCP server, besides the message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorDetails {

@@ -49,7 +49,7 @@ pub struct CallError {
     /// The backtrace of a crashed guest, innermost frame first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<PrintableText>,
-    /// What a failed tool of an MCP server returned besides the message.
+    /// The parts and the data of a failed call at an MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<ErrorDetails>>,
 }

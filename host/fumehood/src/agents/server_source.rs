@@ -6,9 +6,8 @@ use fumehood_agent::identity::ActorArguments;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::flow::ToolFlow;
-use fumehood_core::policy::approval::{Manifest, ToolManifest};
+use fumehood_core::policy::approval::Manifest;
 use fumehood_core::tool::Tool;
-use fumehood_core::tool::name::ToolName;
 use fumehood_mcp::{Remote, RemoteTool, ToolNotice};
 
 use crate::lock::approval_check::{ApprovalCheck, LockedApproval};
@@ -44,8 +43,8 @@ pub(super) struct PinnedServer {
 pub(super) enum Standing {
     /// All are what was approved. The flag is false if the approval does not cover instructions, icons and metadata.
     Approved { has_members: bool },
-    /// Each of these is, and others wait.
-    Partly(Vec<ToolManifest>),
+    /// Tools of this manifest may be called, and others wait.
+    Partly(Box<Manifest>),
     /// None may be called.
     Refused(Option<CallError>),
 }
@@ -70,7 +69,7 @@ impl PinnedServer {
             Standing::Approved { has_members }
         } else {
             match self.approved.approved().filter(|approved| self.was_approved && covers_server(approved, &check)) {
-                Some(approved) => Standing::Partly(approved.tools.clone()),
+                Some(approved) => Standing::Partly(Box::new(approved.clone())),
                 None => Standing::Refused(check.refusal(remote.name().as_str())),
             }
         };
@@ -105,8 +104,6 @@ impl ServerSource {
         let (listed, refused) = acceptable(self.remote.listed_tools(), actor_arguments);
         self.refused.extend(refused);
         let standing = self.pinned.as_mut().map(|pinned| pinned.compare(&self.remote, &listed));
-        let check = self.pinned.as_ref().map(|pinned| &pinned.check);
-        let manifests = check.map(|check| check.parts().tools.as_slice()).unwrap_or_default();
         let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
         let instructions = self.remote.instructions();
         let mut tools = Vec::new();
@@ -123,7 +120,7 @@ impl ServerSource {
                     let tool = tool.with_instructions(instructions.clone().filter(|_| *has_members));
                     if *has_members { tool } else { without_mcp_members(tool) }
                 }
-                Some(Standing::Partly(approved)) => self.partly_approved(tool, listed, (manifests, approved)),
+                Some(Standing::Partly(approved)) => self.partly_approved(tool, listed, approved),
             };
             tools.push(tool);
         }
@@ -131,25 +128,17 @@ impl ServerSource {
     }
 
     /// Returns a tool of a server of which some tools wait for an approval.
-    fn partly_approved(
-        &self,
-        tool: Tool,
-        listed: &RemoteTool,
-        (manifests, approved): (&[ToolManifest], &[ToolManifest]),
-    ) -> Tool {
-        let same_name = |tool: &&ToolManifest| is_named(tool, &listed.definition.name);
-        let Some(found) = manifests.iter().find(same_name) else { return tool };
-        let bare = ToolManifest { mcp_members: None, ..found.clone() };
-        if approved.contains(found) {
-            self.remote.accept(listed);
-            return tool;
+    fn partly_approved(&self, tool: Tool, listed: &RemoteTool, approved: &Manifest) -> Tool {
+        let alone = Manifest::new(None, CONTRACT, Vec::new(), std::slice::from_ref(&listed.definition));
+        let has_members = alone.tools.iter().all(|tool| approved.tools.contains(tool));
+        if !has_members && !alone.without_mcp_members().tools.iter().all(|tool| approved.tools.contains(tool)) {
+            let is_new = !approved.tools.iter().any(|tool| tool.name == listed.definition.name.as_str());
+            return tool.withheld(Some(waiting_refusal(&self.remote, listed, is_new)));
         }
-        if approved.contains(&bare) {
-            self.remote.accept(listed);
-            return without_mcp_members(tool);
-        }
-        let is_new = !approved.iter().any(|tool| same_name(&tool));
-        tool.withheld(Some(waiting_refusal(&self.remote, listed, is_new)))
+        self.remote.accept(listed);
+        let instructions = self.remote.instructions().filter(|text| approved.instructions.as_ref() == Some(&**text));
+        let tool = tool.with_instructions(instructions);
+        if has_members { tool } else { without_mcp_members(tool) }
     }
 }
 
@@ -167,10 +156,6 @@ pub(super) fn acceptable(
         }
     }
     (acceptable, refused)
-}
-
-fn is_named(tool: &ToolManifest, name: &ToolName) -> bool {
-    tool.name == name.as_str()
 }
 
 fn without_mcp_members(tool: Tool) -> Tool {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use fumehood_core::call::Observer;
 use fumehood_core::call::event::Level;
+use fumehood_core::text::sanitize::truncate_str;
+use fumehood_core::text::untrusted::Untrusted;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
     ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo, ServerResult,
@@ -39,6 +41,8 @@ use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::log_level::to_logging_level;
 use crate::transport::line_transport::LineTransport;
 
+/// Maximum size of the instructions of a server, in bytes; the rest is cut off.
+const MAX_INSTRUCTIONS_BYTES: usize = 4 << 10;
 /// Timeout for the answer of a program to `server/discover`. It may have to start first.
 const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Timeout for the answer of a server at a URL to `server/discover`. The network may be slow.
@@ -183,8 +187,10 @@ impl Connection {
     }
 
     /// Returns the instructions of the server.
-    pub(crate) fn instructions(&self) -> Option<String> {
-        self.service.peer().peer_info()?.instructions.clone()
+    pub(crate) fn instructions(&self) -> Option<Arc<Untrusted<String>>> {
+        let server = self.service.peer().peer_info()?;
+        let text = server.instructions.as_deref().filter(|text| !text.trim().is_empty())?;
+        Some(Arc::new(truncate_str(text, MAX_INSTRUCTIONS_BYTES).into()))
     }
 
     /// Asks the server for log lines from this level on, unless it was. Servers of the newest revision are asked in the

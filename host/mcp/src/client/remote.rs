@@ -8,7 +8,6 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
 use fumehood_core::telemetry::{self, CallContent};
-use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::name::Namespace;
@@ -36,8 +35,6 @@ use super::tool_pins::{ToolList, ToolPins};
 
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
-/// Maximum size of a server's instructions, in bytes; the rest is cut off.
-const MAX_INSTRUCTIONS_BYTES: usize = 4 << 10;
 
 /// A server and its tools. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -343,10 +340,7 @@ impl Remote {
         let connect_options =
             ConnectOptions { max_message_bytes, max_unsolicited: *unasked, headers: headers.clone(), announcements };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
-        self.0.instructions.get_or_init(|| {
-            let text = connection.instructions().filter(|text| !text.trim().is_empty())?;
-            Some(Arc::new(truncate_str(&text, MAX_INSTRUCTIONS_BYTES).into()))
-        });
+        self.0.instructions.get_or_init(|| connection.instructions());
         self.refresh_tools(&connection).await?;
         Ok(connection)
     }

@@ -153,7 +153,7 @@ fn a_flood_of_notifications_leads_to_few_lists() {
     assert!(lists <= 5 + seconds, "{lists} lists in {seconds} s");
 }
 
-/// What a server may send: every kind of part, with all that the protocol has for it.
+/// A result with every kind of part, and all that the protocol has for them.
 fn rich_result() -> Value {
     let annotations = json!({"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"});
     let icon = json!({"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]});
@@ -343,22 +343,50 @@ fn instructions_and_log_lines_of_a_server_reach_the_client() {
 }
 
 #[test]
-fn an_approval_from_before_still_holds_without_icons_and_instructions() {
+fn an_approval_covers_icons_and_one_from_before_holds_without_them() {
     let bench = rich_bench("");
-    assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
-    let mut session = Session::start(&bench, &["--servers", "--no-log"]);
-    let icons = |session: &mut Session| {
-        let listed = session.request(1, "tools/list", json!({}));
-        listed["result"]["tools"][0]["icons"].clone()
+    let with_icon = |icon: Option<&str>| {
+        let mut tools = [rich_tool("bad"), rich_tool("good"), rich_tool("refused")];
+        for tool in &mut tools {
+            tool["icons"] = icon.map_or_else(|| json!([]), |icon| json!([{ "src": icon }]));
+            tool.as_object_mut().unwrap().remove("_meta");
+            tool["annotations"].as_object_mut().unwrap().remove("title");
+        }
+        json!(tools).to_string()
     };
-    assert!(icons(&mut session).is_array());
-    drop(session);
-    // Other icons are a change of what was approved.
-    let mut other = rich_tool("good");
-    other["icons"] = json!([{"src": "https://example.com/other.png"}]);
-    bench.put("tools.json", json!([other, rich_tool("bad"), rich_tool("refused")]).to_string());
+    let listed = || {
+        let mut session = Session::start(&bench, &["--servers", "--no-log"]);
+        let listed = session.request(1, "tools/list", json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap().clone();
+        (tools.len(), tools.first().map(|tool| tool["icons"][0]["src"].clone()).unwrap_or_default())
+    };
+    // As approvals were before they covered icons.
+    bench.put("tools.json", with_icon(None));
+    assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
+    bench.put("tools.json", with_icon(Some("https://example.com/1.png")));
+    assert_eq!(listed(), (3, Value::Null));
     let shown = bench.run(&["approve", "--check"]);
     assert!(shown.code == 3 && shown.stdout.contains("icons and metadata"), "{shown:?}");
-    let mut session = Session::start(&bench, &["--servers", "--no-log"]);
-    assert!(session.names().is_empty());
+    assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
+    assert_eq!(listed(), (3, json!("https://example.com/1.png")));
+    bench.put("tools.json", with_icon(Some("https://example.com/2.png")));
+    assert_eq!(listed(), (0, Value::Null), "it is not what was approved");
+}
+
+#[test]
+fn a_conversation_has_new_tools_between_its_turns() {
+    let on_call = r#"case $line in *'"name":"t"'*) become more ;; *) text new ;; esac"#;
+    let bench = Scripted { on_call, on_initialize: "", more: OFF }.bench(&json!([tool("t", "d")]));
+    bench.put("more.json", json!([tool("t", "d"), tool("late", "d")]).to_string());
+    bench.put(
+        "script.jsonl",
+        r#"{"calls": [{"name": "other__t", "arguments": {}}]}
+{"text": "One.", "expect": "done", "delay_ms": 1500}
+{"calls": [{"name": "other__late", "arguments": {}}]}
+{"text": "Two.", "expect": "new"}
+"#,
+    );
+    let ran = bench.run_with_input(&["chat", "--script", "script.jsonl", "--no-log"], "first\nsecond\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "One.\nTwo.\n"), "{ran:?}");
+    assert!(ran.stderr.contains("the tools of the MCP server `other` changed: new: other__late"), "{ran:?}");
 }
