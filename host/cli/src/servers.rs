@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{
-    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, OAuthOptions, Remote, RemoteOptions, Token,
-    ToolNotice,
+    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, LogLevel, OAuthOptions, Remote, RemoteOptions,
+    Token, ToolNotice,
 };
 use fumehood::redact::Redactor;
 use fumehood::settings::ValueSource;
@@ -90,7 +90,7 @@ impl Server {
     /// # Errors
     /// If something that it needs, such as the value of a secret, is not available.
     pub(crate) fn remote(&self, config: &Config) -> Result<Remote> {
-        remote(config, &self.name, &self.section)
+        remote(config, self, LogLevel::default())
     }
 }
 
@@ -111,11 +111,11 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Server>> {
 }
 
 /// Returns the servers that may be started, and warns of the others.
-fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
+fn startable(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<Vec<(Server, Remote)>> {
     let mut startable = Vec::new();
     for server in all(config)? {
         if server.may_start(lock) {
-            let remote = server.remote(config)?;
+            let remote = remote(config, &server, log_level.clone())?;
             startable.push((server, remote));
             continue;
         }
@@ -134,12 +134,12 @@ fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
 }
 
 /// Connects to all servers that may be started, concurrently, and adds their tools, as far as they were approved. A
-/// server that cannot be used is left out with a warning.
+/// server that cannot be used is left out with a warning. `log_level` is the one that clients ask for.
 ///
 /// # Errors
 /// If something that one of them needs, such as the value of a secret, is not available.
-pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<McpTools> {
-    let servers = startable(config, lock)?;
+pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<McpTools> {
+    let servers = startable(config, lock, log_level)?;
     let mut connecting = JoinSet::new();
     for (_, remote) in &servers {
         let remote = remote.clone();
@@ -207,7 +207,8 @@ pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
     }
 }
 
-fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Result<Remote> {
+fn remote(config: &Config, server: &Server, log_level: LogLevel) -> Result<Remote> {
+    let Server { name, section, .. } = server;
     let defaults = RemoteOptions::default();
     let secrets = secrets(config, name, section)?;
     let options = RemoteOptions {
@@ -225,6 +226,7 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
         redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
+        log_level,
         ..defaults
     };
     Ok(Remote::new(name.clone(), endpoint(config, name, section, &secrets)?, options))

@@ -4,15 +4,17 @@
 //! [`ToolProvider`](fumehood_core::tool::ToolProvider), and a [`Remote`] is a source of tools.
 
 mod client;
+mod log_level;
 mod server;
 mod transport;
 
 pub use client::{
     AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper,
-    Login, LoginError, NamePrefix, OAuthOptions, Remote, RemoteOptions, RemoteTool, ToolNotice, check_address,
-    end_with_parent, logout,
+    ListChanges, Login, LoginError, NamePrefix, OAuthOptions, Remote, RemoteOptions, RemoteTool, ToolNotice,
+    check_address, end_with_parent, logout,
 };
 pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
+pub use log_level::LogLevel;
 pub use server::{
     Entry, HttpListener, Library, LibraryError, McpService, Naming, Parameter, Prompt, Server, ServerOptions, Source,
     StdioError,

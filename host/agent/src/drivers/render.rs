@@ -53,7 +53,7 @@ fn format_error(error: &CallError, prefix: &str) -> String {
     text
 }
 
-/// Returns the images of a successful result, which a model may be shown beside its text.
+/// Returns the images of a result, which a model may be shown beside its text.
 #[must_use]
 pub fn images_of(execution: &ToolExecution) -> Vec<Image> {
     let image = |part: &Content| match part {
@@ -63,7 +63,8 @@ pub fn images_of(execution: &ToolExecution) -> Vec<Image> {
         }
         _ => None,
     };
-    execution.result.content().iter().filter_map(image).collect()
+    let result = &execution.result;
+    result.error().map_or(result.content(), CallError::content).iter().filter_map(image).collect()
 }
 
 /// Escape before a line of a tool that begins like a line of the host.

@@ -99,7 +99,12 @@ fn print_heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str
 /// Counts the invisible or controlling characters in the texts of a tool.
 fn count_hidden(tool: &ToolManifest) -> u64 {
     let texts = [tool.export.as_ref(), tool.title.as_ref(), Some(&tool.description), Some(&tool.input_schema)];
-    texts.into_iter().chain([tool.output_schema.as_ref()]).flatten().map(Untrusted::<String>::hidden_chars).sum()
+    texts
+        .into_iter()
+        .chain([tool.output_schema.as_ref(), tool.mcp_members.as_ref()])
+        .flatten()
+        .map(Untrusted::<String>::hidden_chars)
+        .sum()
 }
 
 /// Prints everything that an approval pins.
@@ -124,6 +129,10 @@ fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) 
     }
     for grant in &parts.grants {
         quotation.write_block(4, &format_grant(grant))?;
+    }
+    if let Some(instructions) = &parts.instructions {
+        line("  tells models")?;
+        quotation.write_block(4, &instructions.to_sanitized())?;
     }
     parts.tools.iter().try_for_each(|it| print_tool(quotation, it))
 }
@@ -162,6 +171,7 @@ fn print_tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
     text("is the export", tool.export.as_ref())?;
     text("title", tool.title.as_ref())?;
     text("description", Some(&tool.description))?;
+    text("icons and metadata", tool.mcp_members.as_ref())?;
     line("    says of itself")?;
     for promise in describe_pinned_annotations(&tool.annotations) {
         write_host_text(6, &promise)?;

@@ -28,6 +28,8 @@ pub struct CallContext {
     pub step: Option<SessionStep>,
     /// The name and version that a client of a server claims, `name/version`, printable.
     pub client: Option<String>,
+    /// Members of `_meta` that the client of an MCP server sent with the call, for the server that runs it.
+    pub client_meta: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
     /// The calls of the same client's session so far, or of the same tenant without one; `None` if the caller has neither.
     pub history: Option<Arc<CallHistory>>,
     /// The calls of the program that makes the call; `None` for a direct call.
@@ -99,8 +101,7 @@ impl CallContext {
 
 impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, actor, state, limits, observer, cancelled, step, client, history: _, program, cause, job } =
-            self;
+        let Self { id, actor, state, limits, observer, cancelled, step, client, program, cause, job, .. } = self;
         let mut shown = f.debug_struct("CallContext");
         shown.field("id", id).field("actor", actor).field("state", &state.is_some()).field("limits", limits);
         shown.field("observer", &observer.is_some()).field("cancelled", &cancelled.is_some());

@@ -41,6 +41,11 @@ impl LockedApproval {
         Self { approved, proposal, previous }
     }
 
+    /// Returns what is approved.
+    pub(crate) fn approved(&self) -> Option<&Manifest> {
+        self.approved.as_ref().map(Approval::manifest)
+    }
+
     fn compare(&self, parts: &Manifest) -> ApprovalStatus {
         let Self { approved, proposal, previous } = self;
         if approved.is_some() {

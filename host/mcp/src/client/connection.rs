@@ -1,14 +1,19 @@
 //! A connection to a server: its start, its handshake, its calls and its end.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and servers of older revisions have it")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use fumehood_core::call::Observer;
+use fumehood_core::call::event::Level;
+use fumehood_core::text::sanitize::truncate_str;
+use fumehood_core::text::untrusted::Untrusted;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
-    ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo, ServerResult, SubscriptionFilter,
+    ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo, ServerResult,
+    SetLevelRequest, SetLevelRequestParams, SubscriptionFilter,
 };
 use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -16,6 +21,8 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+
+use tokio::sync::Notify;
 
 use super::client_handler::ServerRequestHandler;
 use super::connect_error::{self, ConnectError};
@@ -31,8 +38,11 @@ use super::program::check_program;
 use super::progress::ProgressListener;
 use super::tool_notice::ToolNotice;
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
+use crate::log_level::to_logging_level;
 use crate::transport::line_transport::LineTransport;
 
+/// Maximum size of the instructions of a server, in bytes; the rest is cut off.
+const MAX_INSTRUCTIONS_BYTES: usize = 4 << 10;
 /// Timeout for the answer of a program to `server/discover`. It may have to start first.
 const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Timeout for the answer of a server at a URL to `server/discover`. The network may be slow.
@@ -47,6 +57,8 @@ pub(crate) struct ConnectOptions {
     pub(crate) max_unsolicited: u32,
     /// Headers of every request over HTTP.
     pub(crate) headers: Headers,
+    /// Woken when the server reports that its tools have changed.
+    pub(crate) announcements: Arc<Notify>,
 }
 
 /// A connection. Dropping it ends the program behind it.
@@ -59,6 +71,8 @@ pub(crate) struct Connection {
     overflowed: Arc<AtomicBool>,
     /// True once a call was under way when the connection ended.
     lost_call: AtomicBool,
+    /// The level of log lines that the server was asked for, as a rank; the maximum before that.
+    log_level: AtomicU8,
 }
 
 impl Connection {
@@ -94,8 +108,7 @@ impl Connection {
         check_program(launch).map_err(|why| ConnectError::NoProgram { program: program(), why })?;
         let failed = |source| ConnectError::Start { program: program(), source };
         let (process, output, input) = Process::start(launch).await.map_err(failed)?;
-        let (closed, tracker) =
-            (CancellationToken::new(), MessageTracker::new(options.max_unsolicited, PROCESS_DISCOVERY_TIMEOUT));
+        let (closed, tracker) = (CancellationToken::new(), new_tracker(options, PROCESS_DISCOVERY_TIMEOUT));
         let lines = LineTransport::<RoleClient, _, _>::new(output, input, options.max_message_bytes, closed.clone())
             .normalizing(lenient::normalize);
         let overflowed = lines.overflow_flag();
@@ -107,6 +120,7 @@ impl Connection {
                 tracker,
                 overflowed,
                 lost_call: AtomicBool::default(),
+                log_level: AtomicU8::new(u8::MAX),
             }),
             Err(error) => {
                 // A program that could not start writes the reason, and then ends.
@@ -137,8 +151,7 @@ impl Connection {
         };
         let client = BoundedClient::new(client, options.max_message_bytes, tokens.clone());
         let transport = StreamableHttpClientTransport::with_client(client, config);
-        let (closed, tracker) =
-            (CancellationToken::new(), MessageTracker::new(options.max_unsolicited, HTTP_DISCOVERY_TIMEOUT));
+        let (closed, tracker) = (CancellationToken::new(), new_tracker(options, HTTP_DISCOVERY_TIMEOUT));
         let service = handshake(transport, &tracker, &closed, lifecycle)
             .await
             .map_err(|error| connect_error::from_address(error, url, tokens.as_deref().map(TokenSource::hint)))?;
@@ -149,6 +162,7 @@ impl Connection {
             tracker,
             overflowed: Arc::default(),
             lost_call: AtomicBool::default(),
+            log_level: AtomicU8::new(u8::MAX),
         })
     }
 
@@ -170,6 +184,30 @@ impl Connection {
     /// Returns true if the connection ended while a call was under way.
     pub(crate) fn has_lost_call(&self) -> bool {
         self.lost_call.load(Ordering::Relaxed)
+    }
+
+    /// Returns the instructions of the server.
+    pub(crate) fn instructions(&self) -> Option<Arc<Untrusted<String>>> {
+        let server = self.service.peer().peer_info()?;
+        let text = server.instructions.as_deref().filter(|text| !text.trim().is_empty())?;
+        Some(Arc::new(truncate_str(text, MAX_INSTRUCTIONS_BYTES).into()))
+    }
+
+    /// Asks the server for log lines from this level on, unless it was. Servers of the newest revision are asked in the
+    /// returned metadata of each call. Nobody waits for the answer.
+    pub(crate) fn request_log_level(&self, level: Level) -> Option<LoggingLevel> {
+        let server = self.service.peer().peer_info()?;
+        server.capabilities.logging.as_ref()?;
+        let named = to_logging_level(level);
+        if !server.protocol_version.has_initialize() {
+            return Some(named);
+        }
+        if self.log_level.swap(level as u8, Ordering::Relaxed) != level as u8 {
+            let peer = self.service.peer().clone();
+            let request = ClientRequest::SetLevelRequest(SetLevelRequest::new(SetLevelRequestParams::new(named)));
+            tokio::spawn(async move { drop(peer.send_request(request).await) });
+        }
+        None
     }
 
     /// Returns the end of what the program wrote to its standard error.
@@ -275,6 +313,10 @@ impl Connection {
     }
 }
 
+fn new_tracker(options: &ConnectOptions, discovery_timeout: Duration) -> Arc<MessageTracker> {
+    MessageTracker::new(options.max_unsolicited, discovery_timeout, Arc::clone(&options.announcements))
+}
+
 /// Returns the order of revisions to try: the newest first, and the one before it for servers that do not support that.
 fn lifecycle_mode() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
@@ -324,37 +366,6 @@ impl Drop for InFlightRequest {
     }
 }
 
-/// Wait after the first failure.
-const MIN_BACKOFF: Duration = Duration::from_millis(100);
-/// Maximum wait between two attempts.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
-
-/// Exponential backoff of connection attempts.
-#[derive(Debug, Default)]
-pub(crate) struct Backoff {
-    failures: u32,
-    until: Option<Instant>,
-}
-
-impl Backoff {
-    /// Returns the time until the next attempt is allowed, if that is not now.
-    pub(crate) fn remaining(&self, now: Instant) -> Option<Duration> {
-        self.until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())
-    }
-
-    /// Records a failure. Each one in a row doubles the wait, from [`MIN_BACKOFF`] up to [`MAX_BACKOFF`].
-    pub(crate) fn record_failure(&mut self, now: Instant) {
-        let wait = MIN_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
-        self.failures = self.failures.saturating_add(1);
-        self.until = now.checked_add(wait);
-    }
-
-    /// Resets the wait after a success.
-    pub(crate) fn reset(&mut self) {
-        *self = Self::default();
-    }
-}
-
 /// Subscribes to changes of the tools with `subscriptions/listen` for as long as the connection is open. Servers of the
 /// newest revision send these notifications to subscribers only; [`MessageTracker`] reads them. A server that does not
 /// offer them has its tools listed again with the next connection.
@@ -379,22 +390,4 @@ fn offers_tool_subscription(server: &ServerPeerInfo) -> bool {
     let tools = server.capabilities.tools.as_ref();
     server.protocol_version >= ProtocolVersion::V_2026_07_28
         && tools.is_some_and(|tools| tools.list_changed == Some(true))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn doubles_the_wait_up_to_a_limit() {
-        let (mut backoff, now) = (Backoff::default(), Instant::now());
-        assert_eq!(backoff.remaining(now), None);
-        for expected in [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
-            backoff.record_failure(now);
-            assert_eq!(backoff.remaining(now), Some(Duration::from_millis(expected)));
-            assert_eq!(backoff.remaining(now + Duration::from_millis(expected)), None);
-        }
-        backoff.reset();
-        assert_eq!(backoff.remaining(now), None);
-    }
 }

@@ -1,5 +1,6 @@
 //! The MCP client: tools of MCP servers, which may die, hang, flood or change without harm to other tools.
 
+mod backoff;
 mod call_clock;
 mod call_error;
 mod call_tool_result;
@@ -11,13 +12,16 @@ mod headers;
 mod http_client;
 mod inspecting_transport;
 mod lenient;
+mod list_changes;
 mod message_tracker;
+mod metadata;
 mod oauth;
 mod process;
 mod program;
 mod progress;
 mod redirect;
 mod remote;
+mod remote_options;
 mod remote_tool;
 mod tool_notice;
 mod tool_pins;
@@ -25,9 +29,12 @@ mod tool_pins;
 pub use connect_error::ConnectError;
 pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};
 pub use headers::{HeaderError, Headers};
+pub use list_changes::ListChanges;
+pub(crate) use metadata::passed_client_metadata;
 pub use oauth::{ClientSecret, Login, LoginError, OAuthOptions, logout};
 pub use process::end_with_parent;
-pub use remote::{Remote, RemoteOptions};
+pub use remote::Remote;
+pub use remote_options::RemoteOptions;
 pub use remote_tool::{NamePrefix, RemoteTool};
 pub use tool_notice::ToolNotice;
 

@@ -1,102 +1,40 @@
 //! A server as a set of tools, which are connected to on demand, listed, pinned and called.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::event::Progress;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
-use fumehood_core::digest::Digest;
-use fumehood_core::policy::redact::Redactor;
-use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::telemetry::{self, CallContent};
+use fumehood_core::text::untrusted::Untrusted;
+use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::name::Namespace;
-use fumehood_core::tool::{ResultForm, ValidatedCall};
-use fumehood_core::trace_context;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestMetaObject};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, JsonObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify, watch};
 use tracing::Instrument as _;
 
+use super::backoff::Backoff;
 use super::call_clock::{CallClock, Exceeded};
 use super::call_error::{self, MAX_QUOTED_CHARS};
-use super::call_tool_result;
+use super::call_tool_result::{self, Answer};
 use super::connect_error::{ConnectError, challenge_of};
-use super::connection::{Backoff, ConnectOptions, Connection};
+use super::connection::{ConnectOptions, Connection};
 use super::endpoint::{Credentials, Endpoint};
-use super::headers::Headers;
 use super::lenient;
-use super::remote_tool::{NamePrefix, RemoteTool, SchemaLimits};
+use super::list_changes::ListChanges;
+use super::metadata::outgoing_meta;
+use super::progress::RedactingObserver;
+use super::remote_options::RemoteOptions;
+use super::remote_tool::{RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{ToolList, ToolPins};
 
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
-
-/// Limits and settings of a server.
-#[derive(Debug, Clone)]
-pub struct RemoteOptions {
-    /// Maximum time of a call without progress. It is enforced even if the server never answers.
-    pub deadline: Duration,
-    /// Maximum time of a call in all, however often its server reports progress.
-    pub max_time: Duration,
-    /// Timeout of connecting and listing together.
-    pub patience: Duration,
-    /// Maximum size of a result, in bytes.
-    pub output: usize,
-    /// Maximum size of a single string in the arguments of a call, in bytes.
-    pub string: usize,
-    /// Other limits of schemas, arguments and results.
-    pub gate: GateLimits,
-    /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
-    /// requests. More end the connection.
-    pub unasked: u32,
-    /// The tools to use, by the server's own names; `None` for all.
-    pub only: Option<BTreeSet<String>>,
-    /// The beginning of its tools' names for models and clients; `None` for its own name.
-    pub prefix: Option<NamePrefix>,
-    /// The form of its results that a model reads.
-    pub result_form: ResultForm,
-    /// Headers of every request to a server at a URL.
-    pub headers: Headers,
-    /// Redacts secrets from everything that the server sends in its calls.
-    pub redactor: Option<Redactor>,
-    /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
-    pub pins: BTreeMap<String, Digest>,
-}
-
-impl Default for RemoteOptions {
-    /// Returns the defaults:
-    ///
-    /// - a minute for a call, ten with progress, and 15 s to connect
-    /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
-    /// - 10,000 unsolicited messages
-    /// - all tools under its own name, and no pins
-    /// - the text of a result that has a text and a structured form
-    /// - no headers, no redaction
-    fn default() -> Self {
-        Self {
-            deadline: Duration::from_secs(60),
-            max_time: Duration::from_secs(600),
-            patience: Duration::from_secs(15),
-            output: 1 << 20,
-            string: 1 << 20,
-            gate: GateLimits::default(),
-            unasked: 10_000,
-            only: None,
-            prefix: None,
-            result_form: ResultForm::TextFirst,
-            headers: Headers::default(),
-            redactor: None,
-            pins: BTreeMap::new(),
-        }
-    }
-}
 
 /// A server and its tools. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -108,36 +46,20 @@ struct Inner {
     options: RemoteOptions,
     state: Mutex<ConnectionState>,
     pins: Lock<ToolPins>,
+    /// The number of lists that were another one than the list before.
+    lists: watch::Sender<u64>,
+    /// Held while the tools are listed, so that an older list never replaces a newer one.
+    listing: Mutex<()>,
+    /// Woken when the server reports that its tools have changed.
+    announcements: Arc<Notify>,
+    /// The instructions of the first connection.
+    instructions: OnceLock<Option<Arc<Untrusted<String>>>>,
 }
 
 #[derive(Default)]
 struct ConnectionState {
     connection: Option<Arc<Connection>>,
     backoff: Backoff,
-}
-
-/// An observer that redacts secrets from messages of progress before it forwards them.
-struct RedactingObserver {
-    remote: Remote,
-    observer: Arc<dyn Observer>,
-}
-
-impl Observer for RedactingObserver {
-    fn progress(&self, mut progress: Progress) {
-        if let (Some(redactor), Some(message)) = (&self.remote.0.options.redactor, &mut progress.message) {
-            redactor.redact_printable(message);
-        }
-        self.observer.progress(progress);
-    }
-}
-
-/// Returns `_meta` with the context of the current span, if there is one to pass on.
-fn outgoing_meta() -> Option<RequestMetaObject> {
-    let context = trace_context::outgoing()?;
-    let mut meta = RequestMetaObject::new();
-    meta.set_traceparent(context.traceparent());
-    context.tracestate().into_iter().for_each(|state| meta.set_tracestate(state));
-    Some(meta)
 }
 
 impl fmt::Debug for Remote {
@@ -152,7 +74,10 @@ impl Remote {
     pub fn new(name: Namespace, endpoint: Endpoint, options: RemoteOptions) -> Self {
         let pins = options.pins.iter().map(|(name, digest)| (Arc::from(name.as_str()), *digest)).collect();
         let pins = Lock::new(ToolPins::new(pins));
-        Self(Arc::new(Inner { name, endpoint, options, state: Mutex::default(), pins }))
+        let lists = watch::Sender::new(0);
+        let (state, listing) = Default::default();
+        let (announcements, instructions) = Default::default();
+        Self(Arc::new(Inner { name, endpoint, options, state, pins, lists, listing, announcements, instructions }))
     }
 
     /// Returns the name of the server in this host.
@@ -177,6 +102,35 @@ impl Remote {
         self.pins().rejected()
     }
 
+    /// Returns the tools of the last list, including quarantined ones. Nothing is connected to.
+    #[must_use]
+    pub fn listed_tools(&self) -> Vec<RemoteTool> {
+        self.pins().listed()
+    }
+
+    /// Returns whether a tool is quarantined, because it differs from what was pinned.
+    #[must_use]
+    pub fn is_quarantined(&self, tool: &RemoteTool) -> bool {
+        self.pins().is_changed(tool)
+    }
+
+    /// Pins a tool as it is listed now, which ends its quarantine: somebody approved this definition.
+    pub fn accept(&self, tool: &RemoteTool) {
+        self.pins().accept(tool);
+    }
+
+    /// Returns the instructions of the server, at most 4 KiB. They are those of the first connection, and empty before it.
+    #[must_use]
+    pub fn instructions(&self) -> Option<Arc<Untrusted<String>>> {
+        self.0.instructions.get().cloned().flatten()
+    }
+
+    /// Subscribes to changes of the list of tools.
+    #[must_use]
+    pub fn list_changes(&self) -> ListChanges {
+        ListChanges::new(self.clone(), self.0.lists.subscribe())
+    }
+
     /// Returns the parts of its tools' schemas that are not checked here, such as patterns with look-around. The server
     /// checks its arguments itself.
     #[must_use]
@@ -194,7 +148,7 @@ impl Remote {
     /// of the call or of the server fails this call only.
     pub async fn call(&self, call: ValidatedCall, context: CallContext) -> CallResult {
         let started = Instant::now();
-        let CallContext { id, limits, observer, cancelled, .. } = context;
+        let CallContext { id, limits, observer, cancelled, client_meta, .. } = context;
         let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
         let at_most = |time: Duration| limits.map_or(time, |limits| limits.deadline.min(time));
         let deadline = at_most(options.deadline);
@@ -203,17 +157,21 @@ impl Remote {
         let observer = clock.observe(observer.map(|observer| self.redact_progress(observer)));
         let span = telemetry::mcp_client_span(tool.full_name(), &id);
         let content = CallContent::record_arguments(&span, &call);
-        let attempt = clock.limit(self.attempt(call, observer).instrument(span.clone()));
+        let attempt = clock.limit(self.attempt(call, observer, client_meta.as_deref()).instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
             None => Some(attempt.await),
         };
-        let mut outcome = match ended {
-            Some(Ok(outcome)) => outcome,
+        let answered = match ended {
+            Some(Ok(answered)) => answered,
             Some(Err(exceeded)) => Err(self.deadline_error(&clock, exceeded)),
             None => Err(CallError::cancelled()),
         };
+        let Answer { mut outcome, members } =
+            answered.unwrap_or_else(|error| Answer { outcome: Err(error), members: None });
+        let mut cost = Metadata { duration: started.elapsed(), deadline, members, ..Metadata::default() };
         if let Some(redactor) = &options.redactor {
+            redactor.redact_metadata(&mut cost);
             match &mut outcome {
                 Ok(parts) => parts.iter_mut().for_each(|part| redactor.redact_content(part)),
                 Err(error) => redactor.redact_error(error),
@@ -222,7 +180,6 @@ impl Remote {
         if let Err(error) = &outcome {
             telemetry::record_error(&span, error.kind.as_str());
         }
-        let cost = Metadata { duration: started.elapsed(), deadline, ..Metadata::default() };
         let metadata = cost.with_outcome(&outcome);
         let result = CallResult { id, tool: tool.full_name().to_owned(), outcome, metadata };
         if let Some(content) = content {
@@ -233,13 +190,18 @@ impl Remote {
 
     /// Wraps an observer so that secrets are redacted from messages.
     fn redact_progress(&self, observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
-        match self.0.options.redactor {
-            Some(_) => Arc::new(RedactingObserver { remote: self.clone(), observer }),
+        match &self.0.options.redactor {
+            Some(redactor) => Arc::new(RedactingObserver { redactor: redactor.clone(), observer }),
             None => observer,
         }
     }
 
-    async fn attempt(&self, call: ValidatedCall, observer: Arc<dyn Observer>) -> Result<Vec<Content>, CallError> {
+    async fn attempt(
+        &self,
+        call: ValidatedCall,
+        observer: Arc<dyn Observer>,
+        client_meta: Option<&JsonObject>,
+    ) -> Result<Answer, CallError> {
         let connection =
             self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
@@ -247,11 +209,18 @@ impl Remote {
         if let Value::Object(arguments) = call.into_arguments() {
             request = request.with_arguments(arguments);
         }
-        request.meta = outgoing_meta();
+        let mut meta = outgoing_meta(client_meta);
+        let level = self.0.options.log_level.requested().and_then(|level| connection.request_log_level(level));
+        level.into_iter().for_each(|level| meta.set_log_level(level));
+        request.meta = (!meta.0.0.is_empty()).then_some(meta);
         match connection.call(request, observer).await {
             Ok(CallToolResponse::Complete(answer)) => {
-                let parts = call_tool_result::into_content(answer, self.0.options.output)?;
-                call_tool_result::check_output(tool, parts).await
+                let Answer { outcome, members } = call_tool_result::read_answer(answer, self.0.options.output)?;
+                let outcome = match outcome {
+                    Ok(parts) => Ok(call_tool_result::check_output(tool, parts).await?),
+                    Err(failure) => Err(failure),
+                };
+                Ok(Answer { outcome, members })
             }
             Ok(_) => Err(CallError::new(
                 ErrorKind::ToolFailed,
@@ -290,10 +259,7 @@ impl Remote {
                 call_error::unreadable(name, &error.message)
             }
             ServiceError::UnexpectedResponse => call_error::unreadable(name, "it is no result of a tool"),
-            ServiceError::McpError(error) if !connection.is_closed() => {
-                let message: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();
-                CallError::new(ErrorKind::ToolFailed, format!("the server `{name}` refused the call: {message}"))
-            }
+            ServiceError::McpError(error) if !connection.is_closed() => call_error::from_refusal(name, error),
             _ if connection.has_overflowed() => {
                 let max = self.0.options.output;
                 let why = format!(
@@ -336,7 +302,11 @@ impl Remote {
         }
         let patience = self.0.options.patience;
         let connected = match &state.connection {
-            Some(connection) if !connection.tracker().take_changed() => return Ok(Arc::clone(connection)),
+            Some(connection) if !connection.tracker().take_changed() => {
+                // A list that is under way may have another definition of the tool.
+                let _listed = tokio::time::timeout(patience, self.0.listing.lock()).await;
+                return Ok(Arc::clone(connection));
+            }
             Some(connection) => {
                 let connection = Arc::clone(connection);
                 tokio::time::timeout(patience, async { self.refresh_tools(&connection).await.map(|()| connection) })
@@ -366,24 +336,50 @@ impl Remote {
         let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
         // Base64 takes four bytes for three, and escapes can double a text.
         let max_message_bytes = output.saturating_mul(2).saturating_add(MAX_ENVELOPE_BYTES).max(1 << 20);
-        let connect_options = ConnectOptions { max_message_bytes, max_unsolicited: *unasked, headers: headers.clone() };
+        let announcements = Arc::clone(&self.0.announcements);
+        let connect_options =
+            ConnectOptions { max_message_bytes, max_unsolicited: *unasked, headers: headers.clone(), announcements };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
+        self.0.instructions.get_or_init(|| connection.instructions());
         self.refresh_tools(&connection).await?;
         Ok(connection)
     }
 
     async fn refresh_tools(&self, connection: &Connection) -> Result<(), ConnectError> {
+        let _turn = self.0.listing.lock().await;
         let page = connection.list().await?;
         let this = self.clone();
         let parse = move || {
             let RemoteOptions { only, prefix, output, string, gate, result_form: form, .. } = &this.0.options;
             let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output, *form, prefix.clone());
-            ToolList::new(&this.0.name, page, only.as_ref(), &limits)
+            let before = this.pins().converted();
+            ToolList::new(&this.0.name, page, only.as_ref(), &limits, &before)
         };
         // Schemas of servers may take long to compile.
         let listed = tokio::task::spawn_blocking(parse).await.map_err(|error| ConnectError::List(Box::new(error)))?;
-        self.pins().update(listed);
+        if self.pins().update(listed) {
+            self.0.lists.send_modify(|lists| *lists += 1);
+        }
         Ok(())
+    }
+
+    /// Returns the signal that the server has reported a change of its tools.
+    pub(super) fn announcements(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.announcements)
+    }
+
+    /// Lists the tools again over the open connection, if the server has reported a change. Calls go on meanwhile. After a
+    /// failure, the next call lists them.
+    pub(super) async fn list_if_announced(&self) {
+        let connection = self.0.state.lock().await.connection.clone();
+        let Some(connection) = connection.filter(|connection| !connection.is_closed()) else { return };
+        if !connection.tracker().take_changed() {
+            return;
+        }
+        let listed = tokio::time::timeout(self.0.options.patience, self.refresh_tools(&connection)).await;
+        if !matches!(listed, Ok(Ok(()))) {
+            connection.tracker().set_changed();
+        }
     }
 
     fn pins(&self) -> std::sync::MutexGuard<'_, ToolPins> {

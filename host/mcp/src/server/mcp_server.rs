@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::library::Library;
 use super::tools::{Catalogue, Naming};
+use crate::log_level::LogLevel;
 
 /// The identity and the limits of a server.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub struct ServerOptions {
     pub naming: Naming,
     /// Resources and prompts.
     pub library: Arc<Library>,
+    /// The level of log lines that clients ask for, which servers behind a gateway get.
+    pub log_level: LogLevel,
     /// The jobs that long calls become, for clients that know tasks; `None` offers no tasks.
     pub jobs: Option<Jobs>,
     /// The principal that the jobs of a client over stdio belong to.
@@ -60,6 +63,7 @@ impl Default for ServerOptions {
             page: 100,
             naming: Naming::default(),
             library: Arc::default(),
+            log_level: LogLevel::default(),
             jobs: None,
             job_owner: Arc::from("client"),
         }

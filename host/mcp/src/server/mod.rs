@@ -3,7 +3,6 @@
 mod call_request;
 mod http;
 mod library;
-mod logging;
 mod mcp_server;
 mod notifications;
 mod prompts;

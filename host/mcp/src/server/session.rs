@@ -14,18 +14,18 @@ use fumehood_listener::{Called, JobCall, Jobs};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscriptionFilter, Tool,
-    UpdateTaskParams,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel, LoggingMessageNotificationParam,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams,
+    SubscriptionFilter, Tool, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument as _;
 
 use super::call_request::{call_arguments, client_name, has_tasks, is_stateless, request_span};
 use super::library::Library;
-use super::logging;
 use super::mcp_server::Server;
 use super::notifications::{Notifier, Outbox};
 use super::prompts;
@@ -33,6 +33,8 @@ use super::resources;
 use super::tasks;
 use super::tools::call_tool_result;
 use super::tools::catalogue::Entry as CatalogueEntry;
+use crate::client::passed_client_metadata;
+use crate::log_level;
 
 /// Maximum length of an unknown name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 130;
@@ -71,10 +73,15 @@ impl Session {
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
     fn min_log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         if is_stateless(context) {
-            context.meta.log_level().map(logging::from_logging_level)
+            context.meta.log_level().map(log_level::from_logging_level)
         } else {
-            logging::from_rank(self.level.load(Ordering::Relaxed))
+            log_level::from_rank(self.level.load(Ordering::Relaxed))
         }
+    }
+
+    /// Returns whether the client of a revision with a handshake gets log lines of this level.
+    fn wants(&self, level: Level) -> bool {
+        log_level::from_rank(self.level.load(Ordering::Relaxed)).is_some_and(|min| level >= min)
     }
 
     /// Returns the library if it has entries. Capabilities that are not advertised return an error, not an empty list.
@@ -103,8 +110,10 @@ impl Session {
         let catalogue = self.server.catalogue();
         let Some(entry) = catalogue.find(&request.name) else {
             let name: String = printable(&request.name).chars().take(MAX_NAME_CHARS).collect();
-            let known = catalogue.suggestions();
-            return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
+            // A provider remembers tools that it had, and says so.
+            let gone = self.server.tools().find(&request.name).and_then(|tool| tool.refusal().cloned());
+            let why = gone.map_or_else(|| catalogue.suggestions(), |refusal| refusal.message.to_string());
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({why})"), None));
         };
         let decides_sampling = self.principal.decides_sampling;
         let span = request_span(&entry.full_name, &context, decides_sampling);
@@ -139,6 +148,7 @@ impl Session {
                 observer: outbox.clone().map(|outbox| outbox as Arc<dyn Observer>),
                 cancelled: Some(cancelled.clone()),
                 client: context.client_info().map(|client| client_name(&client)),
+                client_meta: passed_client_metadata(&context.meta.0.0).map(Arc::new),
                 // Requests without a handshake belong to no session.
                 history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
                 ..CallContext::default()
@@ -247,18 +257,28 @@ impl ServerHandler for Session {
         if is_stateless(&context) {
             return Err(method_not_found("logging/setLevel"));
         }
-        self.level.store(logging::from_logging_level(request.level) as u8, Ordering::Relaxed);
+        let level = log_level::from_logging_level(request.level);
+        self.level.store(level as u8, Ordering::Relaxed);
+        self.server.options().log_level.request(level);
         Ok(())
     }
 
-    /// Notifies a client of revisions with a handshake of every change of the tools.
+    /// Notifies a client of revisions with a handshake of every change of the tools, and of tools that wait for an approval
+    /// since then.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (mut changes, closed) = (self.server.changes(), self.closed.clone());
         changes.mark_seen();
+        let mut before = self.server.catalogue();
         while let Some(Some(_)) = closed.run_until_cancelled(changes.next()).await {
             if context.peer.notify_tool_list_changed().await.is_err() {
                 return;
             }
+            let now = self.server.catalogue();
+            if let Some(notice) = now.waiting_since(&before).filter(|_| self.wants(Level::Warn)) {
+                let message = LoggingMessageNotificationParam::new(LoggingLevel::Warning, Value::String(notice));
+                let _disconnected = context.peer.notify_logging_message(message).await;
+            }
+            before = now;
         }
     }
 

@@ -25,6 +25,7 @@ const RAW: &[&str] = &[
     "host/cli/src/commands/mcp/client.rs",
     "host/core/src/policy/approval/mod.rs",
     "host/core/src/call/content.rs",
+    "host/core/src/call/mcp_members.rs",
     "host/core/src/tool/definition.rs",
     "host/core/src/policy/redact.rs",
     "host/core/src/call/result.rs",

@@ -53,7 +53,7 @@ impl ServedApprovals {
         let tools = self.host.tools();
         let names: BTreeSet<Namespace> = tools.iter().filter_map(|tool| tool.namespace().cloned()).collect();
         let check = |name: Namespace| approve::approval_check(&self.host, &name).map(|check| (name, check));
-        let servers = self.servers.iter().flat_map(|servers| servers.approval_checks().iter().cloned());
+        let servers = self.servers.iter().flat_map(|servers| servers.approval_checks());
         names.into_iter().filter_map(check).chain(servers).collect()
     }
 
@@ -95,6 +95,9 @@ impl ServedApprovals {
         let is_server = self.host.component(name.as_str()).is_none();
         Ok(match self.is_watched && !is_server {
             true => format!("{done} It is loaded again within some seconds."),
+            false if is_server && matches!(decision, Decision::Approve) => {
+                format!("{done} It takes effect within some seconds.")
+            }
             false if is_server => format!("{done} It takes effect when the server is started again."),
             false => format!(
                 "{done} It takes effect when the server gets SIGHUP or is started again, or at once with `--watch`."
@@ -171,13 +174,15 @@ fn component(name: &Namespace, check: &ApprovalCheck, lock: &Lock) -> ComponentA
         }
     };
     let origin = parts.origin.as_ref();
+    let grants = parts.grants.iter().map(|grant| render::format_grant(grant).into());
+    let instructions = parts.instructions.iter().map(|text| format!("tell models: {}", text.to_sanitized()).into());
     ComponentApproval {
         name: name.as_str().into(),
         pin: parts.pin().to_string(),
         state,
         digest: parts.component.map(|digest| digest.to_string()),
         contract: parts.contract.as_str().into(),
-        grants: parts.grants.iter().map(|grant| render::format_grant(grant).into()).collect(),
+        grants: grants.chain(instructions).collect(),
         reference: origin.map(|origin| origin.reference.clone()),
         signer: origin.and_then(|origin| origin.signer.clone()),
         note: lock.get(name).and_then(|approval| approval.note().cloned()),
@@ -193,10 +198,11 @@ fn change(change: &Change) -> ApprovalChange {
 
 fn wanted_tool(tool: &ToolManifest) -> WantedTool {
     let annotations = tool.annotations.iter().map(|(name, is)| format!("{name} = {is}").into());
+    let members = tool.mcp_members.iter().map(|text| format!("icons and metadata = {}", text.to_sanitized()).into());
     WantedTool {
         name: tool.name.as_str().into(),
         description: tool.description.to_sanitized().into(),
-        annotations: annotations.collect(),
+        annotations: annotations.chain(members).collect(),
         input_schema: pretty_text(&tool.input_schema),
     }
 }

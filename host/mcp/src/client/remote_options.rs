@@ -1,0 +1,76 @@
+//! Limits and settings of a server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fumehood_core::digest::Digest;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::schema::gate::GateLimits;
+use fumehood_core::tool::ResultForm;
+
+use super::headers::Headers;
+use super::remote_tool::NamePrefix;
+use crate::log_level::LogLevel;
+
+/// Limits and settings of a server.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// Maximum time of a call without progress. It is enforced even if the server never answers.
+    pub deadline: Duration,
+    /// Maximum time of a call in all, however often its server reports progress.
+    pub max_time: Duration,
+    /// Timeout of connecting and listing together.
+    pub patience: Duration,
+    /// Maximum size of a result, in bytes.
+    pub output: usize,
+    /// Maximum size of a single string in the arguments of a call, in bytes.
+    pub string: usize,
+    /// Other limits of schemas, arguments and results.
+    pub gate: GateLimits,
+    /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
+    /// requests. More end the connection.
+    pub unasked: u32,
+    /// The tools to use, by the server's own names; `None` for all.
+    pub only: Option<BTreeSet<String>>,
+    /// The beginning of its tools' names for models and clients; `None` for its own name.
+    pub prefix: Option<NamePrefix>,
+    /// The form of its results that a model reads.
+    pub result_form: ResultForm,
+    /// Headers of every request to a server at a URL.
+    pub headers: Headers,
+    /// Redacts secrets from everything that the server sends in its calls.
+    pub redactor: Option<Redactor>,
+    /// The level of log lines that clients asked for.
+    pub log_level: LogLevel,
+    /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
+    pub pins: BTreeMap<String, Digest>,
+}
+
+impl Default for RemoteOptions {
+    /// Returns the defaults:
+    ///
+    /// - a minute for a call, ten with progress, and 15 s to connect
+    /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
+    /// - 10,000 unsolicited messages
+    /// - all tools under its own name, and no pins
+    /// - the text of a result that has a text and a structured form
+    /// - no headers, no redaction, no level of log lines
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(60),
+            max_time: Duration::from_secs(600),
+            patience: Duration::from_secs(15),
+            output: 1 << 20,
+            string: 1 << 20,
+            gate: GateLimits::default(),
+            unasked: 10_000,
+            only: None,
+            prefix: None,
+            result_form: ResultForm::TextFirst,
+            headers: Headers::default(),
+            redactor: None,
+            log_level: LogLevel::default(),
+            pins: BTreeMap::new(),
+        }
+    }
+}
