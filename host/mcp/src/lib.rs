@@ -3,14 +3,15 @@
 //! The only crate that names rmcp. It is independent of the sandbox and the agent loop: it serves any
 //! [`ToolProvider`](fumehood_core::tool::ToolProvider), and a [`Remote`] is a source of tools.
 
+mod apps;
 mod client;
 mod server;
 mod transport;
 
 pub use client::{
     AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper,
-    Login, LoginError, OAuthOptions, Remote, RemoteOptions, RemoteTool, ToolNotice, check_address, end_with_parent,
-    logout,
+    LibraryOptions, Login, LoginError, OAuthOptions, Remote, RemoteLibrary, RemoteOptions, RemoteTool,
+    ServerRequestPolicy, ToolNotice, check_address, end_with_parent, logout,
 };
 pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
 pub use server::{

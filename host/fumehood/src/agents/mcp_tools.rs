@@ -11,7 +11,7 @@ use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::approval::Manifest;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
-use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
+use fumehood_mcp::{ConnectError, Remote, RemoteLibrary, RemoteTool, ToolNotice};
 
 use crate::lock::approval_check::{ApprovalCheck, LockedApproval};
 
@@ -24,6 +24,8 @@ const POWERS: &str = "do whatever its MCP server can, outside of the sandbox";
 /// The tools that servers had when they were added, sorted by their names.
 pub struct McpTools {
     tools: Vec<ServerTool>,
+    /// The tools in place of requests for resources and prompts, which are not listed.
+    requests: Vec<ServerTool>,
     refused: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
     servers: Vec<Remote>,
@@ -59,6 +61,7 @@ impl McpTools {
         let (refused, unchecked) = (Vec::new(), Vec::new());
         Self {
             tools: Vec::new(),
+            requests: Vec::new(),
             refused,
             unchecked,
             servers: Vec::new(),
@@ -76,6 +79,8 @@ impl McpTools {
     pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
         let tools = self.acceptable(remote.tools().await?);
         let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool).with_flow(ToolFlow::UNAPPROVED));
+        self.read_library(remote).await;
+        self.take_library(remote, |tool| tool.with_flow(ToolFlow::UNAPPROVED), None);
         self.take(remote, tools.collect(), None);
         Ok(())
     }
@@ -96,11 +101,43 @@ impl McpTools {
         // The approval covers only tools that can be used.
         let tools = self.acceptable(remote.tools().await?);
         let definitions: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
-        let pinned = ApprovalCheck::compare(Manifest::new(None, CONTRACT, grants, &definitions), &approved.into());
+        let approved = approved.into();
+        let library = remote.library();
+        library.pin(approved.library());
+        self.read_library(remote).await;
+        let manifest = Manifest::new(None, CONTRACT, grants, &definitions).with_library(library.items());
+        // What changed in the library is withheld item by item, and is no reason to withhold the tools.
+        let tools_only = manifest.clone().with_library(approved.library().to_vec());
+        let refusal = ApprovalCheck::compare(tools_only, &approved).refusal(remote.name().as_str());
+        let pinned = ApprovalCheck::compare(manifest, &approved);
         let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool)).collect();
-        self.take(remote, tools, pinned.refusal(remote.name().as_str()));
+        self.take_library(remote, |tool| tool, refusal.clone());
+        self.take(remote, tools, refusal);
         self.checks.push((remote.name().clone(), pinned.clone()));
         Ok(pinned)
+    }
+
+    /// Lists the resources and prompts of a server. One that does not list them has none, with a notice.
+    async fn read_library(&mut self, server: &Remote) {
+        if let Err(error) = server.library().refresh().await {
+            self.refused.push(ToolNotice::new("resources and prompts", error.to_string()));
+        }
+    }
+
+    fn take_library(&mut self, server: &Remote, prepare: impl Fn(Tool) -> Tool, refusal: Option<CallError>) {
+        let library = server.library();
+        self.refused.extend(library.notices());
+        let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
+        for tool in library.tools() {
+            let tool = prepare(tool).granted(Arc::clone(&powers)).withheld(refusal.clone());
+            self.requests.push(ServerTool { tool: Arc::new(tool), server: server.clone() });
+        }
+    }
+
+    /// Returns the resources and prompts of the servers, in the order in which they were added.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<RemoteLibrary> {
+        self.servers.iter().map(Remote::library).collect()
     }
 
     /// Returns the tools that can be used, and stores a notice about each of the others.
@@ -156,8 +193,10 @@ impl McpTools {
 
 impl McpTools {
     fn server_tool(&self, name: &str) -> Option<&ServerTool> {
-        let position = self.tools.binary_search_by(|known| known.tool.full_name().cmp(name)).ok()?;
-        self.tools.get(position)
+        match self.tools.binary_search_by(|known| known.tool.full_name().cmp(name)) {
+            Ok(position) => self.tools.get(position),
+            Err(_) => self.requests.iter().find(|known| known.tool.full_name() == name),
+        }
     }
 }
 

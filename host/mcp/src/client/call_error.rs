@@ -36,6 +36,11 @@ pub(super) fn unreadable(server: &Namespace, why: &str) -> CallError {
         .with_hint(MAY_HAVE_RUN)
 }
 
+/// Creates the error of a call whose server asked for something that it does not get.
+pub(super) fn from_refused_input(why: String) -> CallError {
+    CallError::new(ErrorKind::ToolFailed, why)
+}
+
 /// Creates the error of a call during which the connection ended. `suffix` is what the server said.
 pub(super) fn from_broken_connection(server: &Namespace, error: &ServiceError, suffix: &str) -> CallError {
     let why = format!("the server `{server}` broke off: {error}{suffix}");

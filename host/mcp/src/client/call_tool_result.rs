@@ -10,6 +10,7 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
 
 /// Converts an answer into content. A result with `isError` becomes the failure of the tool.
 ///
@@ -22,15 +23,27 @@ pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<V
     if let Some(value) = answer.structured_content.filter(|value| !failed && (parts.is_empty() || !value.is_null())) {
         parts.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
     }
-    let bytes: usize = parts.iter().map(Content::bytes).sum();
-    if bytes > max_bytes {
-        return Err(CallError::new(
-            ErrorKind::OutputTooLarge,
-            format!("the result has {bytes} bytes; at most {max_bytes} are taken"),
-        )
-        .with_hint("ask for less at once"));
-    }
+    check_size(&parts, max_bytes)?;
     if failed { Err(tool_failure(&parts)) } else { Ok(parts) }
+}
+
+/// Converts a result of another method into content.
+///
+/// # Errors
+/// If it has more than `max_bytes` bytes.
+pub(crate) fn into_json(result: &Value, max_bytes: usize) -> Result<Vec<Content>, CallError> {
+    let part = Content::json(result.to_string()).map_err(|error| invalid_result(&error.to_string()))?;
+    let parts = vec![part];
+    check_size(&parts, max_bytes).map(|()| parts)
+}
+
+fn check_size(parts: &[Content], max_bytes: usize) -> Result<(), CallError> {
+    let bytes: usize = parts.iter().map(Content::bytes).sum();
+    if bytes <= max_bytes {
+        return Ok(());
+    }
+    let why = format!("the result has {bytes} bytes; at most {max_bytes} are taken");
+    Err(CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once"))
 }
 
 /// Returns the content if its JSON matches the tool's own output schema, checked on another thread if that may take long.

@@ -10,6 +10,7 @@ use rmcp::model::{
     JsonRpcMessage, ProgressToken, RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 
+use super::library::LibraryEvents;
 use super::progress::{self, ProgressListener};
 
 /// Maximum number of cancelled requests that are remembered, because they may still be answered.
@@ -24,6 +25,7 @@ pub(crate) struct MessageTracker {
     /// Number of answers to unknown requests since the last matching one.
     unmatched_answers: AtomicU32,
     requests: Mutex<PendingRequests>,
+    events: Arc<LibraryEvents>,
 }
 
 struct PendingRequests {
@@ -40,7 +42,7 @@ impl MessageTracker {
     /// Creates the state of a connection. The server may send `max_unsolicited` unsolicited messages in a call or a
     /// minute, and may take `discovery_timeout` to answer `server/discover`: some servers that do not support it never
     /// answer.
-    pub(crate) fn new(max_unsolicited: u32, discovery_timeout: Duration) -> Arc<Self> {
+    pub(crate) fn new(max_unsolicited: u32, discovery_timeout: Duration, events: Arc<LibraryEvents>) -> Arc<Self> {
         let requests = PendingRequests {
             unsolicited: UnsolicitedLimit::new(max_unsolicited),
             open: HashMap::new(),
@@ -54,6 +56,7 @@ impl MessageTracker {
             flooded: AtomicBool::new(false),
             unmatched_answers: AtomicU32::new(0),
             requests: Mutex::new(requests),
+            events,
         })
     }
 
@@ -154,6 +157,18 @@ impl MessageTracker {
                 self.changed.store(true, Ordering::Relaxed);
                 true
             }
+            ServerNotification::ResourceListChangedNotification(_) => {
+                self.events.resources_changed();
+                false
+            }
+            ServerNotification::PromptListChangedNotification(_) => {
+                self.events.prompts_changed();
+                false
+            }
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                self.events.updated(&updated.params.uri);
+                false
+            }
             ServerNotification::SubscriptionsAcknowledgedNotification(_)
             | ServerNotification::CancelledNotification(_) => true,
             _ => false,
@@ -174,17 +189,12 @@ impl PendingRequests {
     fn record_request(&mut self, id: &RequestId, request: &ClientRequest) {
         self.unsolicited.reset();
         let mut token = None;
-        match request {
-            ClientRequest::CallToolRequest(call) => {
-                if let Some(listener) = call.extensions().get::<ProgressListener>() {
-                    token = request.get_meta().get_progress_token();
-                    self.listeners.extend(token.clone().map(|token| (token, listener.clone())));
-                }
-            }
-            ClientRequest::DiscoverRequest(_) => {
-                self.discovery = Some((id.clone(), tokio::time::Instant::now() + self.discovery_timeout));
-            }
-            _ => {}
+        if let Some(listener) = request.extensions().get::<ProgressListener>() {
+            token = request.get_meta().get_progress_token();
+            self.listeners.extend(token.clone().map(|token| (token, listener.clone())));
+        }
+        if matches!(request, ClientRequest::DiscoverRequest(_)) {
+            self.discovery = Some((id.clone(), tokio::time::Instant::now() + self.discovery_timeout));
         }
         self.open.insert(id.clone(), token);
     }

@@ -4,12 +4,28 @@ use std::sync::Arc;
 
 use fumehood_core::call::Observer;
 use fumehood_core::call::event::Progress;
+use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::untrusted::PrintableText;
 use rmcp::model::ProgressNotificationParam;
 
 /// The observer of one call, carried in the extensions of its request through rmcp to the transport.
 #[derive(Clone)]
 pub(crate) struct ProgressListener(pub(crate) Arc<dyn Observer>);
+
+/// An observer that redacts secrets from messages of progress before it forwards them.
+pub(super) struct RedactingObserver {
+    pub(super) redactor: Redactor,
+    pub(super) observer: Arc<dyn Observer>,
+}
+
+impl Observer for RedactingObserver {
+    fn progress(&self, mut progress: Progress) {
+        if let Some(message) = &mut progress.message {
+            self.redactor.redact_printable(message);
+        }
+        self.observer.progress(progress);
+    }
+}
 
 /// Maximum length of a progress message, in characters.
 const MAX_MESSAGE_CHARS: usize = 1000;

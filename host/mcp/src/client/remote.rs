@@ -1,99 +1,44 @@
 //! A server as a set of tools, which are connected to on demand, listed, pinned and called.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
-use fumehood_core::call::event::Progress;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{CallContext, Observer};
-use fumehood_core::digest::Digest;
-use fumehood_core::policy::redact::Redactor;
-use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::telemetry::{self, CallContent};
+use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::name::Namespace;
-use fumehood_core::tool::{ResultForm, ValidatedCall};
 use fumehood_core::trace_context;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestMetaObject};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, RequestMetaObject, ServerResult};
 use rmcp::service::ServiceError;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tracing::Instrument as _;
 
+use super::backoff::Backoff;
+use super::call_client::CallClient;
 use super::call_clock::{CallClock, Exceeded};
 use super::call_error::{self, MAX_QUOTED_CHARS};
 use super::call_tool_result;
 use super::connect_error::{ConnectError, challenge_of};
-use super::connection::{Backoff, ConnectOptions, Connection};
+use super::connection::{ConnectOptions, Connection};
 use super::endpoint::{Credentials, Endpoint};
-use super::headers::Headers;
 use super::lenient;
+use super::library::{self, LibraryMethod, LibraryState, RemoteLibrary};
+use super::progress::RedactingObserver;
+use super::remote_options::RemoteOptions;
 use super::remote_tool::{RemoteTool, SchemaLimits};
+use super::server_requests::ServerRequests;
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{ToolList, ToolPins};
 
+/// Maximum number of times that a call goes on after the server got answers of its client.
+const MAX_INPUT_ROUNDS: usize = 10;
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
-
-/// Limits and settings of a server.
-#[derive(Debug, Clone)]
-pub struct RemoteOptions {
-    /// Maximum time of a call without progress. It is enforced even if the server never answers.
-    pub deadline: Duration,
-    /// Maximum time of a call in all, however often its server reports progress.
-    pub max_time: Duration,
-    /// Timeout of connecting and listing together.
-    pub patience: Duration,
-    /// Maximum size of a result, in bytes.
-    pub output: usize,
-    /// Maximum size of a single string in the arguments of a call, in bytes.
-    pub string: usize,
-    /// Other limits of schemas, arguments and results.
-    pub gate: GateLimits,
-    /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
-    /// requests. More end the connection.
-    pub unasked: u32,
-    /// The tools to use, by the server's own names; `None` for all.
-    pub only: Option<BTreeSet<String>>,
-    /// The form of its results that a model reads.
-    pub result_form: ResultForm,
-    /// Headers of every request to a server at a URL.
-    pub headers: Headers,
-    /// Redacts secrets from everything that the server sends in its calls.
-    pub redactor: Option<Redactor>,
-    /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
-    pub pins: BTreeMap<String, Digest>,
-}
-
-impl Default for RemoteOptions {
-    /// Returns the defaults:
-    ///
-    /// - a minute for a call, ten with progress, and 15 s to connect
-    /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
-    /// - 10,000 unsolicited messages
-    /// - all tools, and no pins
-    /// - the text of a result that has a text and a structured form
-    /// - no headers, no redaction
-    fn default() -> Self {
-        Self {
-            deadline: Duration::from_secs(60),
-            max_time: Duration::from_secs(600),
-            patience: Duration::from_secs(15),
-            output: 1 << 20,
-            string: 1 << 20,
-            gate: GateLimits::default(),
-            unasked: 10_000,
-            only: None,
-            result_form: ResultForm::TextFirst,
-            headers: Headers::default(),
-            redactor: None,
-            pins: BTreeMap::new(),
-        }
-    }
-}
 
 /// A server and its tools. Cheap to clone; clones share their state.
 #[derive(Clone)]
@@ -105,27 +50,14 @@ struct Inner {
     options: RemoteOptions,
     state: Mutex<ConnectionState>,
     pins: Lock<ToolPins>,
+    library: LibraryState,
+    requests: Arc<ServerRequests>,
 }
 
 #[derive(Default)]
 struct ConnectionState {
     connection: Option<Arc<Connection>>,
     backoff: Backoff,
-}
-
-/// An observer that redacts secrets from messages of progress before it forwards them.
-struct RedactingObserver {
-    remote: Remote,
-    observer: Arc<dyn Observer>,
-}
-
-impl Observer for RedactingObserver {
-    fn progress(&self, mut progress: Progress) {
-        if let (Some(redactor), Some(message)) = (&self.remote.0.options.redactor, &mut progress.message) {
-            redactor.redact_printable(message);
-        }
-        self.observer.progress(progress);
-    }
 }
 
 /// Returns `_meta` with the context of the current span, if there is one to pass on.
@@ -149,7 +81,24 @@ impl Remote {
     pub fn new(name: Namespace, endpoint: Endpoint, options: RemoteOptions) -> Self {
         let pins = options.pins.iter().map(|(name, digest)| (Arc::from(name.as_str()), *digest)).collect();
         let pins = Lock::new(ToolPins::new(pins));
-        Self(Arc::new(Inner { name, endpoint, options, state: Mutex::default(), pins }))
+        let requests = ServerRequests::new(name.clone(), options.client_requests, options.redactor.clone());
+        let state = Mutex::default();
+        let library = LibraryState::default();
+        Self(Arc::new(Inner { name, endpoint, options, state, pins, library, requests }))
+    }
+
+    /// Returns its resources and prompts.
+    #[must_use]
+    pub fn library(&self) -> RemoteLibrary {
+        RemoteLibrary(self.clone())
+    }
+
+    pub(super) fn library_state(&self) -> &LibraryState {
+        &self.0.library
+    }
+
+    pub(super) fn options(&self) -> &RemoteOptions {
+        &self.0.options
     }
 
     /// Returns the name of the server in this host.
@@ -191,16 +140,17 @@ impl Remote {
     /// of the call or of the server fails this call only.
     pub async fn call(&self, call: ValidatedCall, context: CallContext) -> CallResult {
         let started = Instant::now();
-        let CallContext { id, limits, observer, cancelled, .. } = context;
+        let CallContext { id, limits, observer, cancelled, client_requests, .. } = context;
         let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
         let at_most = |time: Duration| limits.map_or(time, |limits| limits.deadline.min(time));
         let deadline = at_most(options.deadline);
         observer.iter().for_each(|observer| observer.admitted(deadline));
         let clock = CallClock::start(deadline, at_most(options.max_time));
-        let observer = clock.observe(observer.map(|observer| self.redact_progress(observer)));
+        let observer = observer.map(|observer| self.redact_progress(observer));
+        let client = CallClient::new(&clock, observer, client_requests);
         let span = telemetry::mcp_client_span(tool.full_name(), &id);
         let content = CallContent::record_arguments(&span, &call);
-        let attempt = clock.limit(self.attempt(call, observer).instrument(span.clone()));
+        let attempt = clock.limit(self.attempt(call, client).instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
             None => Some(attempt.await),
@@ -230,32 +180,75 @@ impl Remote {
 
     /// Wraps an observer so that secrets are redacted from messages.
     fn redact_progress(&self, observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
-        match self.0.options.redactor {
-            Some(_) => Arc::new(RedactingObserver { remote: self.clone(), observer }),
+        match self.0.options.redactor.clone() {
+            Some(redactor) => Arc::new(RedactingObserver { redactor, observer }),
             None => observer,
         }
     }
 
-    async fn attempt(&self, call: ValidatedCall, observer: Arc<dyn Observer>) -> Result<Vec<Content>, CallError> {
+    async fn attempt(&self, call: ValidatedCall, client: CallClient) -> Result<Vec<Content>, CallError> {
         let connection =
             self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
+        if let Some(method) = LibraryMethod::of(call.tool()) {
+            return self.attempt_library(&connection, method, call.into_arguments(), client).await;
+        }
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
         let mut request = CallToolRequestParams::new(foreign.to_string());
         if let Value::Object(arguments) = call.into_arguments() {
             request = request.with_arguments(arguments);
         }
         request.meta = outgoing_meta();
-        match connection.call(request, observer).await {
-            Ok(CallToolResponse::Complete(answer)) => {
-                let parts = call_tool_result::into_content(answer, self.0.options.output)?;
-                call_tool_result::check_output(tool, parts).await
+        for _ in 0..MAX_INPUT_ROUNDS {
+            match connection.call(request.clone(), &client).await {
+                Ok(CallToolResponse::Complete(answer)) => {
+                    let parts = call_tool_result::into_content(answer, self.0.options.output)?;
+                    return call_tool_result::check_output(tool, parts).await;
+                }
+                Ok(CallToolResponse::InputRequired(needed)) => {
+                    let answered = self.0.requests.answer_inputs(needed, &client).await;
+                    let (answers, state) = answered.map_err(call_error::from_refused_input)?;
+                    (request.input_responses, request.request_state) = (Some(answers), state);
+                }
+                Ok(_) => {
+                    return Err(call_error::from_refused_input("the tool began a task, which is not followed".into()));
+                }
+                Err(error) => return Err(self.service_error(&connection, error)),
             }
-            Ok(_) => Err(CallError::new(
-                ErrorKind::ToolFailed,
-                "the tool asks its user for something, which nobody here can give",
-            )),
-            Err(error) => Err(self.service_error(&connection, error)),
         }
+        Err(call_error::from_refused_input(format!("the tool asked its user more than {MAX_INPUT_ROUNDS} times")))
+    }
+
+    /// Sends a request to the library of the server.
+    async fn attempt_library(
+        &self,
+        connection: &Connection,
+        method: LibraryMethod,
+        mut params: Value,
+        client: CallClient,
+    ) -> Result<Vec<Content>, CallError> {
+        let library = self.library();
+        for _ in 0..MAX_INPUT_ROUNDS {
+            let request = library.request(method, &params).map_err(call_error::from_refused_input)?;
+            let answer = connection.request(request, &client).await;
+            match answer.map_err(|error| self.service_error(connection, error))? {
+                ServerResult::InputRequiredResult(needed) => {
+                    let answered = self.0.requests.answer_inputs(needed, &client).await;
+                    let (answers, state) = answered.map_err(call_error::from_refused_input)?;
+                    if let Value::Object(params) = &mut params {
+                        params.insert("inputResponses".to_owned(), serde_json::to_value(answers).unwrap_or_default());
+                        params.insert("requestState".to_owned(), state.into());
+                    }
+                }
+                answer => {
+                    let result = library.normalize(method, &params, library::result_value(answer));
+                    let result = result.ok_or_else(|| {
+                        call_error::unreadable(&self.0.name, &format!("it is no result of {}", method.name()))
+                    })?;
+                    return call_tool_result::into_json(&result, self.0.options.output);
+                }
+            }
+        }
+        Err(call_error::from_refused_input(format!("the server asked its user more than {MAX_INPUT_ROUNDS} times")))
     }
 
     fn deadline_error(&self, clock: &CallClock, exceeded: Exceeded) -> CallError {
@@ -321,7 +314,7 @@ impl Remote {
 
     /// Returns the connection, and makes a new one if none works. Tools are listed, and compared with their pins, on
     /// every new connection and whenever the server reports that they have changed.
-    async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
         let mut state = self.0.state.lock().await;
         if let Some(closed) = state.connection.take_if(|connection| connection.is_closed()) {
             // A server that ended while it was idle is started at once: some end after each answer.
@@ -363,9 +356,16 @@ impl Remote {
         let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
         // Base64 takes four bytes for three, and escapes can double a text.
         let max_message_bytes = output.saturating_mul(2).saturating_add(MAX_ENVELOPE_BYTES).max(1 << 20);
-        let connect_options = ConnectOptions { max_message_bytes, max_unsolicited: *unasked, headers: headers.clone() };
+        let connect_options = ConnectOptions {
+            max_message_bytes,
+            max_unsolicited: *unasked,
+            headers: headers.clone(),
+            requests: Arc::clone(&self.0.requests),
+            events: Arc::clone(&self.0.library.events),
+        };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
         self.refresh_tools(&connection).await?;
+        self.0.library.renew_subscriptions(&connection);
         Ok(connection)
     }
 

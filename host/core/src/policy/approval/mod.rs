@@ -3,6 +3,7 @@
 //! A tool that was harmless when it was reviewed can change afterwards: its code, its definition, its grants. So the
 //! reviewed manifest is stored as a whole, with a hash over all of it, and compared with the current one.
 
+mod library;
 mod server_entry;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
 use crate::time::Timestamp;
 use crate::tool::definition::{Annotations, ToolDefinition};
 
+pub use library::{LibraryItem, LibraryKind};
 pub use server_entry::Entry;
 
 /// Domain separation: the prefix of the hashed text, so that the hash has no other meaning.
@@ -38,6 +40,9 @@ pub struct Manifest {
     pub origin: Option<Origin>,
     /// The definitions of the tools, sorted by name.
     pub tools: Vec<ToolManifest>,
+    /// The prompts and resource templates of an MCP server, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub library: Vec<LibraryItem>,
 }
 
 /// The origin of a published component, as it is pinned.
@@ -151,13 +156,20 @@ impl Manifest {
         grants.sort();
         let mut tools: Vec<ToolManifest> = tools.iter().map(ToolManifest::from_definition).collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { component, contract: contract.into(), grants, origin: None, tools }
+        Self { component, contract: contract.into(), grants, origin: None, tools, library: Vec::new() }
     }
 
     /// Sets the origin of the component.
     #[must_use]
     pub fn with_origin(self, origin: Option<Origin>) -> Self {
         Self { origin, ..self }
+    }
+
+    /// Sets the prompts and resource templates.
+    #[must_use]
+    pub fn with_library(self, mut library: Vec<LibraryItem>) -> Self {
+        library.sort();
+        Self { library, ..self }
     }
 
     /// Computes the hash over the whole manifest.
@@ -197,6 +209,7 @@ impl Manifest {
             changes.push(Change { what: "tool".to_owned(), old: None, new: name(added) });
             ToolManifest::empty(&added.name).changes(added, &mut changes);
         }
+        library::push_changes(&mut changes, &self.library, &new.library);
         changes
     }
 }

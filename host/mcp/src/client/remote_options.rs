@@ -1,0 +1,77 @@
+//! Limits and settings of a server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fumehood_core::digest::Digest;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::schema::gate::GateLimits;
+use fumehood_core::tool::ResultForm;
+
+use super::headers::Headers;
+use super::library::LibraryOptions;
+use super::server_requests::ServerRequestPolicy;
+
+/// Limits and settings of a server.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// Maximum time of a call without progress. It is enforced even if the server never answers.
+    pub deadline: Duration,
+    /// Maximum time of a call in all, however often its server reports progress.
+    pub max_time: Duration,
+    /// Timeout of connecting and listing together.
+    pub patience: Duration,
+    /// Maximum size of a result, in bytes.
+    pub output: usize,
+    /// Maximum size of a single string in the arguments of a call, in bytes.
+    pub string: usize,
+    /// Other limits of schemas, arguments and results.
+    pub gate: GateLimits,
+    /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
+    /// requests. More end the connection.
+    pub unasked: u32,
+    /// The tools to use, by the server's own names; `None` for all.
+    pub only: Option<BTreeSet<String>>,
+    /// The form of its results that a model reads.
+    pub result_form: ResultForm,
+    /// Headers of every request to a server at a URL.
+    pub headers: Headers,
+    /// Redacts secrets from everything that the server sends in its calls.
+    pub redactor: Option<Redactor>,
+    /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
+    pub pins: BTreeMap<String, Digest>,
+    /// The resources and prompts that are passed on.
+    pub library: LibraryOptions,
+    /// The requests to clients that are passed on.
+    pub client_requests: ServerRequestPolicy,
+}
+
+impl Default for RemoteOptions {
+    /// Returns the defaults:
+    ///
+    /// - a minute for a call, ten with progress, and 15 s to connect
+    /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
+    /// - 10,000 unsolicited messages
+    /// - all tools, and no pins
+    /// - the text of a result that has a text and a structured form
+    /// - no headers, no redaction
+    /// - neither resources nor prompts, and no requests to clients
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(60),
+            max_time: Duration::from_secs(600),
+            patience: Duration::from_secs(15),
+            output: 1 << 20,
+            string: 1 << 20,
+            gate: GateLimits::default(),
+            unasked: 10_000,
+            only: None,
+            result_form: ResultForm::TextFirst,
+            headers: Headers::default(),
+            redactor: None,
+            pins: BTreeMap::new(),
+            library: LibraryOptions::default(),
+            client_requests: ServerRequestPolicy::default(),
+        }
+    }
+}
