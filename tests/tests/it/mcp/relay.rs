@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 use fumehood::McpTools;
 use fumehood::approval::LibraryItem;
-use fumehood::mcp::{LibraryOptions, RemoteOptions, Server, ServerOptions, ServerRequestPolicy};
+use fumehood::mcp::{
+    Access, HttpListener, HttpOptions, LibraryOptions, RemoteOptions, Server, ServerOptions, ServerRequestPolicy,
+};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use super::raw::Raw;
+use super::raw::{PATIENCE, Raw};
 use super::remote::fake;
+use crate::listener::served::Served;
 
 const CAPABILITIES: &str =
     r#"{"tools":{},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{}}"#;
@@ -310,5 +315,41 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     let mut raw = client(&server, declared).await;
     assert_eq!(raw.request("resources/read", page).await["error"]["code"], -32002, "the operator allows none");
     raw.leave().await;
+    tools.close().await;
+}
+
+#[tokio::test]
+async fn over_http_a_question_rides_the_stream_of_its_call() {
+    let (server, tools) = gateway(&[("ON_CALL", ASK)], all(), policy(true, false, false), None).await;
+    let http = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
+    let served = Served::of(HttpListener::bind(&server, http).await.unwrap());
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "raw", "version": "0"}});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string();
+    let (_, opened) = served.send(&served.post(&[], &hello)).await;
+    let session = opened.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned();
+    let headers = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    served.send(&served.post(&headers, &ready)).await;
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "other__t"}}).to_string();
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(served.post(&headers, &call).as_bytes()).await.unwrap();
+    let mut text = String::new();
+    let mut bytes = [0; 4096];
+    let mut is_answered = false;
+    while !text.contains(r#""structuredContent""#) {
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut bytes)).await.expect("nothing came").unwrap();
+        assert!(read > 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        let question = text.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+        if let (false, Some(question)) =
+            (is_answered, question.into_iter().find(|it| it["method"] == "elicitation/create"))
+        {
+            is_answered = true;
+            let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}).to_string();
+            assert_eq!(served.send(&served.post(&headers, &answer)).await.0, 202);
+        }
+    }
+    assert!(text.contains(r#""action":"decline""#), "{text}");
+    served.end().await;
     tools.close().await;
 }
