@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use fumehood_core::call::ErrorDetails;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::result::{CallResult, Metadata};
 use fumehood_core::chat::Image;
@@ -65,6 +66,7 @@ impl SeenResult {
         match result.outcome.as_ref().ok().filter(|parts| is_seen_unchanged(parts, room.bytes)) {
             Some(parts) => {
                 let (bytes, mime) = (parts.iter().map(Content::bytes).sum(), mime(parts));
+                bound_members(&mut result.metadata, room.bytes);
                 let Metadata { bytes: counted, mime: known, .. } = &mut result.metadata;
                 *counted = bytes;
                 *known = mime.or(known.take());
@@ -111,6 +113,7 @@ pub(crate) fn truncate_result_with(result: &CallResult, room: Room, marker: &str
     let max_bytes = room.bytes;
     let marker = if marker.len() <= max_bytes / 4 { marker } else { MARKER };
     let mut truncated = clone_without_outcome(result);
+    bound_members(&mut truncated.metadata, max_bytes);
     match &result.outcome {
         Ok(parts) => {
             truncated.metadata.bytes = parts.iter().map(Content::bytes).sum();
@@ -129,10 +132,31 @@ pub(crate) fn truncate_result_with(result: &CallResult, room: Room, marker: &str
             truncated.metadata.sanitized = truncated.metadata.sanitized.max(error.hidden_chars());
             error.message = truncate_text(&clean(&error.message), max_bytes).into();
             error.hint = error.hint.map(|hint| truncate_text(&clean(&hint), max_bytes).into());
+            error.details = error.details.and_then(|details| keep_images(&details.content, room.image_bytes));
             truncated.outcome = Err(error);
         }
     }
     truncated
+}
+
+/// Leaves out members for clients of MCP that are larger than the result may be. No model sees them.
+fn bound_members(metadata: &mut Metadata, max_bytes: usize) {
+    metadata.members = metadata.members.take().filter(|members| members.bytes() <= max_bytes);
+}
+
+/// Returns the images of a failed result that a model may be shown. Its texts are the message.
+fn keep_images(parts: &[Content], mut remaining: usize) -> Option<Box<ErrorDetails>> {
+    let mut content = Vec::new();
+    for part in parts.iter().map(clean_part) {
+        if let Content::Blob { mime_type, data } = &part
+            && image_type(&mime_type.to_sanitized()).is_some()
+            && let Some(rest) = remaining.checked_sub(data.len())
+        {
+            remaining = rest;
+            content.push(part);
+        }
+    }
+    (!content.is_empty()).then(|| Box::new(ErrorDetails { content, ..ErrorDetails::default() }))
 }
 
 /// Clones all of a result except the outcome, which may be large.
@@ -410,5 +434,23 @@ mod tests {
             assert_eq!(shown(both(form).whole()), everything);
             assert_eq!(shown(&both(form).into_value(form)), program);
         }
+    }
+
+    #[test]
+    fn images_of_a_failed_result_are_shown_where_there_is_room() {
+        use fumehood_core::call::error_kind::ErrorKind;
+        use fumehood_core::call::result::CallError;
+        let image = Content::Blob { mime_type: "image/png".into(), data: vec![0; 4] };
+        let content = vec![Content::text("no"), image.clone(), Content::json("{}".to_owned()).unwrap()];
+        let details = ErrorDetails { content, ..ErrorDetails::default() };
+        let failed = CallResult {
+            outcome: Err(CallError::new(ErrorKind::ToolFailed, "no").with_details(details)),
+            ..result(Vec::new())
+        };
+        let shown = |image_bytes| {
+            let seen = truncate_result_with(&failed, Room { bytes: 100, image_bytes }, MARKER);
+            seen.error().unwrap().content().to_vec()
+        };
+        assert_eq!((shown(4), shown(3)), (vec![image], Vec::new()));
     }
 }

@@ -18,6 +18,7 @@ mod hooks;
 mod host;
 mod hostile_env;
 mod isolation;
+mod list_notices;
 mod log_place;
 mod log_space;
 mod moment;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{
-    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, LibraryOptions, OAuthOptions, Remote,
-    RemoteOptions, ServerRequestPolicy, Token, ToolNotice,
+    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, LibraryOptions, LogLevel, OAuthOptions,
+    Remote, RemoteOptions, ServerRequestPolicy, Token, ToolNotice,
 };
 use fumehood::redact::Redactor;
 use fumehood::settings::ValueSource;
@@ -89,7 +89,7 @@ impl Server {
     /// # Errors
     /// If something that it needs, such as the value of a secret, is not available.
     pub(crate) fn remote(&self, config: &Config) -> Result<Remote> {
-        remote(config, &self.name, &self.section)
+        remote(config, self, LogLevel::default())
     }
 }
 
@@ -110,11 +110,11 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Server>> {
 }
 
 /// Returns the servers that may be started, and warns of the others.
-fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
+fn startable(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<Vec<(Server, Remote)>> {
     let mut startable = Vec::new();
     for server in all(config)? {
         if server.may_start(lock) {
-            let remote = server.remote(config)?;
+            let remote = remote(config, &server, log_level.clone())?;
             startable.push((server, remote));
             continue;
         }
@@ -133,12 +133,12 @@ fn startable(config: &Config, lock: &Lock) -> Result<Vec<(Server, Remote)>> {
 }
 
 /// Connects to all servers that may be started, concurrently, and adds their tools, as far as they were approved. A
-/// server that cannot be used is left out with a warning.
+/// server that cannot be used is left out with a warning. `log_level` is the one that clients ask for.
 ///
 /// # Errors
 /// If something that one of them needs, such as the value of a secret, is not available.
-pub(crate) async fn connect(config: &Config, lock: &Lock) -> Result<McpTools> {
-    let servers = startable(config, lock)?;
+pub(crate) async fn connect(config: &Config, lock: &Lock, log_level: &LogLevel) -> Result<McpTools> {
+    let servers = startable(config, lock, log_level)?;
     let mut connecting = JoinSet::new();
     for (_, remote) in &servers {
         let remote = remote.clone();
@@ -192,7 +192,8 @@ pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
     }
 }
 
-fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Result<Remote> {
+fn remote(config: &Config, server: &Server, log_level: LogLevel) -> Result<Remote> {
+    let Server { name, section, .. } = server;
     let defaults = RemoteOptions::default();
     let secrets = secrets(config, name, section)?;
     let options = RemoteOptions {
@@ -208,6 +209,7 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
         library: library_options(name, section)?,
         client_requests: client_requests(section),
         redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
+        log_level,
         ..defaults
     };
     Ok(Remote::new(name.clone(), endpoint(config, name, section, &secrets)?, options))

@@ -97,14 +97,14 @@ pub mod settings;
 #[cfg(feature = "tower")]
 mod tool_service;
 
-#[cfg(all(feature = "agent", feature = "mcp"))]
-pub use agents::McpTools;
 #[cfg(all(feature = "agent", feature = "http", feature = "storage"))]
 pub use agents::SavedAgents;
 #[cfg(feature = "agent")]
 pub use agents::{AgentBuilder, AgentError, JavaScript, StoredNotes};
 #[cfg(all(feature = "agent", feature = "http"))]
 pub use agents::{AgentParts, ServedAgents};
+#[cfg(all(feature = "agent", feature = "mcp"))]
+pub use agents::{ListChange, ListObserver, McpTools};
 pub use events::call_log::{CallEntry, CallLog, CallLogError, CallLogOptions};
 pub use events::flow_provider::FlowProvider;
 #[cfg(all(feature = "http", feature = "storage"))]
@@ -126,7 +126,8 @@ pub use fumehood_core::call::history::{CallHistory, PastCall};
 pub use fumehood_core::call::limits::{self, LimitError, Limits};
 pub use fumehood_core::call::result::{CallError, CallResult, CapturedStream, Metadata};
 pub use fumehood_core::call::{
-    Arguments, Call, CallContext, CancellationToken, FuelAccount, Observer, SessionStep, Usage,
+    Arguments, Call, CallContext, CancellationToken, ErrorDetails, FuelAccount, Observer, ResultMembers, SessionStep,
+    Usage,
 };
 pub use fumehood_core::chat;
 pub use fumehood_core::digest::Digest;

@@ -30,7 +30,7 @@ pub(crate) struct ResultRecord<'a> {
     /// The failure: its `kind`, a `message`, and perhaps a `hint`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    error: Option<&'a CallError>,
+    error: Option<Cow<'a, CallError>>,
     /// The cost of the call: `fuel_used`, `peak_memory` in bytes, `duration_ms`, and observations about its result.
     #[schema(value_type = Object)]
     metadata: Cow<'a, Metadata>,
@@ -48,19 +48,28 @@ impl<'a> ResultRecord<'a> {
             status: if result.is_ok() { "ok" } else { "error" },
             content: result.content().iter().map(Part::new).collect(),
             value: json,
-            error: result.error(),
+            error: result.error().map(public_error),
             metadata: public_metadata(&result.metadata),
         }
     }
 }
 
-/// Returns the metadata without what the guest wrote to its standard streams, which is for its operator.
+/// Returns the metadata without what the guest wrote to its standard streams, which is for its operator, and without
+/// members for clients of MCP.
 fn public_metadata(metadata: &Metadata) -> Cow<'_, Metadata> {
-    if metadata.stdout.is_empty() && metadata.stderr.is_empty() {
+    if metadata.stdout.is_empty() && metadata.stderr.is_empty() && metadata.members.is_none() {
         return Cow::Borrowed(metadata);
     }
     let (stdout, stderr) = (CapturedStream::default(), CapturedStream::default());
-    Cow::Owned(Metadata { stdout, stderr, ..metadata.clone() })
+    Cow::Owned(Metadata { stdout, stderr, members: None, ..metadata.clone() })
+}
+
+/// Returns the failure without what is for clients of MCP.
+fn public_error(error: &CallError) -> Cow<'_, CallError> {
+    if error.details.is_none() {
+        return Cow::Borrowed(error);
+    }
+    Cow::Owned(CallError { details: None, ..error.clone() })
 }
 
 /// One part of a result.

@@ -5,15 +5,17 @@
 
 mod apps;
 mod client;
+mod log_level;
 mod server;
 mod transport;
 
 pub use client::{
     AddressError, ClientSecret, ConnectError, Credentials, Endpoint, HeaderError, Headers, Launch, LaunchWrapper,
-    LibraryOptions, Login, LoginError, OAuthOptions, Remote, RemoteLibrary, RemoteOptions, RemoteTool,
+    LibraryOptions, ListChanges, Login, LoginError, OAuthOptions, Remote, RemoteLibrary, RemoteOptions, RemoteTool,
     ServerRequestPolicy, ToolNotice, check_address, end_with_parent, logout,
 };
 pub use fumehood_listener::{Access, HttpError, HttpOptions, Tenant, Token, TokenError};
+pub use log_level::LogLevel;
 pub use server::{
     Entry, HttpListener, Library, LibraryError, McpService, Naming, Parameter, Prompt, Server, ServerOptions, Source,
     StdioError,

@@ -75,6 +75,7 @@ fn tool(server: &str, listed: &Value) -> Arc<Tool> {
         input_schema: listed["inputSchema"].clone().into(),
         output_schema: None,
         annotations: Default::default(),
+        mcp_members: None,
     };
     let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
     Arc::new(Tool::new(definition, gate).in_namespace(&Namespace::parse(server).unwrap()))

@@ -122,6 +122,7 @@ fn tool(name: &str, description: &str, schema: Value, annotations: Annotations) 
         input_schema: schema.into(),
         output_schema: None,
         annotations,
+        mcp_members: None,
     };
     Ok(Tool::new(definition, gate))
 }

@@ -44,7 +44,7 @@ pub fn format_execution(execution: &ToolExecution, prefix: &str) -> String {
     text
 }
 
-/// Returns the images of a successful result, which a model may be shown beside its text.
+/// Returns the images of a result, which a model may be shown beside its text.
 #[must_use]
 pub fn images_of(execution: &ToolExecution) -> Vec<Image> {
     let image = |part: &Content| match part {
@@ -54,7 +54,8 @@ pub fn images_of(execution: &ToolExecution) -> Vec<Image> {
         }
         _ => None,
     };
-    execution.result.content().iter().filter_map(image).collect()
+    let result = &execution.result;
+    result.error().map_or(result.content(), CallError::content).iter().filter_map(image).collect()
 }
 
 /// Escape before a line of a tool that begins like a line of the host.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use fumehood_core::call::content::Content;
-use fumehood_core::call::result::CallResult;
+use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::record::RecordKind;
 use fumehood_core::tool::Tool;
 use serde_json::{Value, json};
@@ -118,14 +118,16 @@ fn describe_images(seen: &CallResult) -> Cow<'_, CallResult> {
         }
         _ => false,
     };
-    if !seen.content().iter().any(is_image) {
+    if !seen.error().map_or(seen.content(), CallError::content).iter().any(is_image) {
         return Cow::Borrowed(seen);
     }
     let mut described = seen.clone();
-    if let Ok(parts) = &mut described.outcome {
-        for part in parts.iter_mut().filter(|part| is_image(part)) {
-            *part = Content::text(describe_blob(part).unwrap_or_default());
-        }
+    let parts = match &mut described.outcome {
+        Ok(parts) => parts.as_mut_slice(),
+        Err(error) => error.details.as_mut().map(|details| details.content.as_mut_slice()).unwrap_or_default(),
+    };
+    for part in parts.iter_mut().filter(|part| is_image(part)) {
+        *part = Content::text(describe_blob(part).unwrap_or_default());
     }
     Cow::Owned(described)
 }

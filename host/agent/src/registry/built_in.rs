@@ -127,6 +127,7 @@ pub fn built_in_tool(
         input_schema: input_schema.into(),
         output_schema: None,
         annotations,
+        mcp_members: None,
     };
     Ok(Tool::new(definition, gate))
 }

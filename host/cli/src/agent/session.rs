@@ -9,6 +9,7 @@ use fumehood::agent::agent::Agent;
 use fumehood::agent::session::SavedSession;
 use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
+use fumehood::mcp::LogLevel;
 use fumehood::record::{NullRecorder, Recorder};
 use fumehood::{Host, HostBuilder, Limits, McpTools, ToolProvider as _};
 
@@ -29,7 +30,7 @@ use crate::config::price::PriceSection;
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::trust::ConfigSource;
-use crate::{configured, hooks, host, log_place, moment, render, servers, telemetry};
+use crate::{configured, hooks, host, list_notices, log_place, moment, render, servers, telemetry};
 
 /// A conversation with an agent, with everything that it needs.
 pub(crate) struct AgentSession {
@@ -68,7 +69,9 @@ impl AgentSession {
         setup.set_id(saving.id().unwrap_or_default());
         let notes = agent_setup::open_notes(&config)?;
         let host = load(arguments, typed, &config, limits, log_files).await?;
-        let remotes = Arc::new(servers::connect(&config, &configured::open_lock(&config)?).await?);
+        let lock = configured::open_lock(&config)?;
+        let remotes = Arc::new(servers::connect(&config, &lock, &LogLevel::default()).await?);
+        list_notices::follow(&remotes, &config);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
         check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
         let recorder: Arc<dyn Recorder> = log.clone().map_or_else(|| Arc::new(NullRecorder) as _, |log| log as _);

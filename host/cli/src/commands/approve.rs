@@ -223,7 +223,7 @@ async fn inspect_candidate(
             let mut tools = McpTools::without_arguments(servers::actor_arguments(config));
             let added = tools.add_pinned(&remote, server.entry.clone(), lock.locked(name)).await;
             tools.close().await;
-            servers::warn_of_tools(name, Some(tools.refused()), Some(tools.unchecked()));
+            servers::warn_of_tools(name, Some(&tools.refused()), Some(&tools.unchecked()));
             let check = added.with_context(|| format!("the MCP server `{name}` cannot be looked at"))?;
             Ok((Origin::Server, check))
         }

@@ -16,7 +16,7 @@ use crate::text::untrusted::{Untrusted, expose_raw};
 ///
 /// In JSON: `{"type": "text", "text": …}`, `{"type": "json", "value": …}`, `{"type": "blob", "mime_type": …, "data":
 /// base64}` or `{"type": "link", "uri": …}`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
     /// Text for the model to read.

@@ -29,6 +29,8 @@ pub struct CallContext {
     pub step: Option<SessionStep>,
     /// The name and version that a client of a server claims, `name/version`, printable.
     pub client: Option<String>,
+    /// Members of `_meta` that the client of an MCP server sent with the call, for the server that runs it.
+    pub client_meta: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
     /// The calls of the same client's session so far, or of the same tenant without one; `None` if the caller has neither.
     pub history: Option<Arc<CallHistory>>,
     /// The calls of the program that makes the call; `None` for a direct call.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::call::Refusal;
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
+use crate::call::{ErrorDetails, Refusal, ResultMembers};
 use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
 
 /// The outcome of one call.
@@ -49,12 +49,15 @@ pub struct CallError {
     /// The backtrace of a crashed guest, innermost frame first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backtrace: Vec<PrintableText>,
+    /// What a failed tool of an MCP server returned besides the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<ErrorDetails>>,
 }
 
 impl CallError {
     /// Creates a failure of this kind with this message.
     pub fn new(kind: ErrorKind, message: impl Into<PrintableText>) -> Self {
-        Self { kind, message: message.into(), hint: None, retry_after: None, backtrace: Vec::new() }
+        Self { kind, message: message.into(), hint: None, retry_after: None, backtrace: Vec::new(), details: None }
     }
 
     /// Creates the failure of a call whose caller gave up.
@@ -74,6 +77,19 @@ impl CallError {
     pub fn with_hint(mut self, hint: impl Into<PrintableText>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Sets what the tool returned besides the message.
+    #[must_use]
+    pub fn with_details(mut self, details: ErrorDetails) -> Self {
+        self.details = (!details.is_empty()).then(|| Box::new(details));
+        self
+    }
+
+    /// Returns the parts of the failed result of an MCP server.
+    #[must_use]
+    pub fn content(&self) -> &[Content] {
+        self.details.as_ref().map(|details| details.content.as_slice()).unwrap_or_default()
     }
 
     /// Sets the delay after which the call may be retried.
@@ -140,6 +156,9 @@ pub struct Metadata {
     /// Output of the guest on stderr, capped. Never part of the result.
     #[serde(skip_serializing_if = "CapturedStream::is_empty")]
     pub stderr: CapturedStream,
+    /// Members of an MCP server's result besides its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<Box<ResultMembers>>,
 }
 
 impl Metadata {
@@ -152,16 +171,18 @@ impl Metadata {
             Ok(parts) => (parts.iter().map(Content::bytes).sum(), parts.iter().map(Content::hidden_chars).sum()),
             Err(error) => (0, error.hidden_chars()),
         };
+        let hidden = hidden + self.members.as_ref().map_or(0, |members| members.hidden_chars());
         Self { bytes, sanitized: self.sanitized + hidden, ..self }
     }
 }
 
 impl CallResult {
-    /// Replaces the outcome. What the tool wrote to its standard streams is left out, because it may have the same as the
-    /// outcome that is replaced.
+    /// Replaces the outcome. What the tool wrote to its standard streams, and members of the result besides its content, are
+    /// left out, because they may have the same as the outcome that is replaced.
     #[must_use]
     pub fn replace(mut self, outcome: Result<Vec<Content>, CallError>) -> Self {
         (self.metadata.stdout, self.metadata.stderr) = Default::default();
+        self.metadata.members = None;
         self.metadata.mime = match outcome.as_deref() {
             Ok([only]) => Some(only.mime()),
             Ok([_, ..]) => Some(Cow::Borrowed("multipart/mixed")),
@@ -179,6 +200,7 @@ impl CallResult {
         self.outcome = Err(CallError::new(ErrorKind::Denied, message).with_hint(hint));
         // Output of the tool may contain the same secrets.
         (self.metadata.stdout, self.metadata.stderr) = Default::default();
+        self.metadata.members = None;
         self
     }
 }

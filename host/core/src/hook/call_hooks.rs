@@ -73,8 +73,12 @@ impl CallHooks {
         self.for_tool(tool).any(|hook| hook.decides_on_results())
     }
 
-    /// Removes from the context what would pass on parts of a result before hooks have decided on it.
+    /// Removes from the context what no hook sees: parts of a result before hooks have decided on it, and metadata that the
+    /// client sent beside the arguments.
     pub fn hold_back(&self, tool: &str, context: &mut CallContext) {
+        if self.for_tool(tool).next().is_some() {
+            context.client_meta = None;
+        }
         if self.decide_on_results(tool) {
             context.observer = context.observer.take().map(without_partial_results);
         }
@@ -133,8 +137,14 @@ impl CallHooks {
         Ok(())
     }
 
-    /// Runs the hooks after a call, and returns the result as they leave it.
+    /// Runs the hooks after a call, and returns the result as they leave it, without members that they do not see.
     pub async fn after(&self, call: &ValidatedCall, context: &CallContext, mut result: CallResult) -> CallResult {
+        if self.decide_on_results(call.tool().full_name()) {
+            result.metadata.members = None;
+            if let Err(error) = &mut result.outcome {
+                error.details = None;
+            }
+        }
         for hook in self.for_tool(call.tool().full_name()) {
             if !hook.decides_on_results() {
                 continue;

@@ -10,8 +10,9 @@ use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
 use crate::call::event::Progress;
 use crate::call::result::{CallError, CallResult, Metadata};
-use crate::call::{Arguments, CallContext, Observer};
+use crate::call::{Arguments, CallContext, ErrorDetails, Observer, ResultMembers};
 use crate::schema::gate::{Gate, GateLimits};
+use crate::text::untrusted::Untrusted;
 use crate::tool::definition::{Annotations, ToolDefinition};
 use crate::tool::name::ToolName;
 use crate::tool::{Tool, ValidatedCall};
@@ -93,6 +94,7 @@ fn tool(name: &str) -> Arc<Tool> {
         input_schema: input.into(),
         output_schema: Some(output.into()),
         annotations: Annotations::default(),
+        mcp_members: None,
     };
     Arc::new(Tool::new(definition, gate).result_gate(Some(results)))
 }
@@ -197,6 +199,30 @@ async fn passes_on_replaced_results_and_messages() {
     let rewriting = hooks([Scripted { after: message, ..hook("h", &log) }]);
     let rewritten = rewriting.after(&call(json!({"n": 1})), &CallContext::default(), failed).await;
     assert_eq!(rewritten.error(), Some(&CallError::new(ErrorKind::Quota, "[left out]")));
+}
+
+#[tokio::test]
+async fn what_hooks_do_not_see_is_dropped() {
+    let hooks = hooks([hook("h", &Log::default())]);
+    let member = || Some(Untrusted::new(json!({"a": "a@b.c"})));
+    let members = || Some(Box::new(ResultMembers { meta: member(), parts: None }));
+    let details = ErrorDetails { data: member(), ..ErrorDetails::default() };
+    let failed = CallError::new(ErrorKind::ToolFailed, "no").with_details(details);
+    for outcome in [result().outcome, Err(failed)] {
+        let mut given = CallResult { outcome, ..result() };
+        given.metadata.members = members();
+        let kept = hooks.after(&call(json!({"n": 1})), &CallContext::default(), given).await;
+        assert!(
+            kept.metadata.members.is_none() && kept.error().is_none_or(|error| error.details.is_none()),
+            "{kept:?}"
+        );
+    }
+    let client_meta = json!({"a": 1}).as_object().cloned().map(Arc::new);
+    for (tool, expected) in [("add", false), ("other", true)] {
+        let mut context = CallContext { client_meta: client_meta.clone(), ..CallContext::default() };
+        hooks.hold_back(tool, &mut context);
+        assert_eq!(context.client_meta.is_some(), expected, "{tool}");
+    }
 }
 
 #[tokio::test]

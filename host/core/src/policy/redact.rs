@@ -132,9 +132,15 @@ impl Redactor {
     pub fn redact_error(&self, error: &mut CallError) {
         let texts = std::iter::once(&mut error.message).chain(&mut error.hint).chain(&mut error.backtrace);
         texts.for_each(|text| self.redact_printable(text));
+        if let Some(details) = &mut error.details {
+            details.content.iter_mut().for_each(|part| self.redact_content(part));
+            if let Some(data) = &mut details.data {
+                self.redact_value(data.expose_raw_mut());
+            }
+        }
     }
 
-    /// Replaces the values in the captured streams, refusals and exceeded quotas of a call.
+    /// Replaces the values in the captured streams, refusals, exceeded quotas and members of a call.
     pub fn redact_metadata(&self, metadata: &mut Metadata) {
         let redact_stream = |stream: &mut CapturedStream| self.redact_text(stream.text.expose_raw_mut());
         redact_stream(&mut metadata.stdout);
@@ -145,6 +151,11 @@ impl Redactor {
             refusal.allow.iter_mut().for_each(|text| self.redact_text(text));
         }
         metadata.exhausted.iter_mut().for_each(|text| self.redact_text(text));
+        if let Some(members) = &mut metadata.members {
+            for value in members.values_mut() {
+                self.redact_value(value);
+            }
+        }
     }
 
     fn redact_json(&self, json: &mut JsonText) {
@@ -251,7 +262,9 @@ fn lowercase_escapes(encoded: &str) -> String {
 mod tests {
     use super::*;
     use crate::call::error_kind::ErrorKind;
+    use crate::call::{ErrorDetails, ResultMembers};
     use crate::policy::permission::{Injection, Power, Refusal, SecretValue};
+    use crate::text::untrusted::Untrusted;
     use proptest::prelude::*;
 
     const VALUE: &str = "sk-Ab/12+\"x\" y?";
@@ -322,12 +335,15 @@ mod tests {
         parts.iter_mut().for_each(|part| redactor.redact_content(part));
         let mut error = CallError::new(ErrorKind::ToolFailed, VALUE).with_hint(VALUE);
         error.backtrace.push(VALUE.into());
+        let member = || Some(Untrusted::new(serde_json::json!([{ "a": VALUE }])));
+        error = error.with_details(ErrorDetails { content: vec![Content::text(VALUE)], code: None, data: member() });
         redactor.redact_error(&mut error);
         let stream = || CapturedStream { text: VALUE.into(), dropped: 0 };
         let (tried, allow) = (VALUE.to_owned(), Some(VALUE.to_owned()));
         let refused = vec![Refusal { power: Power::Http, tried, because: VALUE.to_owned(), allow }];
         let mut metadata = Metadata { stdout: stream(), stderr: stream(), refused, ..Metadata::default() };
         metadata.exhausted.push(VALUE.to_owned());
+        metadata.members = Some(Box::new(ResultMembers { meta: member(), parts: member() }));
         redactor.redact_metadata(&mut metadata);
         let shown = format!("{parts:?} {error:?} {metadata:?}");
         assert!(!shown.contains("sk-Ab") && shown.contains("[secret api]"), "{shown}");

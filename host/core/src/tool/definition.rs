@@ -65,6 +65,10 @@ pub struct ToolDefinition {
     pub output_schema: Option<Untrusted<Value>>,
     /// The declared effects.
     pub annotations: Annotations,
+    /// Members of an MCP server's definition that its clients use, and models do not: `title` (that of the annotations),
+    /// `icons` and `_meta`. An object.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub mcp_members: Option<Untrusted<Value>>,
 }
 
 /// An unvalidated definition of one tool.
@@ -135,7 +139,7 @@ impl ToolDefinition {
     #[must_use]
     pub fn hidden_chars(&self) -> u64 {
         let texts = [self.export.as_ref(), self.title.as_ref(), Some(&self.description)];
-        let schemas = [Some(&self.input_schema), self.output_schema.as_ref()];
+        let schemas = [Some(&self.input_schema), self.output_schema.as_ref(), self.mcp_members.as_ref()];
         let of_texts = texts.into_iter().flatten().map(Untrusted::<String>::hidden_chars).sum::<u64>();
         of_texts + schemas.into_iter().flatten().map(Untrusted::<Value>::hidden_chars).sum::<u64>()
     }
@@ -170,6 +174,7 @@ impl RawDefinition {
             title: self.title.map(Untrusted::new),
             description: self.description.into(),
             annotations: self.annotations,
+            mcp_members: None,
         })
     }
 }

@@ -20,6 +20,7 @@ use crate::call::result::CallError;
 use crate::chat::ToolSpec;
 use crate::digest::Digest;
 use crate::schema::gate::{Gate, Violations};
+use crate::text::untrusted::Untrusted;
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
 pub use layer::{PendingCall, ToolLayer};
@@ -47,6 +48,7 @@ pub struct Tool {
     flow: Option<ToolFlow>,
     refusal: Option<Arc<CallError>>,
     result_form: ResultForm,
+    instructions: Option<Arc<Untrusted<String>>>,
 }
 
 impl fmt::Debug for Tool {
@@ -72,6 +74,7 @@ impl Tool {
             flow: None,
             refusal: None,
             result_form: ResultForm::default(),
+            instructions: None,
         }
     }
 
@@ -102,6 +105,19 @@ impl Tool {
     #[must_use]
     pub fn result_form(&self) -> ResultForm {
         self.result_form
+    }
+
+    /// Sets the instructions of its server, which all tools of that server have.
+    #[must_use]
+    pub fn with_instructions(mut self, instructions: Option<Arc<Untrusted<String>>>) -> Self {
+        self.instructions = instructions;
+        self
+    }
+
+    /// Returns the instructions of its server: text for models about its tools as a whole.
+    #[must_use]
+    pub fn instructions(&self) -> Option<&Untrusted<String>> {
+        self.instructions.as_deref()
     }
 
     /// Sets the digest that identifies its code, or its definition where the code is elsewhere.

@@ -1,6 +1,8 @@
 //! The port for sources of tools: sandboxed components, MCP servers and functions of the host.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::sync::watch;
 
@@ -67,30 +69,45 @@ impl Revision {
     /// Subscribes to the changes from now on.
     #[must_use]
     pub fn subscribe(&self) -> Changes {
-        Changes(self.0.subscribe())
+        Changes(vec![self.0.subscribe()])
     }
 }
 
 /// A subscription to the changes of a set of tools. A clone has seen what the original has seen.
 #[derive(Debug, Clone)]
-pub struct Changes(watch::Receiver<u64>);
+pub struct Changes(Vec<watch::Receiver<u64>>);
 
 impl Changes {
+    /// Joins it with a subscription to another set: it has the changes of both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// Returns the revision of the set: a number that grows with every change.
     #[must_use]
     pub fn revision(&self) -> u64 {
-        *self.0.borrow()
+        self.0.iter().fold(0, |sum, source| sum.wrapping_add(*source.borrow()))
     }
 
     /// Marks all changes until now as seen.
     pub fn mark_seen(&mut self) {
-        self.0.mark_unchanged();
+        self.0.iter_mut().for_each(watch::Receiver::mark_unchanged);
     }
 
-    /// Waits for a change that was not seen yet, and returns the revision. Returns `None` once the provider is gone.
+    /// Waits for a change that was not seen yet, and returns the revision. Returns `None` once a provider is gone.
+    /// Changes that arrived together are one.
     pub async fn next(&mut self) -> Option<u64> {
-        self.0.changed().await.ok()?;
-        Some(*self.0.borrow_and_update())
+        let mut waiting: Vec<_> = self.0.iter_mut().map(|source| Box::pin(source.changed())).collect();
+        let changed = std::future::poll_fn(|context| {
+            let mut polled = waiting.iter_mut().map(|source| Pin::as_mut(source).poll(context));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        });
+        changed.await.ok()?;
+        drop(waiting);
+        self.mark_seen();
+        Some(self.revision())
     }
 }
 
@@ -159,4 +176,22 @@ pub fn unknown_tool<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Cal
     };
     let name: String = printable(name).chars().take(MAX_NAME_CHARS).collect();
     CallError::new(ErrorKind::UnknownTool, format!("there is no tool `{name}`")).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn joined_subscriptions_have_the_changes_of_both() {
+        let sets = [Revision::default(), Revision::default()];
+        let mut changes = sets[0].subscribe().and(sets[1].subscribe());
+        sets[1].advance();
+        assert_eq!(changes.next().await, Some(1));
+        sets[0].advance();
+        sets[1].advance();
+        assert_eq!(changes.next().await, Some(3));
+        let quiet = tokio::time::timeout(std::time::Duration::from_millis(20), changes.next()).await;
+        assert!(quiet.is_err(), "changes that arrived together are one");
+    }
 }

@@ -1,40 +1,50 @@
 //! The tools of MCP servers as a [`ToolProvider`], behind the same gate as other tools.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::time::Duration;
 
 use fumehood_agent::identity::ActorArguments;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::flow::ToolFlow;
-use fumehood_core::policy::approval::Manifest;
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
-use fumehood_mcp::{ConnectError, Remote, RemoteLibrary, RemoteTool, ToolNotice};
+use fumehood_mcp::{ConnectError, ListChanges, Remote, RemoteLibrary, ToolNotice};
+use tokio::task::AbortHandle;
 
+use super::list_change::{ListChange, ListObserver};
+use super::server_source::{PinnedServer, ServerSource, acceptable, removed_refusal};
 use crate::lock::approval_check::{ApprovalCheck, LockedApproval};
 
-/// The calling convention of servers' tools, as approvals name it.
-const CONTRACT: &str = "mcp";
+/// Maximum number of removed tools whose names are remembered.
+const MAX_REMOVED: usize = 256;
+/// Interval at which the approval of a server with waiting tools is looked at again.
+const APPROVAL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The powers of servers' tools: nothing is known of them here.
-const POWERS: &str = "do whatever its MCP server can, outside of the sandbox";
-
-/// The tools that servers had when they were added, sorted by their names.
+/// The tools of MCP servers, sorted by their names: those that the servers had when they were added, or, after
+/// [`McpTools::follow`], those that they have now.
 pub struct McpTools {
+    state: RwLock<State>,
+    actor_arguments: ActorArguments,
+    revision: Revision,
+    followers: Mutex<Vec<AbortHandle>>,
+}
+
+#[derive(Default)]
+struct State {
     tools: Vec<ServerTool>,
     /// The tools in place of requests for resources and prompts, which are not listed.
     requests: Vec<ServerTool>,
-    refused: Vec<ToolNotice>,
-    unchecked: Vec<ToolNotice>,
-    servers: Vec<Remote>,
-    checks: Vec<(Namespace, ApprovalCheck)>,
-    actor_arguments: ActorArguments,
-    revision: Revision,
+    sources: Vec<ServerSource>,
+    /// Tools that servers had, which say so when they are called.
+    removed: BTreeMap<String, Arc<Tool>>,
 }
 
 /// A tool and the server that runs it.
+#[derive(Clone)]
 struct ServerTool {
     tool: Arc<Tool>,
     server: Remote,
@@ -58,37 +68,29 @@ impl McpTools {
     /// choose the actor.
     #[must_use]
     pub fn without_arguments(actor_arguments: ActorArguments) -> Self {
-        let (refused, unchecked) = (Vec::new(), Vec::new());
-        Self {
-            tools: Vec::new(),
-            requests: Vec::new(),
-            refused,
-            unchecked,
-            servers: Vec::new(),
-            checks: Vec::new(),
-            actor_arguments,
-            revision: Revision::default(),
-        }
+        let (state, followers) = Default::default();
+        Self { state, actor_arguments, revision: Revision::default(), followers }
     }
 
     /// Connects to a server and adds its tools. A tool whose name or schema is not acceptable is left out, with a
-    /// notice in [`McpTools::refused`].
+    /// notice in [`McpTools::refused`]. One that changes later is withheld until the program is started again.
     ///
     /// # Errors
     /// If the server cannot be used. The tools of other servers are unchanged.
     pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
-        let tools = self.acceptable(remote.tools().await?);
-        let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool).with_flow(ToolFlow::UNAPPROVED));
-        self.read_library(remote).await;
-        self.take_library(remote, |tool| tool.with_flow(ToolFlow::UNAPPROVED), None);
-        self.take(remote, tools.collect(), None);
+        remote.tools().await?;
+        let mut source = ServerSource::new(remote.clone(), None);
+        source.read_library().await;
+        self.take(source);
         Ok(())
     }
 
     /// Like [`McpTools::add`], for a server whose tools have to be what was approved, as those of a component. `grants`
     /// has one line for each fact about the server itself, such as the program that is started. If the server is not
     /// what was approved, a model sees only the names of its tools, and calls of them fail with `needs_approval`
-    /// without a request to the server.
+    /// without a request to the server. If it is, and its tools change later, those that are still what was approved can
+    /// be called, and the others wait. Instructions, icons and metadata of a server are left out if its approval is older
+    /// than they are.
     ///
     /// # Errors
     /// As for [`McpTools::add`].
@@ -98,104 +100,223 @@ impl McpTools {
         grants: Vec<String>,
         approved: impl Into<LockedApproval>,
     ) -> Result<ApprovalCheck, ConnectError> {
-        // The approval covers only tools that can be used.
-        let tools = self.acceptable(remote.tools().await?);
-        let definitions: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
-        let approved = approved.into();
-        let library = remote.library();
-        library.pin(approved.library());
-        self.read_library(remote).await;
-        let manifest = Manifest::new(None, CONTRACT, grants, &definitions).with_library(library.items());
-        // What changed in the library is withheld item by item, and is no reason to withhold the tools.
-        let tools_only = manifest.clone().with_library(approved.library().to_vec());
-        let refusal = ApprovalCheck::compare(tools_only, &approved).refusal(remote.name().as_str());
-        let pinned = ApprovalCheck::compare(manifest, &approved);
-        let tools = tools.into_iter().map(|RemoteTool { tool, .. }| Tool::clone(&tool)).collect();
-        self.take_library(remote, |tool| tool, refusal.clone());
-        self.take(remote, tools, refusal);
-        self.checks.push((remote.name().clone(), pinned.clone()));
-        Ok(pinned)
+        remote.tools().await?;
+        let mut source = ServerSource::new(remote.clone(), None);
+        source.read_library().await;
+        let mut pinned = PinnedServer::new(grants, approved.into());
+        let (tools, _) = acceptable(remote.listed_tools(), &self.actor_arguments);
+        pinned.compare(remote, &tools);
+        let check = pinned.check.clone();
+        self.take(ServerSource { pinned: Some(pinned), ..source });
+        Ok(check)
     }
 
-    /// Lists the resources and prompts of a server. One that does not list them has none, with a notice.
-    async fn read_library(&mut self, server: &Remote) {
-        if let Err(error) = server.library().refresh().await {
-            self.refused.push(ToolNotice::new("resources and prompts", error.to_string()));
+    fn take(&mut self, mut source: ServerSource) {
+        let tools = source.tools(&self.actor_arguments);
+        let requests = source.requests();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.replace(&source.remote, tools);
+        state.replace_requests(&source.remote, requests);
+        state.sources.push(source);
+        self.revision.advance();
+    }
+
+    /// Follows the changes of the servers' tools from now on, in one task for each server, until [`McpTools::close`]. Has to
+    /// be called within a Tokio runtime.
+    pub fn follow(self: &Arc<Self>, observer: Arc<dyn ListObserver>) {
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        for source in &self.state().sources {
+            let changes = source.remote.list_changes();
+            let following = follow_server(Arc::downgrade(self), source.remote.clone(), changes, Arc::clone(&observer));
+            followers.push(tokio::spawn(following).abort_handle());
         }
     }
 
-    fn take_library(&mut self, server: &Remote, prepare: impl Fn(Tool) -> Tool, refusal: Option<CallError>) {
-        let library = server.library();
-        self.refused.extend(library.notices());
-        let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
-        for tool in library.tools() {
-            let tool = prepare(tool).granted(Arc::clone(&powers)).withheld(refusal.clone());
-            self.requests.push(ServerTool { tool: Arc::new(tool), server: server.clone() });
+    /// Takes the tools that a server listed last, if the list or its approval is another one than before, and reports what
+    /// changed. Returns whether some of its tools wait for an approval.
+    fn take_changes(&self, server: &Namespace, has_new_list: bool, observer: &dyn ListObserver) -> bool {
+        let approved = observer.approval(server);
+        let change = self.refresh(server, has_new_list, approved);
+        if !change.is_empty() {
+            self.revision.advance();
+            observer.tools_changed(server, &change);
         }
+        self.has_waiting(server)
+    }
+
+    fn refresh(&self, server: &Namespace, has_new_list: bool, approved: Option<LockedApproval>) -> ListChange {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let Some(source) = state.sources.iter_mut().find(|source| source.remote.name() == server) else {
+            return ListChange::default();
+        };
+        let has_new_approval = source.set_approval(approved);
+        if !has_new_list && !has_new_approval {
+            return ListChange::default();
+        }
+        let tools = source.tools(&self.actor_arguments);
+        let requests = source.requests();
+        let remote = source.remote.clone();
+        state.replace_requests(&remote, requests);
+        state.replace(&remote, tools)
+    }
+
+    /// Returns whether tools of a server wait for an approval.
+    fn has_waiting(&self, server: &Namespace) -> bool {
+        let state = self.state();
+        let is_pinned = |source: &ServerSource| source.pinned.is_some() && source.remote.name() == server;
+        let is_waiting = |known: &ServerTool| known.server.name() == server && !known.tool.is_approved();
+        state.sources.iter().any(is_pinned) && state.tools.iter().any(is_waiting)
+    }
+
+    /// Returns the tools of servers that are left out, each with the reason.
+    #[must_use]
+    pub fn refused(&self) -> Vec<ToolNotice> {
+        self.state().sources.iter().flat_map(|source| source.refused.iter().cloned()).collect()
+    }
+
+    /// Returns the parts of servers' schemas that are not checked: see [`Remote::unchecked_schemas`].
+    #[must_use]
+    pub fn unchecked(&self) -> Vec<ToolNotice> {
+        self.state().sources.iter().flat_map(|source| source.unchecked.iter().cloned()).collect()
     }
 
     /// Returns the resources and prompts of the servers, in the order in which they were added.
     #[must_use]
     pub fn libraries(&self) -> Vec<RemoteLibrary> {
-        self.servers.iter().map(Remote::library).collect()
-    }
-
-    /// Returns the tools that can be used, and stores a notice about each of the others.
-    fn acceptable(&mut self, tools: Vec<RemoteTool>) -> Vec<RemoteTool> {
-        let mut acceptable = Vec::new();
-        for tool in tools {
-            match self.actor_arguments.check(tool.tool.full_name(), tool.tool.input_schema()) {
-                Ok(()) => acceptable.push(tool),
-                Err(why) => self.refused.push(ToolNotice::new(&tool.foreign, why.to_string())),
-            }
-        }
-        acceptable
-    }
-
-    fn take(&mut self, server: &Remote, tools: Vec<Tool>, refusal: Option<CallError>) {
-        self.refused.extend(server.rejected_tools());
-        self.unchecked.extend(server.unchecked_schemas());
-        let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
-        for tool in tools {
-            let tool = Arc::new(tool.granted(Arc::clone(&powers)).withheld(refusal.clone()));
-            self.tools.push(ServerTool { tool, server: server.clone() });
-        }
-        self.tools.sort_by(|a, b| a.tool.full_name().cmp(b.tool.full_name()));
-        self.servers.push(server.clone());
-        self.revision.advance();
-    }
-
-    /// Returns the tools of servers that are left out, each with the reason.
-    #[must_use]
-    pub fn refused(&self) -> &[ToolNotice] {
-        &self.refused
-    }
-
-    /// Returns the parts of servers' schemas that are not checked: see [`Remote::unchecked_schemas`].
-    #[must_use]
-    pub fn unchecked(&self) -> &[ToolNotice] {
-        &self.unchecked
+        self.state().sources.iter().map(|source| source.remote.library()).collect()
     }
 
     /// Returns the comparisons of servers with their approvals, by the names of the servers.
     #[must_use]
-    pub fn approval_checks(&self) -> &[(Namespace, ApprovalCheck)] {
-        &self.checks
+    pub fn approval_checks(&self) -> Vec<(Namespace, ApprovalCheck)> {
+        let check = |source: &ServerSource| Some((source.remote.name().clone(), source.pinned.as_ref()?.check.clone()));
+        self.state().sources.iter().filter_map(check).collect()
     }
 
     /// Closes the connections to all servers, and ends the programs behind them.
     pub async fn close(&self) {
-        for server in &self.servers {
+        self.stop_following();
+        let servers: Vec<_> = self.state().sources.iter().map(|source| source.remote.clone()).collect();
+        for server in servers {
             server.close().await;
         }
     }
+
+    fn stop_following(&self) {
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.drain(..).for_each(|follower| follower.abort());
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn server_tool(&self, name: &str) -> Option<ServerTool> {
+        self.state().tool(name).cloned()
+    }
 }
 
-impl McpTools {
-    fn server_tool(&self, name: &str) -> Option<&ServerTool> {
+impl Drop for McpTools {
+    fn drop(&mut self) {
+        self.stop_following();
+    }
+}
+
+impl State {
+    fn tool(&self, name: &str) -> Option<&ServerTool> {
         match self.tools.binary_search_by(|known| known.tool.full_name().cmp(name)) {
             Ok(position) => self.tools.get(position),
             Err(_) => self.requests.iter().find(|known| known.tool.full_name() == name),
+        }
+    }
+
+    /// Replaces the tools in place of requests to a server. One that is the same stays the same object.
+    fn replace_requests(&mut self, server: &Remote, requests: Vec<Tool>) {
+        let is_its = |known: &ServerTool| known.server.name() == server.name();
+        let (old, mut all): (Vec<_>, Vec<_>) = std::mem::take(&mut self.requests).into_iter().partition(is_its);
+        for tool in requests {
+            let before = old.iter().find(|known| is_same(&known.tool, &tool)).map(|known| Arc::clone(&known.tool));
+            all.push(ServerTool { tool: before.unwrap_or_else(|| Arc::new(tool)), server: server.clone() });
+        }
+        self.requests = all;
+    }
+
+    /// Replaces the tools of a server. One that is the same stays the same object, so that calls of it go on.
+    fn replace(&mut self, server: &Remote, tools: Vec<Tool>) -> ListChange {
+        let (old, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.tools).into_iter().partition(|known| known.server.name() == server.name());
+        let mut old: BTreeMap<_, _> =
+            old.into_iter().map(|known| (known.tool.full_name().to_owned(), known.tool)).collect();
+        self.tools = others;
+        let mut change = ListChange::default();
+        for tool in tools {
+            let name = tool.full_name().to_owned();
+            let before = old.remove(&name);
+            self.removed.remove(&name);
+            let tool = match before.as_ref().filter(|before| is_same(before, &tool)) {
+                Some(before) => Arc::clone(before),
+                None => {
+                    change.add(name, before.as_deref(), &tool);
+                    Arc::new(tool)
+                }
+            };
+            self.tools.push(ServerTool { tool, server: server.clone() });
+        }
+        self.tools.sort_by(|a, b| a.tool.full_name().cmp(b.tool.full_name()));
+        for (name, tool) in old {
+            if self.removed.len() >= MAX_REMOVED {
+                self.removed.pop_first();
+            }
+            let gone = Tool::clone(&tool).withheld(Some(removed_refusal(&tool)));
+            self.removed.insert(name.clone(), Arc::new(gone));
+            change.removed.push(name);
+        }
+        change
+    }
+}
+
+impl ListChange {
+    fn add(&mut self, name: String, before: Option<&Tool>, now: &Tool) {
+        let was_callable = before.is_some_and(Tool::is_approved);
+        let list = match (now.is_approved(), was_callable) {
+            (true, true) => &mut self.changed,
+            (true, false) => &mut self.callable,
+            (false, _) => &mut self.waiting,
+        };
+        list.push(name);
+    }
+}
+
+/// Returns whether clients and models see the same of two tools, and their calls end the same way.
+fn is_same(one: &Tool, other: &Tool) -> bool {
+    one.digest() == other.digest()
+        && one.definition().mcp_members == other.definition().mcp_members
+        && one.refusal() == other.refusal()
+        && one.instructions() == other.instructions()
+}
+
+/// Takes the tools of a server whenever it has others, and while some wait, whenever its approval changed.
+async fn follow_server(
+    tools: Weak<McpTools>,
+    remote: Remote,
+    mut changes: ListChanges,
+    observer: Arc<dyn ListObserver>,
+) {
+    loop {
+        let mut changed = pin!(changes.next());
+        let mut has_new_list = true;
+        loop {
+            let Some(tools) = tools.upgrade() else { return };
+            let (name, observer) = (remote.name().clone(), Arc::clone(&observer));
+            // It reads a file, and compares long texts.
+            let taken = tokio::task::spawn_blocking(move || tools.take_changes(&name, has_new_list, &*observer));
+            let is_waiting = taken.await.unwrap_or_default();
+            has_new_list = false;
+            tokio::select! {
+                () = &mut changed => break,
+                () = tokio::time::sleep(APPROVAL_INTERVAL), if is_waiting => {}
+            }
         }
     }
 }
@@ -206,11 +327,13 @@ impl ToolProvider for McpTools {
     }
 
     fn tools(&self) -> Vec<Arc<Tool>> {
-        self.tools.iter().map(|known| Arc::clone(&known.tool)).collect()
+        self.state().tools.iter().map(|known| Arc::clone(&known.tool)).collect()
     }
 
+    /// Finds a tool by its full name, also one that its server no longer has: calls of that say so.
     fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        self.server_tool(name).map(|known| Arc::clone(&known.tool))
+        let state = self.state();
+        state.tool(name).map(|known| &known.tool).or_else(|| state.removed.get(name)).cloned()
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {

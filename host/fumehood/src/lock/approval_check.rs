@@ -43,7 +43,12 @@ impl LockedApproval {
 
     /// Returns the prompts and resource templates that were approved.
     pub(crate) fn library(&self) -> &[LibraryItem] {
-        self.approved.as_ref().map_or(&[], |approved| approved.manifest().library.as_slice())
+        self.approved().map_or(&[], |approved| approved.library.as_slice())
+    }
+
+    /// Returns what is approved.
+    pub(crate) fn approved(&self) -> Option<&Manifest> {
+        self.approved.as_ref().map(Approval::manifest)
     }
 
     fn compare(&self, parts: &Manifest) -> ApprovalStatus {

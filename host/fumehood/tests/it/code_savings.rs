@@ -36,6 +36,7 @@ impl Recorded {
                 input_schema: listed["inputSchema"].clone().into(),
                 output_schema: None,
                 annotations: Default::default(),
+                mcp_members: None,
             };
             let gate =
                 Gate::for_arguments(&json!({"type": "object", "additionalProperties": true}), GateLimits::default());

@@ -1,4 +1,4 @@
-//! Exponential backoff of connection attempts.
+//! Waits between attempts to connect to a server.
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fumehood_core::call::Observer;
-use fumehood_core::call::event::Progress;
+use fumehood_core::call::event::{Level, Progress};
 use tokio::time::Instant;
 
 /// The time limits of one call, and its last sign of life.
@@ -48,6 +48,12 @@ impl Observer for ClockObserver {
         self.clock.note_progress();
         if let Some(observer) = &self.observer {
             observer.progress(progress);
+        }
+    }
+
+    fn log(&self, level: Level, message: &str) {
+        if let Some(observer) = &self.observer {
+            observer.log(level, message);
         }
     }
 }

@@ -1,11 +1,15 @@
 //! The errors of calls that did not reach a server, or for which its login was not enough.
 
+use fumehood_core::call::ErrorDetails;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
+use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::name::Namespace;
+use rmcp::model::ErrorData;
 use rmcp::service::ServiceError;
 
 use super::connect_error::{self, Challenge, ConnectError};
+use super::metadata::MAX_ERROR_DATA_BYTES;
 
 /// The advice for a call that may have had its effect.
 const MAY_HAVE_RUN: &str = "look at what it did before you call again";
@@ -39,6 +43,14 @@ pub(super) fn unreadable(server: &Namespace, why: &str) -> CallError {
 /// Creates the error of a call whose server asked for something that it does not get.
 pub(super) fn from_refused_input(why: String) -> CallError {
     CallError::new(ErrorKind::ToolFailed, why)
+}
+
+/// Creates the error of a call that the server refused. Its data are for clients of MCP.
+pub(super) fn from_refusal(server: &Namespace, error: ErrorData) -> CallError {
+    let message: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();
+    let data = error.data.filter(|data| data.to_string().len() <= MAX_ERROR_DATA_BYTES).map(Untrusted::new);
+    CallError::new(ErrorKind::ToolFailed, format!("the server `{server}` refused the call: {message}"))
+        .with_details(ErrorDetails { code: Some(error.code.0.into()), data, ..ErrorDetails::default() })
 }
 
 /// Creates the error of a call during which the connection ended. `suffix` is what the server said.

@@ -7,38 +7,66 @@ use base64::prelude::BASE64_STANDARD;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
+use fumehood_core::call::{ErrorDetails, ResultMembers};
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool};
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use serde_json::Value;
+use rmcp::model::{
+    Annotations, CallToolResult, ContentBlock, EmbeddedResource, MetaObject, Resource, ResourceContents,
+};
+use serde_json::{Map, Value, json};
 
-/// Converts an answer into content. A result with `isError` becomes the failure of the tool.
+use super::metadata::{is_ui_resource, passed_metadata};
+
+/// The answer of a server to a call.
+pub(crate) struct Answer {
+    /// The parts of the result, or the failure of the tool.
+    pub(crate) outcome: Result<Vec<Content>, CallError>,
+    /// Members of the result besides its parts.
+    pub(crate) members: Option<Box<ResultMembers>>,
+}
+
+/// A part of a result, and its members that have no place in it.
+struct Part {
+    content: Content,
+    members: Map<String, Value>,
+}
+
+/// Converts an answer into content. A result with `isError` becomes the failure of the tool, with its parts as details.
 ///
 /// # Errors
-/// If the tool failed, or answered with content of an unknown kind or with more than `max_bytes` bytes.
-pub(crate) fn into_content(answer: CallToolResult, max_bytes: usize) -> Result<Vec<Content>, CallError> {
-    let failed = answer.is_error == Some(true);
-    let mut parts = answer.content.into_iter().map(into_part).collect::<Result<Vec<_>, _>>()?;
+/// If the server answered with content of an unknown kind or with more than `max_bytes` bytes.
+fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<Answer, CallError> {
+    let CallToolResult { content, structured_content, is_error, meta, .. } = answer;
+    let parts = content.into_iter().map(into_part).collect::<Result<Vec<_>, _>>()?;
+    let has_members = parts.iter().any(|part| !part.members.is_empty());
+    let (mut content, members): (Vec<_>, Vec<_>) = parts.into_iter().map(|part| (part.content, part.members)).unzip();
     // The other form of the result: see `ResultForm`. Some servers write null where they have none.
-    if let Some(value) = answer.structured_content.filter(|value| !failed && (parts.is_empty() || !value.is_null())) {
-        parts.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
+    if let Some(value) = structured_content.filter(|value| content.is_empty() || !value.is_null()) {
+        content.push(Content::json(value.to_string()).map_err(|error| invalid_result(&error.to_string()))?);
     }
-    check_size(&parts, max_bytes)?;
-    if failed { Err(tool_failure(&parts)) } else { Ok(parts) }
+    let in_parts = || members.into_iter().map(|part| if part.is_empty() { Value::Null } else { Value::Object(part) });
+    let members = ResultMembers {
+        meta: meta.and_then(|meta| passed_metadata(meta.0)).map(Untrusted::new),
+        parts: has_members.then(|| Untrusted::new(in_parts().collect())),
+    };
+    check_size(&content, members.bytes(), max_bytes)?;
+    let outcome = if is_error == Some(true) { Err(tool_failure(content)) } else { Ok(content) };
+    Ok(Answer { outcome, members: (members != ResultMembers::default()).then(|| Box::new(members)) })
 }
 
 /// Converts a result of another method into content.
 ///
 /// # Errors
 /// If it has more than `max_bytes` bytes.
-pub(crate) fn into_json(result: &Value, max_bytes: usize) -> Result<Vec<Content>, CallError> {
+pub(crate) fn read_json(result: &Value, max_bytes: usize) -> Result<Answer, CallError> {
     let part = Content::json(result.to_string()).map_err(|error| invalid_result(&error.to_string()))?;
     let parts = vec![part];
-    check_size(&parts, max_bytes).map(|()| parts)
+    check_size(&parts, 0, max_bytes)?;
+    Ok(Answer { outcome: Ok(parts), members: None })
 }
 
-fn check_size(parts: &[Content], max_bytes: usize) -> Result<(), CallError> {
-    let bytes: usize = parts.iter().map(Content::bytes).sum();
+fn check_size(parts: &[Content], more_bytes: usize, max_bytes: usize) -> Result<(), CallError> {
+    let bytes = parts.iter().map(Content::bytes).sum::<usize>().saturating_add(more_bytes);
     if bytes <= max_bytes {
         return Ok(());
     }
@@ -46,12 +74,26 @@ fn check_size(parts: &[Content], max_bytes: usize) -> Result<(), CallError> {
     Err(CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once"))
 }
 
+/// Like [`read_answer`], for an answer of this tool, whose output schema is checked.
+pub(crate) async fn read_checked(
+    answer: CallToolResult,
+    max_bytes: usize,
+    tool: Arc<Tool>,
+) -> Result<Answer, CallError> {
+    let Answer { outcome, members } = read_answer(answer, max_bytes)?;
+    let outcome = match outcome {
+        Ok(parts) => Ok(check_output(tool, parts).await?),
+        Err(failure) => Err(failure),
+    };
+    Ok(Answer { outcome, members })
+}
+
 /// Returns the content if its JSON matches the tool's own output schema, checked on another thread if that may take long.
 /// Content without JSON passes: many servers have an output schema and answer with text.
 ///
 /// # Errors
 /// If it does not match.
-pub(crate) async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
+async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
     if !parts.iter().any(|part| matches!(part, Content::Json { .. })) {
         return Ok(parts);
     }
@@ -62,7 +104,7 @@ pub(crate) async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result
     checked.unwrap_or_else(|_| Err(CallError::new(ErrorKind::Host, "the check of the result came to no end")))
 }
 
-fn tool_failure(parts: &[Content]) -> CallError {
+fn tool_failure(parts: Vec<Content>) -> CallError {
     let texts: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {
@@ -73,31 +115,80 @@ fn tool_failure(parts: &[Content]) -> CallError {
         .collect();
     let message = if texts.is_empty() { "the tool failed and did not say why".to_owned() } else { texts.join("\n") };
     CallError::new(ErrorKind::ToolFailed, message)
+        .with_details(ErrorDetails { content: parts, ..ErrorDetails::default() })
 }
 
 fn invalid_result(why: &str) -> CallError {
     CallError::new(ErrorKind::BadResult, format!("the server's answer is no result: {why}"))
 }
 
-fn into_part(block: ContentBlock) -> Result<Content, CallError> {
+fn into_part(block: ContentBlock) -> Result<Part, CallError> {
     Ok(match block {
-        ContentBlock::Text(text) => Content::text(text.text),
-        ContentBlock::Image(image) => into_blob(image.mime_type, &image.data)?,
-        ContentBlock::Audio(audio) => into_blob(audio.mime_type, &audio.data)?,
-        ContentBlock::ResourceLink(link) => Content::Link {
-            uri: link.uri.into(),
-            title: link.title.or(Some(link.name)).map(Untrusted::new),
-            mime_type: link.mime_type.map(Untrusted::new),
-        },
-        ContentBlock::Resource(embedded) => match embedded.resource {
-            ResourceContents::TextResourceContents { text, .. } => Content::text(text),
-            ResourceContents::BlobResourceContents { mime_type, blob: data, .. } => {
-                into_blob(mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()), &data)?
-            }
-            _ => return Err(invalid_result("a resource of a kind that is not known here")),
-        },
+        ContentBlock::Text(text) => Part::new(Content::text(text.text), text.annotations, text.meta),
+        ContentBlock::Image(image) => {
+            Part::new(into_blob(image.mime_type, &image.data)?, image.annotations, image.meta)
+        }
+        ContentBlock::Audio(audio) => {
+            Part::new(into_blob(audio.mime_type, &audio.data)?, audio.annotations, audio.meta)
+        }
+        ContentBlock::ResourceLink(link) => link_part(link),
+        ContentBlock::Resource(embedded) => {
+            let EmbeddedResource { resource, meta, annotations, .. } = embedded;
+            resource_part(resource, annotations, meta)?
+        }
         _ => return Err(invalid_result("content of a kind that is not known here")),
     })
+}
+
+fn link_part(link: Resource) -> Part {
+    let annotations = link.annotations.clone();
+    let meta = link.meta.clone();
+    let content = Content::Link {
+        uri: link.uri.clone().into(),
+        title: link.title.clone().or(Some(link.name.clone())).map(Untrusted::new),
+        mime_type: link.mime_type.clone().map(Untrusted::new),
+    };
+    let mut part = Part::new(content, annotations, meta);
+    if let Value::Object(others) = json!(link) {
+        let is_other = |name: &str| !["uri", "mimeType", "annotations", "_meta"].contains(&name);
+        part.members.extend(others.into_iter().filter(|(name, _)| is_other(name)));
+    }
+    part
+}
+
+fn resource_part(
+    resource: ResourceContents,
+    annotations: Option<Annotations>,
+    meta: Option<MetaObject>,
+) -> Result<Part, CallError> {
+    let (content, uri, mime_type, own_meta) = match resource {
+        ResourceContents::TextResourceContents { uri, mime_type, text, meta } => {
+            (Content::text(text), uri, mime_type, meta)
+        }
+        ResourceContents::BlobResourceContents { uri, mime_type, blob, meta } => {
+            let declared = mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
+            (into_blob(declared, &blob)?, uri, mime_type, meta)
+        }
+        _ => return Err(invalid_result("a resource of a kind that is not known here")),
+    };
+    let mut part = Part::new(content, annotations, meta);
+    // Without its URI it is no resource of MCP Apps any more, and no client runs it.
+    if !is_ui_resource(&uri) {
+        let mut resource = Map::from_iter([("uri".to_owned(), uri.into())]);
+        resource.extend(mime_type.map(|mime_type| ("mimeType".to_owned(), mime_type.into())));
+        let own_meta = own_meta.and_then(|meta| passed_metadata(meta.0));
+        resource.extend(own_meta.map(|meta| ("_meta".to_owned(), meta)));
+        part.members.insert("resource".to_owned(), resource.into());
+    }
+    Ok(part)
+}
+
+impl Part {
+    fn new(content: Content, annotations: Option<Annotations>, meta: Option<MetaObject>) -> Self {
+        let annotations = annotations.map(|annotations| ("annotations".to_owned(), json!(annotations)));
+        let meta = meta.and_then(|meta| passed_metadata(meta.0)).map(|meta| ("_meta".to_owned(), meta));
+        Self { content, members: annotations.into_iter().chain(meta).collect() }
+    }
 }
 
 fn into_blob(mime_type: String, data: &str) -> Result<Content, CallError> {
@@ -108,12 +199,14 @@ fn into_blob(mime_type: String, data: &str) -> Result<Content, CallError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
+    fn read(answer: Value) -> Result<Vec<Content>, CallError> {
+        read_answer(serde_json::from_value(answer).unwrap(), 100)?.outcome
+    }
+
     fn check(answer: Value, expected: Value) {
-        let found = match into_content(serde_json::from_value(answer).unwrap(), 100) {
+        let found = match read(answer) {
             Ok(parts) => serde_json::to_value(parts).unwrap(),
             Err(error) => json!(error.to_string()),
         };
@@ -124,7 +217,7 @@ mod tests {
     fn counts_hidden_characters_of_a_failure() {
         let texts = json!([{"type": "text", "text": "a\u{200b}"}, {"type": "text", "text": "\u{1b}[2J"}]);
         let answer = json!({"content": texts, "isError": true});
-        let error = into_content(serde_json::from_value(answer).unwrap(), 100).unwrap_err();
+        let error = read(answer).unwrap_err();
         assert_eq!((error.message.as_str(), error.hidden_chars()), ("a\\u{200b}\n\\u{1b}[2J", 2));
     }
 

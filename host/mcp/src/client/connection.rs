@@ -1,20 +1,24 @@
 //! A connection to a server: its start, its handshake, its calls and its end.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and servers of older revisions have it")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use fumehood_core::call::event::Level;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
-    GetExtensions as _, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo, ServerResult,
-    SubscriptionFilter,
+    GetExtensions as _, ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo,
+    ServerResult, SetLevelRequest, SetLevelRequestParams, SubscriptionFilter,
 };
 use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RunningService, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use tokio_util::sync::CancellationToken;
+
+use tokio::sync::Notify;
 
 use super::call_client::CallClient;
 use super::client_handler::ServerRequestHandler;
@@ -33,6 +37,7 @@ use super::progress::ProgressListener;
 use super::server_requests::ServerRequests;
 use super::tool_notice::ToolNotice;
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
+use crate::log_level::to_logging_level;
 use crate::transport::in_flight::InFlightRequest;
 use crate::transport::line_transport::LineTransport;
 
@@ -54,11 +59,14 @@ pub(crate) struct ConnectOptions {
     pub(crate) requests: Arc<ServerRequests>,
     /// Is told of changes of resources and prompts.
     pub(crate) events: Arc<LibraryEvents>,
+    /// Woken when the server reports that its tools have changed.
+    pub(crate) announcements: Arc<Notify>,
 }
 
 impl ConnectOptions {
     fn tracker(&self, discovery_timeout: Duration) -> Arc<MessageTracker> {
-        MessageTracker::new(self.max_unsolicited, discovery_timeout, Arc::clone(&self.events))
+        let Self { max_unsolicited, events, announcements, .. } = self;
+        MessageTracker::new(*max_unsolicited, discovery_timeout, Arc::clone(events), Arc::clone(announcements))
     }
 }
 
@@ -73,6 +81,8 @@ pub(crate) struct Connection {
     overflowed: Arc<AtomicBool>,
     /// True once a call was under way when the connection ended.
     lost_call: AtomicBool,
+    /// The level of log lines that the server was asked for, as a rank; the maximum before that.
+    log_level: AtomicU8,
 }
 
 impl Connection {
@@ -122,6 +132,7 @@ impl Connection {
                 tracker,
                 overflowed,
                 lost_call: AtomicBool::default(),
+                log_level: AtomicU8::new(u8::MAX),
             }),
             Err(error) => {
                 // A program that could not start writes the reason, and then ends.
@@ -165,6 +176,7 @@ impl Connection {
             tracker,
             overflowed: Arc::default(),
             lost_call: AtomicBool::default(),
+            log_level: AtomicU8::new(u8::MAX),
         })
     }
 
@@ -186,6 +198,28 @@ impl Connection {
     /// Returns true if the connection ended while a call was under way.
     pub(crate) fn has_lost_call(&self) -> bool {
         self.lost_call.load(Ordering::Relaxed)
+    }
+
+    /// Returns the instructions of the server.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        self.service.peer().peer_info()?.instructions.clone()
+    }
+
+    /// Asks the server for log lines from this level on, unless it was. Servers of the newest revision are asked in the
+    /// returned metadata of each call. Nobody waits for the answer.
+    pub(crate) fn request_log_level(&self, level: Level) -> Option<LoggingLevel> {
+        let server = self.service.peer().peer_info()?;
+        server.capabilities.logging.as_ref()?;
+        let named = to_logging_level(level);
+        if !server.protocol_version.has_initialize() {
+            return Some(named);
+        }
+        if self.log_level.swap(level as u8, Ordering::Relaxed) != level as u8 {
+            let peer = self.service.peer().clone();
+            let request = ClientRequest::SetLevelRequest(SetLevelRequest::new(SetLevelRequestParams::new(named)));
+            tokio::spawn(async move { drop(peer.send_request(request).await) });
+        }
+        None
     }
 
     /// Returns the end of what the program wrote to its standard error.

@@ -1,4 +1,5 @@
 //! The requests and notifications of one connection, followed message by message.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and servers of older revisions have it")]
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,8 +11,11 @@ use rmcp::model::{
     JsonRpcMessage, ProgressToken, RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 
+use tokio::sync::Notify;
+
 use super::library::LibraryEvents;
 use super::progress::{self, ProgressListener};
+use crate::log_level::from_logging_level;
 
 /// Maximum number of cancelled requests that are remembered, because they may still be answered.
 const MAX_CANCELLED: usize = 256;
@@ -20,6 +24,8 @@ const MAX_CANCELLED: usize = 256;
 pub(crate) struct MessageTracker {
     /// True if the server has sent `notifications/tools/list_changed`.
     changed: AtomicBool,
+    /// Woken by the same notification.
+    announcements: Arc<Notify>,
     /// True if the server has sent more unsolicited messages than allowed.
     flooded: AtomicBool,
     /// Number of answers to unknown requests since the last matching one.
@@ -30,7 +36,7 @@ pub(crate) struct MessageTracker {
 
 struct PendingRequests {
     unsolicited: UnsolicitedLimit,
-    open: HashMap<RequestId, Option<ProgressToken>>,
+    open: HashMap<RequestId, OpenRequest>,
     cancelled: VecDeque<RequestId>,
     listeners: HashMap<ProgressToken, ProgressListener>,
     /// The open `server/discover` request, and its deadline.
@@ -38,11 +44,24 @@ struct PendingRequests {
     discovery_timeout: Duration,
 }
 
+/// A request without an answer yet.
+struct OpenRequest {
+    token: Option<ProgressToken>,
+    /// True for a list, which a server can bring about itself. It does not end the count of its unsolicited messages.
+    is_list: bool,
+}
+
 impl MessageTracker {
     /// Creates the state of a connection. The server may send `max_unsolicited` unsolicited messages in a call or a
     /// minute, and may take `discovery_timeout` to answer `server/discover`: some servers that do not support it never
-    /// answer.
-    pub(crate) fn new(max_unsolicited: u32, discovery_timeout: Duration, events: Arc<LibraryEvents>) -> Arc<Self> {
+    /// answer. `announcements` is woken when the server reports that its tools have changed, and `events` are told of
+    /// changes of resources and prompts.
+    pub(crate) fn new(
+        max_unsolicited: u32,
+        discovery_timeout: Duration,
+        events: Arc<LibraryEvents>,
+        announcements: Arc<Notify>,
+    ) -> Arc<Self> {
         let requests = PendingRequests {
             unsolicited: UnsolicitedLimit::new(max_unsolicited),
             open: HashMap::new(),
@@ -53,6 +72,7 @@ impl MessageTracker {
         };
         Arc::new(Self {
             changed: AtomicBool::new(false),
+            announcements,
             flooded: AtomicBool::new(false),
             unmatched_answers: AtomicU32::new(0),
             requests: Mutex::new(requests),
@@ -63,6 +83,11 @@ impl MessageTracker {
     /// Returns whether the tools have changed since the last call of this method.
     pub(crate) fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes again that the tools have changed, because they could not be listed.
+    pub(crate) fn set_changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_flooded(&self) -> bool {
@@ -155,6 +180,7 @@ impl MessageTracker {
             }
             ServerNotification::ToolListChangedNotification(_) => {
                 self.changed.store(true, Ordering::Relaxed);
+                self.announcements.notify_one();
                 true
             }
             ServerNotification::ResourceListChangedNotification(_) => {
@@ -167,6 +193,14 @@ impl MessageTracker {
             }
             ServerNotification::ResourceUpdatedNotification(updated) => {
                 self.events.updated(&updated.params.uri);
+                false
+            }
+            ServerNotification::LoggingMessageNotification(message) => {
+                let listener = self.lock().only_listener();
+                if let Some(ProgressListener(observer)) = listener {
+                    let line = progress::to_log_line(&message.params);
+                    observer.log(from_logging_level(message.params.level), &line);
+                }
                 false
             }
             ServerNotification::SubscriptionsAcknowledgedNotification(_)
@@ -187,7 +221,10 @@ impl MessageTracker {
 
 impl PendingRequests {
     fn record_request(&mut self, id: &RequestId, request: &ClientRequest) {
-        self.unsolicited.reset();
+        let is_list = matches!(request, ClientRequest::ListToolsRequest(_));
+        if !is_list {
+            self.unsolicited.reset();
+        }
         let mut token = None;
         if let Some(listener) = request.extensions().get::<ProgressListener>() {
             token = request.get_meta().get_progress_token();
@@ -196,26 +233,35 @@ impl PendingRequests {
         if matches!(request, ClientRequest::DiscoverRequest(_)) {
             self.discovery = Some((id.clone(), tokio::time::Instant::now() + self.discovery_timeout));
         }
-        self.open.insert(id.clone(), token);
+        self.open.insert(id.clone(), OpenRequest { token, is_list });
+    }
+
+    /// Returns the listener of the running call, if there is one only. Log lines name no call: one that might be about another
+    /// client's call is nobody's.
+    fn only_listener(&self) -> Option<ProgressListener> {
+        let mut listeners = self.listeners.values();
+        let only = listeners.next().cloned();
+        only.filter(|_| listeners.next().is_none())
     }
 
     fn cancel(&mut self, id: &RequestId) {
-        if self.close(id) {
+        if self.close(id).is_some() {
             self.cancelled.push_back(id.clone());
             let surplus = self.cancelled.len().saturating_sub(MAX_CANCELLED);
             self.cancelled.drain(..surplus);
         }
     }
 
-    fn close(&mut self, id: &RequestId) -> bool {
-        let Some(token) = self.open.remove(id) else { return false };
-        if let Some(token) = token {
-            self.listeners.remove(&token);
+    /// Removes a request, and returns it if it was open.
+    fn close(&mut self, id: &RequestId) -> Option<OpenRequest> {
+        let request = self.open.remove(id)?;
+        if let Some(token) = &request.token {
+            self.listeners.remove(token);
         }
         if self.discovery.as_ref().is_some_and(|(discovery, _)| discovery == id) {
             self.discovery = None;
         }
-        true
+        Some(request)
     }
 
     fn match_answer(&mut self, id: &RequestId) -> AnswerKind {
@@ -225,8 +271,10 @@ impl PendingRequests {
             RequestId::Number(_) => None,
         };
         for id in [Some(id), number.as_ref()].into_iter().flatten() {
-            if self.close(id) {
-                self.unsolicited.reset();
+            if let Some(request) = self.close(id) {
+                if !request.is_list {
+                    self.unsolicited.reset();
+                }
                 return AnswerKind::Open;
             }
             if let Some(position) = self.cancelled.iter().position(|cancelled| cancelled == id) {

@@ -14,7 +14,9 @@ mod http_client;
 mod inspecting_transport;
 mod lenient;
 mod library;
+mod list_changes;
 mod message_tracker;
+mod metadata;
 mod oauth;
 mod process;
 mod program;
@@ -24,6 +26,7 @@ mod remote;
 mod remote_options;
 mod remote_tool;
 mod server_requests;
+mod service_error;
 mod tool_notice;
 mod tool_pins;
 
@@ -32,6 +35,8 @@ pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, c
 pub use headers::{HeaderError, Headers};
 pub(crate) use library::{LibraryMethod, ResourceSubscription};
 pub use library::{LibraryOptions, RemoteLibrary};
+pub use list_changes::ListChanges;
+pub(crate) use metadata::passed_client_metadata;
 pub use oauth::{ClientSecret, Login, LoginError, OAuthOptions, logout};
 pub use process::end_with_parent;
 pub use remote::Remote;

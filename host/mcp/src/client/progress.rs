@@ -1,21 +1,31 @@
-//! Progress notifications of a server.
+//! Notifications of a server about a running call: progress and log lines.
+#![allow(deprecated, reason = "logging is on its way out of the protocol, and servers of older revisions have it")]
 
 use std::sync::Arc;
 
 use fumehood_core::call::Observer;
-use fumehood_core::call::event::Progress;
+use fumehood_core::call::event::{Level, Progress};
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::untrusted::PrintableText;
-use rmcp::model::ProgressNotificationParam;
+use rmcp::model::{LoggingMessageNotificationParam, ProgressNotificationParam};
+use serde_json::Value;
 
 /// The observer of one call, carried in the extensions of its request through rmcp to the transport.
 #[derive(Clone)]
 pub(crate) struct ProgressListener(pub(crate) Arc<dyn Observer>);
 
-/// An observer that redacts secrets from messages of progress before it forwards them.
-pub(super) struct RedactingObserver {
-    pub(super) redactor: Redactor,
-    pub(super) observer: Arc<dyn Observer>,
+/// An observer that redacts secrets from progress and log lines before it forwards them.
+struct RedactingObserver {
+    redactor: Redactor,
+    observer: Arc<dyn Observer>,
+}
+
+/// Wraps an observer so that secrets are redacted from messages, if there are secrets.
+pub(super) fn redact(redactor: Option<&Redactor>, observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
+    match redactor.cloned() {
+        Some(redactor) => Arc::new(RedactingObserver { redactor, observer }),
+        None => observer,
+    }
 }
 
 impl Observer for RedactingObserver {
@@ -25,9 +35,13 @@ impl Observer for RedactingObserver {
         }
         self.observer.progress(progress);
     }
+
+    fn log(&self, level: Level, message: &str) {
+        self.observer.log(level, &self.redactor.redact(message));
+    }
 }
 
-/// Maximum length of a progress message, in characters.
+/// Maximum length of a message of progress or of a log line, in characters.
 const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// Converts a notification. Numbers that do not make a fraction are left out.
@@ -39,6 +53,19 @@ pub(crate) fn from_notification(notification: &ProgressNotificationParam) -> Pro
         PrintableText::from(beginning)
     });
     Progress { fraction: fraction.map(|fraction| fraction.clamp(0.0, 1.0)), message, partial: Vec::new() }
+}
+
+/// Converts a log message to a line: its logger, and its data as text.
+pub(crate) fn to_log_line(message: &LoggingMessageNotificationParam) -> PrintableText {
+    let data = match &message.data {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let whole = match &message.logger {
+        Some(logger) => format!("{logger}: {data}"),
+        None => data,
+    };
+    whole.chars().take(MAX_MESSAGE_CHARS).collect::<String>().into()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use fumehood_core::tool::ResultForm;
 use super::headers::Headers;
 use super::library::LibraryOptions;
 use super::server_requests::ServerRequestPolicy;
+use crate::log_level::LogLevel;
 
 /// Limits and settings of a server.
 #[derive(Debug, Clone)]
@@ -38,6 +39,8 @@ pub struct RemoteOptions {
     pub headers: Headers,
     /// Redacts secrets from everything that the server sends in its calls.
     pub redactor: Option<Redactor>,
+    /// The level of log lines that clients asked for.
+    pub log_level: LogLevel,
     /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
     pub pins: BTreeMap<String, Digest>,
     /// The resources and prompts that are passed on.
@@ -54,7 +57,7 @@ impl Default for RemoteOptions {
     /// - 10,000 unsolicited messages
     /// - all tools, and no pins
     /// - the text of a result that has a text and a structured form
-    /// - no headers, no redaction
+    /// - no headers, no redaction, no level of log lines
     /// - neither resources nor prompts, and no requests to clients
     fn default() -> Self {
         Self {
@@ -69,6 +72,7 @@ impl Default for RemoteOptions {
             result_form: ResultForm::TextFirst,
             headers: Headers::default(),
             redactor: None,
+            log_level: LogLevel::default(),
             pins: BTreeMap::new(),
             library: LibraryOptions::default(),
             client_requests: ServerRequestPolicy::default(),

@@ -10,12 +10,16 @@ use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinit
 use fumehood_core::tool::name::{Namespace, ToolName};
 use fumehood_core::tool::{ResultForm, Tool};
 use rmcp::model::Tool as McpTool;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::metadata::{MAX_TOOL_MEMBERS_BYTES, passed_metadata};
 use super::tool_notice::ToolNotice;
 
 /// Reason of the notice about a tool whose results are not checked.
 const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
+
+/// Schemes of icons that clients may load (MCP specification, "Icons").
+const ICON_SCHEMES: [&str; 3] = ["https:", "http:", "data:image/"];
 
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
@@ -80,6 +84,7 @@ impl RemoteTool {
             input_schema: if size(&input_schema) > caps.schema_bytes { schema } else { input_schema }.into(),
             output_schema: output_schema.map(Untrusted::new),
             annotations: annotations(tool),
+            mcp_members: mcp_members(tool, &mut notices).map(Untrusted::new),
         };
         let presented = ForeignSchema::translate(definition.input_schema.expose_raw(), &limits.arguments).schema;
         let presented = ToolDefinition { input_schema: presented.into(), ..definition.clone() };
@@ -87,6 +92,11 @@ impl RemoteTool {
         let in_host = in_host.with_result_form(limits.result_form);
         let in_host = Arc::new(in_host.identified_by(compute_digest(tool)));
         Ok((Self { foreign: tool.name.as_ref().into(), definition, tool: in_host }, notices))
+    }
+
+    /// Returns whether it was converted from the same definition.
+    pub(crate) fn is_same(&self, tool: &McpTool) -> bool {
+        *self.foreign == *tool.name && self.tool.digest() == Some(compute_digest(tool))
     }
 }
 
@@ -147,6 +157,34 @@ fn annotations(tool: &McpTool) -> Annotations {
     }
 }
 
+/// Returns the members that only clients use: the title among the annotations, the icons and the metadata.
+fn mcp_members(tool: &McpTool, notices: &mut Vec<ToolNotice>) -> Option<Value> {
+    let mut members = shown_members(tool);
+    if let Some(title) = tool.annotations.as_ref().and_then(|annotations| annotations.title.clone()) {
+        members.insert("title".to_owned(), title.into());
+    }
+    let members = Value::Object(members);
+    if size(&members) > MAX_TOOL_MEMBERS_BYTES {
+        let reason = format!("its icons and metadata have more than {MAX_TOOL_MEMBERS_BYTES} bytes, and are left out");
+        notices.push(ToolNotice::new(&tool.name, reason));
+        return None;
+    }
+    members.as_object().is_some_and(|members| !members.is_empty()).then_some(members)
+}
+
+/// Returns the icons that clients may load, and the metadata that are passed on.
+fn shown_members(tool: &McpTool) -> Map<String, Value> {
+    let is_safe = |src: &str| ICON_SCHEMES.iter().any(|scheme| src.starts_with(scheme));
+    let icons: Vec<_> = tool.icons.iter().flatten().filter(|icon| is_safe(&icon.src)).map(|icon| json!(icon)).collect();
+    let mut members = Map::new();
+    if !icons.is_empty() {
+        members.insert("icons".to_owned(), icons.into());
+    }
+    let meta = tool.meta.as_ref().and_then(|meta| passed_metadata(meta.0.clone()));
+    members.extend(meta.map(|meta| ("_meta".to_owned(), meta)));
+    members
+}
+
 /// Computes the digest of everything that a model or a person sees, with names sorted.
 fn compute_digest(tool: &McpTool) -> Digest {
     let mut whole = json!({
@@ -157,6 +195,8 @@ fn compute_digest(tool: &McpTool) -> Digest {
         "output_schema": tool.output_schema,
         "annotations": tool.annotations,
     });
+    // Only where there are any, so that the digests of other tools stay what they were.
+    whole.as_object_mut().into_iter().for_each(|whole| whole.extend(shown_members(tool)));
     whole.sort_all_objects();
     Digest::of(whole.to_string().as_bytes())
 }
@@ -213,5 +253,21 @@ mod tests {
             one,
             parse(json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "y"}}))
         );
+        let with = |name: &str, value: Value| {
+            let mut definition =
+                json!({"name": "a", "description": "b", "inputSchema": {"type": "object", "title": "x"}});
+            definition[name] = value;
+            parse(definition)
+        };
+        assert_eq!(one, with("_meta", json!({"ui": {"resourceUri": "ui://x"}})), "what is not passed on");
+        assert_ne!(one, with("_meta", json!({"a": 1})));
+        assert_ne!(one, with("icons", json!([{"src": "https://example.com/i.png"}])));
+        assert_eq!(one, with("icons", json!([{"src": "javascript:x"}])), "icons that no client may load");
+    }
+
+    #[test]
+    fn members_for_clients_are_bounded() {
+        let large = json!({"name": "a", "inputSchema": {}, "_meta": {"x": "y".repeat(MAX_TOOL_MEMBERS_BYTES)}});
+        assert_eq!(tool(large).unwrap().definition.mcp_members, None);
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fumehood_core::call::client_requests::ClientRequestKind;
+use fumehood_core::call::result::CallError;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::sanitize::printable_value;
 use fumehood_core::tool::name::Namespace;
@@ -18,6 +19,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use super::call_client::CallClient;
+use super::call_error;
 use crate::apps;
 
 /// Maximum size of a question to a user, and of the answer, in bytes.
@@ -151,27 +153,31 @@ impl ServerRequests {
     /// Answers everything that a server of the newest revision needs before a call can go on.
     ///
     /// # Errors
-    /// A sentence, if something is not allowed or cannot be answered.
+    /// If something is not allowed or cannot be answered.
     pub(crate) async fn answer_inputs(
         &self,
         needed: InputRequiredResult,
         client: &CallClient,
-    ) -> Result<(InputResponses, Option<String>), String> {
+    ) -> Result<(InputResponses, Option<String>), CallError> {
         let mut answers = InputResponses::new();
         for (key, request) in needed.input_requests.unwrap_or_default() {
-            let params = match request {
-                InputRequest::Elicitation(ElicitRequest { params, .. }) => {
-                    serde_json::to_value(params).map(|params| (ClientRequestKind::Elicitation, params))
-                }
-                InputRequest::CreateMessage(CreateMessageRequest { params, .. }) => {
-                    serde_json::to_value(params).map(|params| (ClientRequestKind::Sampling, params))
-                }
-                _ => return Err("the server asks for something that is not passed on".to_owned()),
-            };
-            let (kind, params) = params.map_err(|error| error.to_string())?;
-            answers.insert(key, self.ask(kind, params, client).await?);
+            let answer = self.answer_input(request, client).await;
+            answers.insert(key, answer.map_err(call_error::from_refused_input)?);
         }
         Ok((answers, needed.request_state))
+    }
+
+    async fn answer_input(&self, request: InputRequest, client: &CallClient) -> Result<Value, String> {
+        let (kind, params) = match request {
+            InputRequest::Elicitation(ElicitRequest { params, .. }) => {
+                (ClientRequestKind::Elicitation, serde_json::to_value(params))
+            }
+            InputRequest::CreateMessage(CreateMessageRequest { params, .. }) => {
+                (ClientRequestKind::Sampling, serde_json::to_value(params))
+            }
+            _ => return Err("the server asks for something that is not passed on".to_owned()),
+        };
+        self.ask(kind, params.map_err(|error| error.to_string())?, client).await
     }
 
     fn check_policy(&self, kind: ClientRequestKind) -> Result<(), String> {

@@ -17,9 +17,19 @@ use super::tool_notice::ToolNotice;
 /// The tools of one `tools/list`.
 #[derive(Default)]
 pub(crate) struct ToolList {
-    tools: BTreeMap<Arc<str>, RemoteTool>,
+    tools: ListedTools,
     rejected: Vec<ToolNotice>,
     unchecked: Vec<ToolNotice>,
+}
+
+/// Tools by the server's own names.
+pub(crate) type ListedTools = BTreeMap<Arc<str>, ListedTool>;
+
+/// A tool, and notices about the parts of its schemas that are not checked.
+#[derive(Clone)]
+pub(crate) struct ListedTool {
+    tool: RemoteTool,
+    notices: Vec<ToolNotice>,
 }
 
 /// The current tools of a server and their pins.
@@ -30,12 +40,14 @@ pub(crate) struct ToolPins {
 }
 
 impl ToolList {
-    /// Converts the tools that a server listed, limited to `only`. Compiles their schemas, which may take long.
+    /// Converts the tools that a server listed, limited to `only`. Compiles their schemas, which may take long, except of
+    /// those that are the same in the list before.
     pub(crate) fn new(
         server: &Namespace,
         page: ToolPage,
         only: Option<&BTreeSet<String>>,
         limits: &SchemaLimits,
+        before: &ListedTools,
     ) -> Self {
         let ToolPage { tools, rejected, mended, .. } = page;
         let mut listed = Self { rejected, unchecked: mended, ..Self::default() };
@@ -44,10 +56,15 @@ impl ToolList {
                 listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first one is used"));
                 continue;
             }
-            match RemoteTool::from_tool(server, tool, limits) {
-                Ok((known, notices)) => {
-                    listed.unchecked.extend(notices);
-                    listed.tools.insert(Arc::clone(&known.foreign), known);
+            let same = before.get(tool.name.as_ref()).filter(|known| known.tool.is_same(tool));
+            let converted = match same {
+                Some(known) => Ok(known.clone()),
+                None => RemoteTool::from_tool(server, tool, limits).map(|(tool, notices)| ListedTool { tool, notices }),
+            };
+            match converted {
+                Ok(known) => {
+                    listed.unchecked.extend(known.notices.iter().cloned());
+                    listed.tools.insert(Arc::clone(&known.tool.foreign), known);
                 }
                 Err(why) => listed.rejected.push(why),
             }
@@ -64,23 +81,46 @@ impl ToolPins {
         Self { pins, listed: ToolList::default() }
     }
 
-    /// Replaces the list. Tools that were not pinned are pinned as they are now.
-    pub(crate) fn update(&mut self, listed: ToolList) {
+    /// Replaces the list, and returns whether it is another one. Tools that were not pinned are pinned as they are now.
+    pub(crate) fn update(&mut self, listed: ToolList) -> bool {
         for (name, known) in &listed.tools {
-            self.pins.entry(Arc::clone(name)).or_insert_with(|| digest(known));
+            self.pins.entry(Arc::clone(name)).or_insert_with(|| digest(&known.tool));
         }
+        let is_same = self.listed.rejected == listed.rejected
+            && self.listed.tools.len() == listed.tools.len()
+            && self
+                .listed
+                .tools
+                .values()
+                .zip(listed.tools.values())
+                .all(|(old, new)| old.tool.foreign == new.tool.foreign && digest(&old.tool) == digest(&new.tool));
         self.listed = listed;
+        !is_same
+    }
+
+    /// Returns the tools of the list as they were converted.
+    pub(crate) fn converted(&self) -> ListedTools {
+        self.listed.tools.clone()
+    }
+
+    /// Pins a tool as it is listed now, because it was approved.
+    pub(crate) fn accept(&mut self, tool: &RemoteTool) {
+        self.pins.insert(Arc::clone(&tool.foreign), digest(tool));
+    }
+
+    /// Returns the tools, including those that do not match their pins.
+    pub(crate) fn listed(&self) -> Vec<RemoteTool> {
+        self.listed.tools.values().map(|known| known.tool.clone()).collect()
     }
 
     /// Returns the tools that match their pins.
     pub(crate) fn tools(&self) -> Vec<RemoteTool> {
-        let unchanged = self.listed.tools.values().filter(|known| !self.is_changed(known));
-        unchanged.cloned().collect()
+        self.listed().into_iter().filter(|known| !self.is_changed(known)).collect()
     }
 
     /// Returns the tools that cannot be used, each with the reason.
     pub(crate) fn rejected(&self) -> Vec<ToolNotice> {
-        let changed = self.listed.tools.values().filter(|known| self.is_changed(known));
+        let changed = self.listed.tools.values().map(|known| &known.tool).filter(|known| self.is_changed(known));
         let changed = changed.map(|known| ToolNotice::new(&known.foreign, "it is not what was approved"));
         self.listed.rejected.iter().cloned().chain(changed).collect()
     }
@@ -94,7 +134,7 @@ impl ToolPins {
     pub(crate) fn callable(&self, server: &Namespace, tool: &Tool) -> Result<RemoteTool, CallError> {
         let definition = tool.definition();
         let foreign = definition.export.as_ref().map_or(definition.name.as_str(), |export| export.expose_raw());
-        match self.listed.tools.get(foreign) {
+        match self.listed.tools.get(foreign).map(|known| &known.tool) {
             None => Err(CallError::new(
                 ErrorKind::UnknownTool,
                 format!("the server `{server}` no longer has the tool `{}`", printable(foreign)),
@@ -110,7 +150,8 @@ impl ToolPins {
         }
     }
 
-    fn is_changed(&self, tool: &RemoteTool) -> bool {
+    /// Returns whether a tool does not match its pin.
+    pub(crate) fn is_changed(&self, tool: &RemoteTool) -> bool {
         self.pins.get(&tool.foreign).is_some_and(|pin| *pin != digest(tool))
     }
 }

@@ -20,6 +20,7 @@ use super::library::Library;
 use super::served_library::ServedLibrary;
 use super::tools::{Catalogue, Naming};
 use crate::client::RemoteLibrary;
+use crate::log_level::LogLevel;
 
 /// The identity and the limits of a server.
 #[derive(Debug, Clone)]
@@ -42,6 +43,8 @@ pub struct ServerOptions {
     pub library: Arc<Library>,
     /// The resources and prompts of MCP servers, in the order of their precedence.
     pub servers: Arc<[RemoteLibrary]>,
+    /// The level of log lines that clients ask for, which servers behind a gateway get.
+    pub log_level: LogLevel,
     /// The jobs that long calls become, for clients that know tasks; `None` offers no tasks.
     pub jobs: Option<Jobs>,
     /// The principal that the jobs of a client over stdio belong to.
@@ -68,6 +71,7 @@ impl Default for ServerOptions {
             naming: Naming::Full,
             library: Arc::default(),
             servers: Arc::default(),
+            log_level: LogLevel::default(),
             jobs: None,
             job_owner: Arc::from("client"),
         }

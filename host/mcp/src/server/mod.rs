@@ -6,7 +6,6 @@ mod completion;
 mod http;
 mod library;
 mod library_result;
-mod logging;
 mod mcp_server;
 mod notifications;
 mod prompts;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::logging;
+use crate::log_level;
 
 /// Maximum number of queued progress reports; beyond it, the newest replaces the one before.
 const MAX_QUEUED_REPORTS: usize = 8;
@@ -245,7 +245,7 @@ impl Notifier<'_> {
     }
 
     async fn log(&self, level: Level, line: PrintableText) {
-        let line = LoggingMessageNotificationParam::new(logging::to_logging_level(level), Value::String(line.into()))
+        let line = LoggingMessageNotificationParam::new(log_level::to_logging_level(level), Value::String(line.into()))
             .with_logger(self.tool);
         let _disconnected = self.peer.notify_logging_message(line).await;
     }

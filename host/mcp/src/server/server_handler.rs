@@ -7,13 +7,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use fumehood_core::call::event::Level;
 use fumehood_core::text::sanitize::printable;
 use rmcp::model::{
     CallToolRequestParams, CancelTaskParams, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
     ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerConfig, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+    LoggingMessageNotificationParam, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -22,8 +24,9 @@ use serde_json::{Value, json};
 use super::call_request::is_stateless;
 use super::resource_subscriptions::{MAX_SUBSCRIPTIONS, Recipient, ResourceSubscriptions, pass_on_changes};
 use super::session::{CallToolOutcome, Session, method_not_found};
-use super::{completion, library_result, logging, prompts, resources, tasks};
+use super::{completion, library_result, prompts, resources, tasks};
 use crate::client::LibraryMethod;
+use crate::log_level;
 impl ServerHandler for Session {
     fn get_info(&self) -> ServerConfig {
         self.server.config()
@@ -81,11 +84,14 @@ impl ServerHandler for Session {
         if is_stateless(&context) {
             return Err(method_not_found("logging/setLevel"));
         }
-        self.level.store(logging::from_logging_level(request.level) as u8, Ordering::Relaxed);
+        let level = log_level::from_logging_level(request.level);
+        self.level.store(level as u8, Ordering::Relaxed);
+        self.server.options().log_level.request(level);
         Ok(())
     }
 
-    /// Notifies a client of revisions with a handshake of every change of the tools.
+    /// Notifies a client of revisions with a handshake of every change of the tools, resources and prompts, and of tools
+    /// that wait for an approval since then.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         for library in self.server.options().servers.iter() {
             let recipient = Recipient::Session(context.peer.clone());
@@ -93,10 +99,17 @@ impl ServerHandler for Session {
         }
         let (mut changes, closed) = (self.server.changes(), self.closed.clone());
         changes.mark_seen();
+        let mut before = self.server.catalogue();
         while let Some(Some(_)) = closed.run_until_cancelled(changes.next()).await {
             if context.peer.notify_tool_list_changed().await.is_err() {
                 return;
             }
+            let now = self.server.catalogue();
+            if let Some(notice) = now.waiting_since(&before).filter(|_| self.wants(Level::Warn)) {
+                let message = LoggingMessageNotificationParam::new(LoggingLevel::Warning, Value::String(notice));
+                let _disconnected = context.peer.notify_logging_message(message).await;
+            }
+            before = now;
         }
     }
 

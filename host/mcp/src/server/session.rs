@@ -22,7 +22,6 @@ use tracing::Instrument as _;
 use super::call_request::{call_arguments, client_name, has_tasks, is_stateless, request_span};
 use super::client_requests::{SessionClient, next_session};
 use super::library_result;
-use super::logging;
 use super::mcp_server::Server;
 use super::notifications::{Notifier, Outbox};
 use super::resource_subscriptions::ResourceSubscriptions;
@@ -31,7 +30,8 @@ use super::served_library::ServedLibrary;
 use super::tasks;
 use super::tools::call_tool_result;
 use crate::apps;
-use crate::client::{LibraryMethod, RemoteLibrary};
+use crate::client::{LibraryMethod, RemoteLibrary, passed_client_metadata};
+use crate::log_level;
 
 /// Maximum length of an unknown name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 130;
@@ -80,10 +80,15 @@ impl Session {
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
     fn min_log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         if is_stateless(context) {
-            context.meta.log_level().map(logging::from_logging_level)
+            context.meta.log_level().map(log_level::from_logging_level)
         } else {
-            logging::from_rank(self.level.load(Ordering::Relaxed))
+            log_level::from_rank(self.level.load(Ordering::Relaxed))
         }
+    }
+
+    /// Returns whether the client of a revision with a handshake gets log lines of this level.
+    pub(super) fn wants(&self, level: Level) -> bool {
+        log_level::from_rank(self.level.load(Ordering::Relaxed)).is_some_and(|min| level >= min)
     }
 
     /// Returns the resources and prompts that the client of a request sees.
@@ -166,8 +171,10 @@ impl Session {
         let catalogue = self.server.catalogue();
         let Some(entry) = catalogue.find(&request.name) else {
             let name: String = printable(&request.name).chars().take(MAX_NAME_CHARS).collect();
-            let known = catalogue.suggestions();
-            return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({known})"), None));
+            // A provider remembers tools that it had, and says so.
+            let gone = self.server.tools().find(&request.name).and_then(|tool| tool.refusal().cloned());
+            let why = gone.map_or_else(|| catalogue.suggestions(), |refusal| refusal.message.to_string());
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({why})"), None));
         };
         let decides_sampling = self.principal.decides_sampling;
         let span = request_span(&entry.full_name, &context, decides_sampling);
@@ -208,6 +215,7 @@ impl Session {
                 observer: outbox.clone().map(|outbox| outbox as Arc<dyn Observer>),
                 cancelled: Some(cancelled.clone()),
                 client: context.client_info().map(|client| client_name(&client)),
+                client_meta: passed_client_metadata(&context.meta.0.0).map(Arc::new),
                 // Requests without a handshake belong to no session.
                 history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
                 client_requests: Some(Arc::new(SessionClient::new(self.number, &context, self.closed.clone()))),

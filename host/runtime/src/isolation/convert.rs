@@ -266,7 +266,7 @@ impl TryFrom<Part> for Content {
 
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
-        let CallError { kind, message, hint, retry_after, backtrace } = error;
+        let CallError { kind, message, hint, retry_after, backtrace, details: _ } = error;
         let text = |text: PrintableText| text.as_str().to_owned();
         let backtrace = BoundedList::truncate_from(backtrace.into_iter().map(text));
         Self { kind, message: text(message), hint: hint.map(text), retry_after, backtrace }
@@ -277,7 +277,7 @@ impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
         let Failure { kind, message, hint, retry_after, backtrace } = failure;
         let backtrace = backtrace.into_iter().map(PrintableText::from).collect();
-        Self { kind, message: message.into(), hint: hint.map(Into::into), retry_after, backtrace }
+        Self { kind, message: message.into(), hint: hint.map(Into::into), retry_after, backtrace, details: None }
     }
 }
 

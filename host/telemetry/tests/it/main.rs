@@ -115,6 +115,7 @@ fn record_call(name: &str, argument: &str) {
         input_schema: schema.into(),
         output_schema: None,
         annotations: Annotations::default(),
+        mcp_members: None,
     };
     let tool = Arc::new(Tool::new(definition, gate).in_namespace(&Namespace::parse(namespace).unwrap()));
     let call = tool.validate(Arguments::Value(json!({ "text": argument }))).unwrap();

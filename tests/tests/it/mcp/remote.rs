@@ -43,6 +43,7 @@ pub(crate) async fn call(remote: &Remote, name: &str) -> Result<Vec<Content>, Ca
         input_schema: json!({}).into(),
         output_schema: None,
         annotations: Annotations::default(),
+        mcp_members: None,
     };
     let gate = Gate::for_arguments(&json!({}), GateLimits::default()).unwrap();
     let tool = Arc::new(Tool::new(definition, gate).in_namespace(remote.name()));
@@ -66,7 +67,7 @@ async fn tools_of_a_server_are_the_third_family() {
     let remote = remote(Endpoint::Http { url: served.url(), credentials: Credentials::None }, RemoteOptions::default());
     let mut remotes = McpTools::default();
     remotes.add(&remote).await.unwrap();
-    assert_eq!((remotes.kind(), remotes.refused()), (ProviderKind::Mcp, [].as_slice()));
+    assert_eq!((remotes.kind(), remotes.refused()), (ProviderKind::Mcp, Vec::new()));
     let add = remotes.find("other__calculator__add").unwrap();
     assert!(add.digest().is_some());
     assert!(add.validate(json!({"a": "3", "b": 5}).into()).is_err());

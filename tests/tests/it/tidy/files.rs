@@ -26,6 +26,7 @@ const RAW: &[&str] = &[
     "host/core/src/policy/approval/library.rs",
     "host/core/src/policy/approval/mod.rs",
     "host/core/src/call/content.rs",
+    "host/core/src/call/mcp_members.rs",
     "host/core/src/tool/definition.rs",
     "host/core/src/policy/redact.rs",
     "host/core/src/call/result.rs",

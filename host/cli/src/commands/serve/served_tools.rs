@@ -16,7 +16,7 @@ use crate::exit::UsageError;
 /// The tools of a host and of MCP servers, filtered by their full names.
 pub(crate) struct ServedTools {
     components: Arc<dyn ToolProvider>,
-    /// The tools of servers, which are what they were at the start.
+    /// The tools of servers.
     servers: Option<Arc<dyn ToolProvider>>,
     /// Full names of the offered tools; `None` offers all.
     only: Option<BTreeSet<String>>,
@@ -99,7 +99,10 @@ impl ToolProvider for ServedTools {
     }
 
     fn changes(&self) -> Changes {
-        self.components.changes()
+        match &self.servers {
+            Some(servers) => self.components.changes().and(servers.changes()),
+            None => self.components.changes(),
+        }
     }
 
     // Not filtered: the server looks names up in the list first.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::http_api::{Api, ApiOptions};
 use fumehood::listener::{CallSink, HttpOptions, HttpService, Jobs, Listener, Tenant, TenantTools, Tenants};
-use fumehood::mcp::{McpService, Server, ServerOptions};
+use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
 use fumehood::telemetry::MetricsService;
 use fumehood::{CancellationToken, Grant, Host, HostBuilder, Limits, McpTools};
 use tokio::task::JoinHandle;
@@ -27,7 +27,7 @@ use crate::exit::{Exit, UsageError};
 use crate::recording::{EntryPoint, Recording};
 use crate::service_manager::{self, ServiceState};
 use crate::trust::ConfigSource;
-use crate::{host, render, servers, signals, telemetry};
+use crate::{host, list_notices, render, servers, signals, telemetry};
 
 /// Maximum value of `--memory`, in bytes: every slot in the pool has that much address space.
 const MAX_MEMORY_BYTES: usize = 1 << 30;
@@ -142,7 +142,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let served_jobs = ServedJobs::open(&config, recording.as_ref());
     let own = (recording.as_ref(), served_jobs.as_ref());
     let (host, components) = load_components(arguments, serve, (source, &config), own).await?;
-    let remotes = connect_servers(serve, &config).await?;
+    let remotes = connect_servers(serve, &config, &options.log_level).await?;
     let usage = open_usage(serve, &config, tenants.as_ref()).await?;
     let (cell, queued) = cell::join(arguments, serve, &config, &host, recording.as_ref())
         .await?
@@ -197,11 +197,13 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
 }
 
 /// Connects to the approved MCP servers of the configuration, if that was asked for.
-async fn connect_servers(serve: &ServeOptions, config: &Config) -> Result<Option<Arc<McpTools>>> {
+async fn connect_servers(serve: &ServeOptions, config: &Config, log_level: &LogLevel) -> Result<Option<Arc<McpTools>>> {
     if !serve.servers {
         return Ok(None);
     }
-    Ok(Some(Arc::new(servers::connect(config, &configured::open_lock(config)?).await?)))
+    let remotes = Arc::new(servers::connect(config, &configured::open_lock(config)?, log_level).await?);
+    list_notices::follow(&remotes, config);
+    Ok(Some(remotes))
 }
 
 /// Opens the usage of tenants. The gateways of a cell share it if the configuration says so.

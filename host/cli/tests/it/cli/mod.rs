@@ -73,6 +73,8 @@ mod key;
 #[cfg(test)]
 mod limit_options;
 #[cfg(test)]
+mod live_servers;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod log_kept;

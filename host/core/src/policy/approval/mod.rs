@@ -43,6 +43,9 @@ pub struct Manifest {
     /// The prompts and resource templates of an MCP server, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<LibraryItem>,
+    /// The instructions of an MCP server.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub instructions: Option<Untrusted<String>>,
 }
 
 /// The origin of a published component, as it is pinned.
@@ -88,6 +91,9 @@ pub struct ToolManifest {
     /// The annotations that the tool declares; undeclared ones are absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, bool>,
+    /// Icons and metadata of an MCP server's tool, as canonical JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
+    pub mcp_members: Option<Untrusted<String>>,
 }
 
 /// An approved manifest, and the hash over it.
@@ -156,7 +162,15 @@ impl Manifest {
         grants.sort();
         let mut tools: Vec<ToolManifest> = tools.iter().map(ToolManifest::from_definition).collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { component, contract: contract.into(), grants, origin: None, tools, library: Vec::new() }
+        Self {
+            component,
+            contract: contract.into(),
+            grants,
+            origin: None,
+            tools,
+            library: Vec::new(),
+            instructions: None,
+        }
     }
 
     /// Sets the origin of the component.
@@ -170,6 +184,13 @@ impl Manifest {
     pub fn with_library(self, mut library: Vec<LibraryItem>) -> Self {
         library.sort();
         Self { library, ..self }
+    }
+
+    /// Returns it without what approvals of earlier releases did not cover: instructions, icons and metadata of MCP servers.
+    #[must_use]
+    pub fn without_mcp_members(&self) -> Self {
+        let bare = |tool: &ToolManifest| ToolManifest { mcp_members: None, ..tool.clone() };
+        Self { instructions: None, tools: self.tools.iter().map(bare).collect(), ..self.clone() }
     }
 
     /// Computes the hash over the whole manifest.
@@ -198,6 +219,7 @@ impl Manifest {
         push_change(&mut changes, "component".to_owned(), digest(self), digest(new));
         push_change(&mut changes, "contract".to_owned(), contract(self), contract(new));
         push_origin_changes(&mut changes, self.origin.as_ref(), new.origin.as_ref());
+        push_change(&mut changes, "instructions".to_owned(), self.instructions.clone(), new.instructions.clone());
         let name = |tool: &ToolManifest| Some(tool.name.as_str().into());
         for old in &self.tools {
             match new.tools.iter().find(|tool| tool.name == old.name) {
@@ -224,6 +246,7 @@ impl ToolManifest {
             input_schema: canonical_text(&definition.input_schema),
             output_schema: definition.output_schema.as_ref().map(canonical_text),
             annotations: declared_annotations(&definition.annotations),
+            mcp_members: definition.mcp_members.as_ref().map(canonical_text),
         }
     }
 
@@ -237,6 +260,7 @@ impl ToolManifest {
             input_schema: Untrusted::default(),
             output_schema: None,
             annotations: BTreeMap::new(),
+            mcp_members: None,
         }
     }
 
@@ -253,6 +277,7 @@ impl ToolManifest {
         compare("input schema", non_empty(&self.input_schema), non_empty(&new.input_schema));
         compare("output schema", self.output_schema.clone(), new.output_schema.clone());
         compare("annotations", annotations(self), annotations(new));
+        compare("icons and metadata", self.mcp_members.clone(), new.mcp_members.clone());
     }
 }
 
@@ -401,6 +426,7 @@ mod tests {
             input_schema: json!({"type": "object", "properties": {"a": {"type": "integer"}}}).into(),
             output_schema: None,
             annotations: Annotations { read_only: Some(true), ..Annotations::default() },
+            mcp_members: None,
         }
     }
 

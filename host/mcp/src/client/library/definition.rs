@@ -3,11 +3,13 @@
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::{LibraryItem, LibraryKind};
 use fumehood_core::text::sanitize::{count_hidden, printable_value};
-use rmcp::model::{Prompt, Resource, ResourceTemplate};
-use serde_json::{Map, Value};
+use rmcp::model::{ClientRequest, Prompt, Resource, ResourceTemplate};
+use rmcp::service::ServiceError;
+use serde_json::{Map, Value, json};
 
-use super::MAX_DEFINITION_BYTES;
+use super::{MAX_DEFINITION_BYTES, result};
 use crate::apps;
+use crate::client::connection::Connection;
 use crate::client::tool_notice::ToolNotice;
 
 /// Members of a definition that may be left out.
@@ -136,10 +138,32 @@ fn mend(kind: ListKind, definition: &mut Map<String, Value>) {
     }
 }
 
+/// A page of a list.
+pub(super) struct Page {
+    pub(super) definitions: Vec<Value>,
+    pub(super) next: Option<String>,
+}
+
+/// Requests a page of a list.
+pub(super) async fn list_page(
+    connection: &Connection,
+    kind: ListKind,
+    cursor: Option<String>,
+) -> Result<Page, ServiceError> {
+    let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+    let request = serde_json::from_value(json!({"method": kind.method(), "params": params}));
+    let request: ClientRequest = request.map_err(|_| ServiceError::UnexpectedResponse)?;
+    let answer = connection.unless_closed(connection.peer().send_request(request)).await?;
+    let Value::Object(mut page) = result::to_value(answer) else { return Err(ServiceError::UnexpectedResponse) };
+    let Some(Value::Array(definitions)) = page.remove(kind.member()) else {
+        return Err(ServiceError::UnexpectedResponse);
+    };
+    let next = page.remove("nextCursor").and_then(|cursor| cursor.as_str().map(str::to_owned));
+    Ok(Page { definitions, next })
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

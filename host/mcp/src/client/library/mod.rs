@@ -4,13 +4,13 @@ mod definition;
 mod events;
 mod method;
 mod remote_library;
+mod result;
 mod subscriptions;
 mod uri_template;
 
 pub(crate) use events::LibraryEvents;
 pub(crate) use method::LibraryMethod;
 pub(crate) use remote_library::LibraryState;
-pub(in crate::client) use remote_library::result_value;
 pub use remote_library::{LibraryOptions, RemoteLibrary};
 pub(crate) use subscriptions::ResourceSubscription;
 

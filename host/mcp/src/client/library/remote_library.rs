@@ -5,24 +5,27 @@ use std::fmt;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
+use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::LibraryItem;
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::name::Namespace;
-use rmcp::model::{ClientRequest, CustomResult, ErrorCode, ServerCapabilities, ServerResult};
+use rmcp::model::{ClientRequest, ErrorCode, ServerCapabilities, ServerResult};
 use rmcp::service::ServiceError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::definition::{Definition, ListKind};
+use super::definition::{Definition, ListKind, list_page};
 use super::subscriptions::{self, Subscriptions};
-use super::{LibraryEvents, LibraryMethod, MAX_LISTED_ITEMS, ResourceSubscription, uri_template};
+use super::{LibraryEvents, LibraryMethod, MAX_LISTED_ITEMS, ResourceSubscription, result, uri_template};
 use crate::apps;
 use crate::client::MAX_PAGES;
+use crate::client::call_client::CallClient;
+use crate::client::call_error;
+use crate::client::call_tool_result::{self, Answer};
 use crate::client::connect_error::ConnectError;
 use crate::client::connection::Connection;
-use crate::client::lenient;
-use crate::client::remote::Remote;
+use crate::client::remote::{MAX_INPUT_ROUNDS, Remote};
 use crate::client::tool_notice::ToolNotice;
 
 /// Time for which a list is not requested again, unless the server reports a change.
@@ -319,11 +322,42 @@ impl RemoteLibrary {
         Ok(joined)
     }
 
+    /// Sends a request to the server for a call.
+    pub(in crate::client) async fn ask(
+        &self,
+        connection: &Connection,
+        method: LibraryMethod,
+        mut params: Value,
+        client: CallClient,
+    ) -> Result<Answer, CallError> {
+        for _ in 0..MAX_INPUT_ROUNDS {
+            let request = self.request(method, &params).map_err(call_error::from_refused_input)?;
+            let answer = connection.request(request, &client).await;
+            match answer.map_err(|error| self.0.service_error(connection, error))? {
+                ServerResult::InputRequiredResult(needed) => {
+                    let (answers, state) = self.0.requests().answer_inputs(needed, &client).await?;
+                    if let Value::Object(params) = &mut params {
+                        params.insert("inputResponses".to_owned(), serde_json::to_value(answers).unwrap_or_default());
+                        params.insert("requestState".to_owned(), state.into());
+                    }
+                }
+                answer => {
+                    let result = self.normalize(method, &params, result::to_value(answer)).ok_or_else(|| {
+                        call_error::unreadable(self.name(), &format!("it is no result of {}", method.name()))
+                    })?;
+                    return call_tool_result::read_json(&result, self.0.options().output);
+                }
+            }
+        }
+        let why = format!("the server asked its user more than {MAX_INPUT_ROUNDS} times");
+        Err(call_error::from_refused_input(why))
+    }
+
     /// Builds the request of a method from its arguments.
     ///
     /// # Errors
     /// If the server's pages may not be read.
-    pub(in crate::client) fn request(&self, method: LibraryMethod, params: &Value) -> Result<ClientRequest, String> {
+    fn request(&self, method: LibraryMethod, params: &Value) -> Result<ClientRequest, String> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
         if method == LibraryMethod::Read && apps::is_app_uri(uri) && !self.has_apps() {
             return Err(format!("the operator does not allow pages of the server `{}`", self.name()));
@@ -333,131 +367,16 @@ impl RemoteLibrary {
     }
 
     /// Returns the result of a method in the form of the protocol; parts that cannot be read are described.
-    pub(in crate::client) fn normalize(&self, method: LibraryMethod, params: &Value, result: Value) -> Option<Value> {
+    fn normalize(&self, method: LibraryMethod, params: &Value, result: Value) -> Option<Value> {
         let Value::Object(result) = result else { return None };
         match method {
             LibraryMethod::Read => {
                 let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
                 let app_origins = self.has_apps().then_some(self.options().app_origins.as_slice());
-                normalize_read(result, uri, app_origins)
+                result::normalize_read(result, uri, app_origins)
             }
-            LibraryMethod::Get => normalize_messages(result),
+            LibraryMethod::Get => result::normalize_messages(result),
             LibraryMethod::Complete => result.get("completion").is_some().then_some(Value::Object(result)),
         }
-    }
-}
-
-/// A page of a list.
-struct Page {
-    definitions: Vec<Value>,
-    next: Option<String>,
-}
-
-async fn list_page(connection: &Connection, kind: ListKind, cursor: Option<String>) -> Result<Page, ServiceError> {
-    let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-    let request = serde_json::from_value(json!({"method": kind.method(), "params": params}));
-    let request: ClientRequest = request.map_err(|_| ServiceError::UnexpectedResponse)?;
-    let answer = connection.unless_closed(connection.peer().send_request(request)).await?;
-    let Value::Object(mut page) = result_value(answer) else { return Err(ServiceError::UnexpectedResponse) };
-    let Some(Value::Array(definitions)) = page.remove(kind.member()) else {
-        return Err(ServiceError::UnexpectedResponse);
-    };
-    let next = page.remove("nextCursor").and_then(|cursor| cursor.as_str().map(str::to_owned));
-    Ok(Page { definitions, next })
-}
-
-/// Returns a result as the server wrote it.
-pub(in crate::client) fn result_value(result: ServerResult) -> Value {
-    match result {
-        ServerResult::CustomResult(CustomResult(value)) => value,
-        typed => serde_json::to_value(typed).unwrap_or_default(),
-    }
-}
-
-/// Returns the contents of a resource, part by part. Without `app_origins`, nothing of MCP Apps is left in them.
-pub(crate) fn normalize_read(
-    mut result: Map<String, Value>,
-    uri: &str,
-    app_origins: Option<&[String]>,
-) -> Option<Value> {
-    let parts = match result.remove("contents")? {
-        Value::Array(parts) => parts,
-        part @ Value::Object(_) => vec![part],
-        _ => return None,
-    };
-    let contents: Vec<Value> = parts.into_iter().map(|part| normalize_part(part, uri, app_origins)).collect();
-    let mut normal = Map::from_iter([("contents".to_owned(), Value::Array(contents))]);
-    normal.extend(result.remove_entry("_meta").filter(|(_, meta)| meta.is_object()));
-    Some(Value::Object(normal))
-}
-
-fn normalize_part(part: Value, uri: &str, app_origins: Option<&[String]>) -> Value {
-    let Value::Object(mut part) = part else {
-        return json!({"uri": uri, "text": "[a part of this resource cannot be read]"});
-    };
-    if !part.get("uri").is_some_and(Value::is_string) {
-        part.insert("uri".to_owned(), uri.into());
-    }
-    if !part.get("mimeType").is_none_or(Value::is_string) {
-        part.remove("mimeType");
-    }
-    if !part.get("_meta").is_none_or(Value::is_object) {
-        part.remove("_meta");
-    }
-    if !["text", "blob"].iter().any(|member| part.get(*member).is_some_and(Value::is_string)) {
-        part.insert("text".to_owned(), "[a part of this resource has neither a text nor bytes]".into());
-    }
-    match app_origins {
-        Some(origins) => apps::restrict(&mut part, origins),
-        None => apps::remove(&mut part),
-    }
-    Value::Object(part)
-}
-
-/// Returns the messages of a prompt, each with a role and a content that can be read.
-fn normalize_messages(mut result: Map<String, Value>) -> Option<Value> {
-    let Value::Array(messages) = result.remove("messages")? else { return None };
-    let normalize = |message: Value| {
-        let role = if message.get("role") == Some(&json!("assistant")) { "assistant" } else { "user" };
-        let content = message.get("content").cloned().unwrap_or(message);
-        let read = lenient::read_call_result(json!({ "content": content }));
-        read.content.into_iter().map(move |content| json!({"role": role, "content": content}))
-    };
-    let messages: Vec<Value> = messages.into_iter().flat_map(normalize).collect();
-    let mut normal = Map::from_iter([("messages".to_owned(), Value::Array(messages))]);
-    normal.extend(result.remove_entry("description").filter(|(_, text)| text.is_string()));
-    normal.extend(result.remove_entry("_meta").filter(|(_, meta)| meta.is_object()));
-    Some(Value::Object(normal))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn object(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
-    }
-
-    #[test]
-    fn contents_are_read_part_by_part() {
-        let good = json!({"uri": "a://b", "mimeType": "text/plain", "text": "x", "_meta": {"k": 1}});
-        let result = object(
-            json!({"contents": [good, {"blob": "AA==", "mimeType": 5}, {"uri": "a://c"}, null], "_meta": {"m": 1}}),
-        );
-        let read = normalize_read(result, "a://b", None).unwrap();
-        assert_eq!((&read["contents"][0], &read["_meta"]), (&good, &json!({"m": 1})));
-        assert_eq!(read["contents"][1], json!({"uri": "a://b", "blob": "AA=="}));
-        assert!(read["contents"][2]["text"].as_str().unwrap().contains("neither"), "{read}");
-        assert!(read["contents"][3]["text"].as_str().unwrap().contains("cannot be read"), "{read}");
-        assert_eq!(normalize_read(object(json!({"contents": 5})), "a://b", None), None);
-    }
-
-    #[test]
-    fn messages_of_unknown_content_are_described() {
-        let text = json!({"role": "assistant", "content": {"type": "text", "text": "hi"}});
-        let odd = json!({"role": "user", "content": {"type": "video"}});
-        let read = normalize_messages(object(json!({"messages": [text, odd], "description": 5}))).unwrap();
-        assert_eq!((&read["messages"][0], read.get("description")), (&text, None));
-        assert!(read["messages"][1]["content"]["text"].as_str().unwrap().contains("video"), "{read}");
     }
 }

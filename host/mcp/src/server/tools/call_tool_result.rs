@@ -2,13 +2,15 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fumehood_core::call::ResultMembers;
 use fumehood_core::call::content::{Content, JsonText};
 use fumehood_core::call::result::{CallError, CallResult};
 use fumehood_core::tool::ResultForm;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::catalogue::AnswerForm;
+use super::part_members::PartMembers;
 use crate::server::sanitizer::Sanitizer;
 
 /// Key in `_meta` under which a failed result carries the whole [`CallError`], for programs.
@@ -21,16 +23,32 @@ const FALLBACK_MIME_TYPE: &str = "application/octet-stream";
 pub(crate) fn into_call_tool_result(result: CallResult, form: AnswerForm) -> CallToolResult {
     let CallResult { id, outcome, metadata, .. } = result;
     let mut sanitizer = Sanitizer::default();
+    let members = metadata.members.unwrap_or_default();
+    let parts_of = PartMembers::new(members.parts.as_ref());
     let mut answer = match outcome {
-        Ok(parts) => success_result(parts, &id, form, &mut sanitizer),
-        Err(error) => error_result(&error),
+        Ok(parts) => content_result(parts, (&id, &parts_of), form, &mut sanitizer),
+        Err(error) => error_result(error, (&id, &parts_of), form, &mut sanitizer),
     };
+    add_metadata(&mut answer, &members);
     sanitizer.at_least(metadata.sanitized);
     sanitizer.report(&mut answer.meta);
     answer
 }
 
-fn success_result(parts: Vec<Content>, call: &str, form: AnswerForm, sanitizer: &mut Sanitizer) -> CallToolResult {
+/// Adds the metadata of the server's result, below those of ours.
+fn add_metadata(answer: &mut CallToolResult, members: &ResultMembers) {
+    let Some(Value::Object(meta)) = members.meta.as_ref().map(|meta| meta.to_sanitized().into_owned()) else { return };
+    let own = answer.meta.take().unwrap_or_default();
+    answer.meta = Some(MetaObject(meta.into_iter().chain(own.0).collect()));
+}
+
+/// Builds the result of these parts, the members of which are in the second value beside the id of the call.
+fn content_result(
+    parts: Vec<Content>,
+    (call, members): (&str, &PartMembers),
+    form: AnswerForm,
+    sanitizer: &mut Sanitizer,
+) -> CallToolResult {
     let mut value = None;
     let is_repeated = form.result.repeats(&parts);
     let is_structured = form.structured || form.result != ResultForm::Parts;
@@ -40,16 +58,41 @@ fn success_result(parts: Vec<Content>, call: &str, form: AnswerForm, sanitizer: 
             value = value.take().or(read);
             (!is_repeated).then(|| ContentBlock::text(text))
         }
-        other => Some(content_block(other, call, at, sanitizer)),
+        other => Some(members.set(at, content_block(other, call, at, sanitizer))),
     });
     let mut answer = CallToolResult::success(blocks.collect());
     answer.structured_content = value;
     answer
 }
 
-/// Builds an error result with what a model needs to repair the call: the kind, the message, the hint. All of it is
-/// printable text already.
-fn error_result(error: &CallError) -> CallToolResult {
+/// Builds an error result: that of a server as it wrote it, and otherwise one with what a model needs to repair the call:
+/// the kind, the message, the hint.
+fn error_result(
+    mut error: CallError,
+    source: (&str, &PartMembers),
+    form: AnswerForm,
+    sanitizer: &mut Sanitizer,
+) -> CallToolResult {
+    let details = error.details.take().unwrap_or_default();
+    let mut answer = if details.content.is_empty() {
+        CallToolResult::error(vec![ContentBlock::text(error_text(&error))])
+    } else {
+        let mut written = content_result(details.content, source, form, sanitizer);
+        written.is_error = Some(true);
+        written
+    };
+    if let Ok(Value::Object(mut about)) = serde_json::to_value(error) {
+        // Those of a JSON-RPC error of the server.
+        about.extend(details.code.map(|code| ("code".to_owned(), json!(code))));
+        about.extend(details.data.map(|data| ("data".to_owned(), data.to_sanitized().into_owned())));
+        let meta = answer.meta.get_or_insert_default();
+        meta.0.insert(ERROR_META_KEY.to_owned(), Value::Object(about));
+    }
+    answer
+}
+
+/// Formats a failure for a model. All of it is printable text already.
+fn error_text(error: &CallError) -> String {
     let mut text = format!("{}: {}", error.kind, error.message);
     if let Some(hint) = &error.hint {
         text.push_str(&format!("\n{hint}"));
@@ -57,13 +100,7 @@ fn error_result(error: &CallError) -> CallToolResult {
     if let Some(after) = error.retry_after {
         text.push_str(&format!("\nIt is worth another try after {} ms.", after.as_millis()));
     }
-    let mut answer = CallToolResult::error(vec![ContentBlock::text(text)]);
-    if let Ok(value) = serde_json::to_value(error) {
-        let mut meta = MetaObject::new();
-        meta.0.insert(ERROR_META_KEY.to_owned(), value);
-        answer.meta = Some(meta);
-    }
-    answer
+    text
 }
 
 /// Returns JSON of a tool as text, and as a value if `structured` is true. If nothing in it is hidden, the text is the

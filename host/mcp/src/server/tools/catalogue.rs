@@ -7,8 +7,8 @@ use fumehood_core::digest::Digest;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::definition::Annotations;
 use fumehood_core::tool::{ResultForm, Tool};
-use rmcp::model::{JsonObject, Tool as McpTool, ToolAnnotations};
-use serde_json::{Value, json};
+use rmcp::model::{JsonObject, MetaObject, Tool as McpTool, ToolAnnotations};
+use serde_json::{Map, Value, json};
 
 use super::instructions::instructions;
 use crate::server::sanitizer::Sanitizer;
@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     /// The full name of the tool in this host.
     pub(crate) full_name: String,
     pub(crate) form: AnswerForm,
+    /// True if it waits for an approval, so that it is not listed.
+    is_waiting: bool,
 }
 
 /// The form of the answers of a tool.
@@ -61,7 +63,7 @@ impl Catalogue {
             };
             let tool = to_mcp_tool(name.clone(), listed);
             let form = AnswerForm { structured: tool.output_schema.is_some(), result: listed.result_form() };
-            let entry = Entry { full_name: listed.full_name().to_owned(), form };
+            let entry = Entry { full_name: listed.full_name().to_owned(), form, is_waiting: !listed.is_approved() };
             // Two names with the same digest: the second cannot be called, so it is not listed either.
             if let std::collections::hash_map::Entry::Vacant(free) = catalogue.entries.entry(name) {
                 free.insert(entry);
@@ -114,6 +116,18 @@ impl Catalogue {
         Ok((page.to_vec(), next))
     }
 
+    /// Returns a sentence about the tools that wait for an approval here and did not wait, or were not there, before.
+    pub(crate) fn waiting_since(&self, before: &Self) -> Option<String> {
+        let waited = |name: &String| before.entries.get(name).is_some_and(|entry| entry.is_waiting);
+        let waiting = self.entries.iter().filter(|(name, entry)| entry.is_waiting && !waited(name));
+        let mut names: Vec<&str> = waiting.map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        let shown = names.iter().take(MAX_SUGGESTIONS).copied().collect::<Vec<_>>().join(", ");
+        let more = names.len().saturating_sub(MAX_SUGGESTIONS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!names.is_empty()).then(|| format!("these tools wait for an operator to approve them: {shown}{more}"))
+    }
+
     /// Returns some of the names, for the error about an unknown one.
     pub(crate) fn suggestions(&self) -> String {
         let names: Vec<&str> = self.tools.iter().take(MAX_SUGGESTIONS).map(|tool| tool.name.as_ref()).collect();
@@ -143,9 +157,25 @@ fn to_mcp_tool(name: String, tool: &Tool) -> McpTool {
     let output = output.as_deref().and_then(Value::as_object);
     tool.output_schema = output.filter(|schema| schema.get("type") == Some(&json!("object"))).cloned().map(Arc::new);
     tool.annotations = annotations(definition.annotations);
+    if let Some(Value::Object(members)) =
+        definition.mcp_members.as_ref().map(|members| members.to_sanitized().into_owned())
+    {
+        set_members(&mut tool, members);
+    }
     sanitizer.at_least(definition.hidden_chars());
     sanitizer.report(&mut tool.meta);
     tool
+}
+
+/// Sets the members that only clients use, as the server wrote them.
+fn set_members(tool: &mut McpTool, mut members: Map<String, Value>) {
+    if let Some(Value::String(title)) = members.remove("title") {
+        tool.annotations.get_or_insert_default().title = Some(title);
+    }
+    tool.icons = members.remove("icons").and_then(|icons| serde_json::from_value(icons).ok());
+    if let Some(Value::Object(meta)) = members.remove("_meta") {
+        tool.meta = Some(MetaObject(meta));
+    }
 }
 
 /// Returns the schema with `"type": "object"` at its top, which the protocol requires of an `inputSchema`.

@@ -10,6 +10,8 @@ use fumehood_core::tool::name::Namespace;
 
 /// Maximum number of components that are named; the rest are counted.
 const MAX_COMPONENTS: usize = 40;
+/// Maximum size of the instructions of all servers, in bytes; the rest is cut off.
+const MAX_SERVER_INSTRUCTIONS_BYTES: usize = 16 << 10;
 /// Maximum size of the line about one component, in bytes.
 const MAX_LINE_BYTES: usize = 400;
 
@@ -34,7 +36,27 @@ pub(crate) fn instructions(own: Option<&str>, tools: &[Arc<Tool>]) -> Option<Str
     if let Some(more @ 1..) = components.len().checked_sub(MAX_COMPONENTS) {
         lines.push(format!("- and {more} more components"));
     }
+    lines.extend(server_instructions(tools));
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Returns the instructions of the servers behind a gateway, each under its name. Their lines are indented, so that none
+/// passes for a line of ours.
+fn server_instructions(tools: &[Arc<Tool>]) -> Vec<String> {
+    let approved = tools.iter().filter(|tool| tool.is_approved());
+    let servers: BTreeMap<&str, String> = approved
+        .filter_map(|tool| Some((tool.namespace()?.as_str(), tool.instructions()?.to_sanitized().into_owned())))
+        .collect();
+    let mut remaining = MAX_SERVER_INSTRUCTIONS_BYTES;
+    let mut texts = Vec::new();
+    for (name, text) in servers {
+        let kept = truncate_str(&text, remaining);
+        remaining -= kept.len();
+        let cut = if kept.len() < text.len() { "…" } else { "" };
+        let indented = format!("{}{cut}", kept.trim_end()).lines().map(|line| format!("  {line}")).collect::<Vec<_>>();
+        texts.push(format!("Instructions that the MCP server `{name}` gives for its tools:\n{}", indented.join("\n")));
+    }
+    texts
 }
 
 fn component_line(component: &str, tools: usize, may: &[String]) -> String {

@@ -3,6 +3,7 @@
 pub(super) mod call_tool_result;
 pub(super) mod catalogue;
 mod instructions;
+mod part_members;
 
 pub(super) use catalogue::Catalogue;
 pub use catalogue::Naming;

@@ -53,7 +53,7 @@ impl ServedApprovals {
         let tools = self.host.tools();
         let names: BTreeSet<Namespace> = tools.iter().filter_map(|tool| tool.namespace().cloned()).collect();
         let check = |name: Namespace| approve::approval_check(&self.host, &name).map(|check| (name, check));
-        let servers = self.servers.iter().flat_map(|servers| servers.approval_checks().iter().cloned());
+        let servers = self.servers.iter().flat_map(|servers| servers.approval_checks());
         names.into_iter().filter_map(check).chain(servers).collect()
     }
 
@@ -95,6 +95,9 @@ impl ServedApprovals {
         let is_server = self.host.component(name.as_str()).is_none();
         Ok(match self.is_watched && !is_server {
             true => format!("{done} It is loaded again within some seconds."),
+            false if is_server && matches!(decision, Decision::Approve) => {
+                format!("{done} It takes effect within some seconds.")
+            }
             false if is_server => format!("{done} It takes effect when the server is started again."),
             false => format!(
                 "{done} It takes effect when the server gets SIGHUP or is started again, or at once with `--watch`."

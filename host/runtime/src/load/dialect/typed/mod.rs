@@ -211,6 +211,7 @@ impl Reader<'_> {
             input_schema: input_schema.into(),
             output_schema: output_schema.map(Untrusted::new),
             annotations: Annotations::default(),
+            mcp_members: None,
         };
         let instance = export.instance.as_ref().map(|instance| self.component.get_export_index(None, instance));
         let export_index = match instance {

@@ -1,11 +1,38 @@
-//! Conversions between the host's log levels and those of the protocol.
+//! Levels of log lines: the one that clients asked for, and conversions between those of the host and of the protocol.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
 use rmcp::model::LoggingLevel;
 
 /// All levels in ascending order.
 const LEVELS: [Level; 5] = [Level::Trace, Level::Debug, Level::Info, Level::Warn, Level::Error];
+
+/// The most verbose level of log lines that any client asked for: that of the servers behind a gateway. Cheap to clone;
+/// clones share it.
+#[derive(Debug, Clone)]
+pub struct LogLevel(Arc<AtomicU8>);
+
+impl Default for LogLevel {
+    /// Creates the level of a gateway whose clients have asked for none.
+    fn default() -> Self {
+        Self(Arc::new(AtomicU8::new(u8::MAX)))
+    }
+}
+
+impl LogLevel {
+    /// Notes the level that a client asked for.
+    pub(crate) fn request(&self, level: Level) {
+        self.0.fetch_min(level as u8, Ordering::Relaxed);
+    }
+
+    /// Returns the level; `None` if no client asked for one.
+    pub(crate) fn requested(&self) -> Option<Level> {
+        from_rank(self.0.load(Ordering::Relaxed))
+    }
+}
 
 /// Returns the level with this rank, which is `level as u8`.
 pub(crate) fn from_rank(rank: u8) -> Option<Level> {
