@@ -1,6 +1,6 @@
 //! MCP Apps (SEP-1865): pages of servers that clients show, and what is passed on of them.
 
-use rmcp::model::{ClientCapabilities, JsonObject};
+use rmcp::model::{ClientCapabilities, JsonObject, MetaObject};
 use serde_json::{Map, Value, json};
 
 /// The name of the extension.
@@ -44,6 +44,14 @@ pub(crate) fn remove(object: &mut Map<String, Value>) {
     if meta.is_empty() {
         object.remove("_meta");
     }
+}
+
+/// Removes what belongs to the extension from `_meta` of a tool.
+pub(crate) fn remove_from_meta(meta: &mut Option<MetaObject>) {
+    if let Some(members) = meta {
+        members.0.remove(META_KEY);
+    }
+    meta.take_if(|members| members.0.is_empty());
 }
 
 /// Restricts the `_meta.ui` of a page to the origins that the operator allows. A list without allowed origins is empty, so

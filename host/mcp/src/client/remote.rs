@@ -255,9 +255,7 @@ impl Remote {
                     let (answers, state) = self.0.requests.answer_inputs(needed, &client).await?;
                     (request.input_responses, request.request_state) = (Some(answers), state);
                 }
-                Ok(_) => {
-                    return Err(call_error::from_refused_input("the tool began a task, which is not followed".into()));
-                }
+                Ok(_) => return Err(call_error::from_refused_input("the tool began a task".into())),
                 Err(error) => return Err(self.service_error(&connection, error)),
             }
         }
@@ -332,14 +330,13 @@ impl Remote {
         let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
         // Base64 takes four bytes for three, and escapes can double a text.
         let max_message_bytes = output.saturating_mul(2).saturating_add(MAX_ENVELOPE_BYTES).max(1 << 20);
-        let announcements = Arc::clone(&self.0.announcements);
         let connect_options = ConnectOptions {
             max_message_bytes,
             max_unsolicited: *unasked,
             headers: headers.clone(),
             requests: Arc::clone(&self.0.requests),
             events: Arc::clone(&self.0.library.events),
-            announcements,
+            announcements: Arc::clone(&self.0.announcements),
         };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
         self.0.instructions.get_or_init(|| {
@@ -356,9 +353,9 @@ impl Remote {
         let page = connection.list().await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, output, string, gate, result_form, .. } = &this.0.options;
+            let RemoteOptions { only, output, string, gate, result_form, client_requests, .. } = &this.0.options;
             let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output);
-            let limits = SchemaLimits { result_form: *result_form, ..limits };
+            let limits = SchemaLimits { result_form: *result_form, has_apps: client_requests.apps, ..limits };
             let before = this.pins().converted();
             ToolList::new(&this.0.name, page, only.as_ref(), &limits, &before)
         };

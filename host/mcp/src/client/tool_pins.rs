@@ -56,7 +56,7 @@ impl ToolList {
                 listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first one is used"));
                 continue;
             }
-            let same = before.get(tool.name.as_ref()).filter(|known| known.tool.is_same(tool));
+            let same = before.get(tool.name.as_ref()).filter(|known| known.tool.is_same(tool, limits));
             let converted = match same {
                 Some(known) => Ok(known.clone()),
                 None => RemoteTool::from_tool(server, tool, limits).map(|(tool, notices)| ListedTool { tool, notices }),

@@ -25,6 +25,7 @@ use super::call_request::is_stateless;
 use super::resource_subscriptions::{MAX_SUBSCRIPTIONS, Recipient, ResourceSubscriptions, pass_on_changes};
 use super::session::{CallToolOutcome, Session, method_not_found};
 use super::{completion, library_result, prompts, resources, tasks};
+use crate::apps;
 use crate::client::LibraryMethod;
 use crate::log_level;
 impl ServerHandler for Session {
@@ -35,11 +36,14 @@ impl ServerHandler for Session {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
-        let (tools, next_cursor) = page.map_err(|_| resources::unknown_cursor())?;
+        let (mut tools, next_cursor) = page.map_err(|_| resources::unknown_cursor())?;
+        if !apps::are_supported(&context.client_capabilities().unwrap_or_default()) {
+            tools.iter_mut().for_each(|tool| apps::remove_from_meta(&mut tool.meta));
+        }
         Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
     }
 

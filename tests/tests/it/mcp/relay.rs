@@ -298,13 +298,20 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     let page = json!({"uri": "ui://chart/page"});
     let mut library = all();
     library.app_origins = vec!["https://api.example.com".to_owned()];
-    let (server, tools) = gateway(&with_library(), library, policy(false, false, true), None).await;
+    let with_page =
+        r#"[{"name":"t","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://chart/page"}}}]"#;
+    let environment = [&with_library()[..], &[("TOOLS", with_page)]].concat();
+    let (server, tools) = gateway(&environment, library, policy(false, false, true), None).await;
     let mut able = client(&server, declared.clone()).await;
     let listed = able.request("resources/list", json!({})).await["result"]["resources"].clone();
     assert_eq!((&listed[1]["uri"], listed.as_array().unwrap().len()), (&json!("ui://chart/page"), 2));
     let read = able.request("resources/read", page.clone()).await["result"]["contents"][0].clone();
     assert_eq!(read["_meta"], json!({"ui": {"csp": {"connectDomains": ["https://api.example.com"]}}}), "{read}");
+    let listed = able.request("tools/list", json!({})).await["result"]["tools"].clone();
+    assert_eq!(listed[0]["_meta"], json!({"ui": {"resourceUri": "ui://chart/page"}}));
     let mut unable = client(&server, json!({})).await;
+    let listed = unable.request("tools/list", json!({})).await["result"]["tools"].clone();
+    assert_eq!((listed.as_array().unwrap().len(), listed[0].get("_meta")), (1, None));
     let listed = unable.request("resources/list", json!({})).await["result"]["resources"].clone();
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(unable.request("resources/read", page.clone()).await["error"]["code"], -32002);

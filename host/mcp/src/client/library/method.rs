@@ -57,6 +57,7 @@ impl LibraryMethod {
             input_schema: schema.into(),
             output_schema: None,
             annotations: Annotations::default(),
+            mcp_members: None,
         };
         Some(Tool::new(definition, gate).in_namespace(server).identified_by(self.digest()))
     }
