@@ -161,12 +161,14 @@ impl McpTools {
         state.replace(&remote, tools)
     }
 
-    /// Returns whether tools of a server wait for an approval.
+    /// Returns whether something of a server waits for an approval.
     fn has_waiting(&self, server: &Namespace) -> bool {
         let state = self.state();
         let is_pinned = |source: &ServerSource| source.pinned.is_some() && source.remote.name() == server;
         let is_waiting = |known: &ServerTool| known.server.name() == server && !known.tool.is_approved();
-        state.sources.iter().any(is_pinned) && state.tools.iter().any(is_waiting)
+        let has_waiting = |source: &ServerSource| source.remote.library().has_waiting();
+        let mut pinned = state.sources.iter().filter(|source| is_pinned(source));
+        pinned.any(|source| has_waiting(source) || state.tools.iter().any(is_waiting))
     }
 
     /// Returns the tools of servers that are left out, each with the reason.

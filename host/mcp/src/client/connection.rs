@@ -303,8 +303,7 @@ impl Connection {
     ) -> Result<ServerResult, ServiceError> {
         request.extensions_mut().insert(ProgressListener(client.observer()));
         let under_way = self.requests.begin(client);
-        let (peer, request_options) = (self.service.peer(), PeerRequestOptions::no_options());
-        let sent = peer.send_request_with_option(request, request_options).await?;
+        let sent = self.peer().send_request_with_option(request, PeerRequestOptions::no_options()).await?;
         let id = sent.id.clone();
         under_way.identify(&id);
         let answer = self.unless_closed(InFlightRequest::new(sent).answer()).await;

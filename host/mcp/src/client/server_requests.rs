@@ -255,9 +255,10 @@ fn check_url(params: &JsonObject) -> Result<(), String> {
     }
     let url = params.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
     let is_plain = |url: &Url| matches!(url.scheme(), "http" | "https") && url.username().is_empty();
-    match url.filter(is_plain).is_some_and(|url| url.password().is_none()) {
-        true => Ok(()),
-        false => Err("the address that the server sends its user to is not one of a web page".to_owned()),
+    if url.filter(is_plain).is_some_and(|url| url.password().is_none()) {
+        Ok(())
+    } else {
+        Err("the address that the server sends its user to is not one of a web page".to_owned())
     }
 }
 

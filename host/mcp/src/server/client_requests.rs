@@ -101,10 +101,12 @@ fn check_capability(
             let is_url = params.get("mode").and_then(Value::as_str) == Some("url");
             // One that names neither has forms.
             let has_forms = declared.form.is_some() || declared.url.is_none();
-            match is_url {
-                true if declared.url.is_none() => Err(NO_URLS),
-                false if !has_forms => Err(NO_FORMS),
-                _ => Ok(()),
+            if is_url && declared.url.is_none() {
+                Err(NO_URLS)
+            } else if !is_url && !has_forms {
+                Err(NO_FORMS)
+            } else {
+                Ok(())
             }
         }
         ClientRequestKind::Sampling => {

@@ -44,13 +44,18 @@ pub(super) fn remove_apps(read: &mut Value) {
 
 /// Returns the error of a call as one of the protocol: the sentence, and the whole of it for programs.
 fn to_error_data(error: &CallError) -> ErrorData {
-    let code = match error.kind {
+    let details = error.details.as_deref();
+    // That of the server, if it refused.
+    let code = details.and_then(|details| details.code).and_then(|code| i32::try_from(code).ok());
+    let code = code.map(ErrorCode).unwrap_or(match error.kind {
         ErrorKind::InvalidArguments => ErrorCode::INVALID_PARAMS,
         _ => ErrorCode::INTERNAL_ERROR,
-    };
+    });
+    let data = details.and_then(|details| details.data.as_ref()).map(|data| data.to_sanitized().into_owned());
     let message = match &error.hint {
         Some(hint) => format!("{}; {hint}", error.message),
         None => error.message.to_string(),
     };
-    ErrorData::new(code, message, serde_json::to_value(error).ok().map(|error| json!({ "fumehood/error": error })))
+    let whole = || serde_json::to_value(error).ok().map(|error| json!({ "fumehood/error": error }));
+    ErrorData::new(code, message, data.or_else(whole))
 }

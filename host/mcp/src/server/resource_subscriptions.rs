@@ -88,7 +88,8 @@ pub(super) fn pass_on_changes(
     closed: CancellationToken,
 ) {
     let events = library.events();
-    let (mut resources, mut prompts) = (events.subscribe_to_resources(), events.subscribe_to_prompts());
+    let mut resources = events.subscribe_to_resources();
+    let mut prompts = events.subscribe_to_prompts();
     let mut updates = events.subscribe_to_updates();
     tokio::spawn(async move {
         loop {

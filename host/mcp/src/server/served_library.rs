@@ -33,8 +33,8 @@ impl<'a> ServedLibrary<'a> {
 
     /// Returns the servers that answer a method, for this client.
     pub(super) fn servers(&self, method: LibraryMethod) -> impl Iterator<Item = &'a RemoteLibrary> {
-        let (server, servers) = (self.server, &self.server.options().servers);
-        servers.iter().filter(move |library| {
+        let server = self.server;
+        server.options().servers.iter().filter(move |library| {
             let tool = server.tools().find(&method.full_name(library.name()));
             library.offers(method) && tool.is_some_and(|tool| tool.is_approved())
         })

@@ -197,7 +197,8 @@ impl ServerHandler for Session {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (uri, library) = (&request.uri, self.library_with_resources("resources/read", &context)?);
+        let uri = &request.uri;
+        let library = self.library_with_resources("resources/read", &context)?;
         if library.own().entries().contains_key(uri) {
             return Ok(resources::read_resource(library.own(), uri).await?.into());
         }

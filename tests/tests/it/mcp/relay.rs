@@ -115,7 +115,7 @@ async fn resources_are_listed_and_read_as_the_server_wrote_them() {
     let by_template = raw.request("resources/read", json!({"uri": "note://7"})).await["result"].clone();
     assert_eq!(by_template, json!({"contents": [{"uri": "note://7", "text": "by template"}]}));
     let gone = raw.request("resources/read", json!({"uri": "note://gone"})).await["error"].clone();
-    assert!(gone["message"].as_str().unwrap().contains("no such note"), "{gone}");
+    assert!(gone["code"] == -32002 && gone["message"].as_str().unwrap().contains("no such note"), "{gone}");
     let hidden = raw.request("tools/call", json!({"name": "other__resources_x2f_read", "arguments": {}})).await;
     assert!(hidden["error"]["message"].as_str().unwrap().starts_with("Unknown tool"), "{hidden}");
     raw.leave().await;
@@ -358,5 +358,28 @@ async fn over_http_a_question_rides_the_stream_of_its_call() {
     }
     assert!(text.contains(r#""action":"decline""#), "{text}");
     served.end().await;
+    tools.close().await;
+}
+
+#[tokio::test]
+async fn a_server_of_the_newest_revision_gets_the_answer_with_the_call() {
+    let discover = r#"answer '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"0"},"ttlMs":1000,"cacheScope":"public"}'"#;
+    let ask = r#"
+case $line in
+*'"inputResponses"'*'"Ann"'*'"requestState":"s1"'* | *'"requestState":"s1"'*'"Ann"'*) text 'hello Ann' ;;
+*) answer '{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}},"requestState":"s1"}' ;;
+esac
+"#;
+    let environment = [("ON_DISCOVER", discover), ("ON_CALL", ask)];
+    let (server, tools) = gateway(&environment, all(), policy(true, false, false), None).await;
+    let mut able = client(&server, json!({"elicitation": {}})).await;
+    let (asked, result) = answer_during_call(&mut able, json!({"action": "accept", "content": {"name": "Ann"}})).await;
+    assert_eq!(asked["params"]["message"], "other asks: Who?");
+    assert_eq!(result["content"][0]["text"], "hello Ann", "{result}");
+    let mut unable = client(&server, json!({})).await;
+    let refused = unable.call("other__t", json!({})).await;
+    assert!(refused["content"][0]["text"].as_str().unwrap().contains("does not declare `elicitation`"), "{refused}");
+    able.leave().await;
+    unable.leave().await;
     tools.close().await;
 }

@@ -159,8 +159,10 @@ impl RemoteLibrary {
         kind: ListKind,
         notices: &mut Vec<ToolNotice>,
     ) -> Vec<Definition> {
-        let (mut definitions, mut keys) = (Vec::new(), BTreeSet::new());
-        let (mut cursor, mut cursors) = (None, BTreeSet::new());
+        let mut definitions = Vec::new();
+        let mut keys = BTreeSet::new();
+        let mut cursor = None;
+        let mut cursors = BTreeSet::new();
         let app_origins = self.has_apps().then_some(self.options().app_origins.as_slice());
         loop {
             let page = match list_page(connection, kind, cursor.take()).await {
@@ -196,8 +198,21 @@ impl RemoteLibrary {
 
     /// Withholds all templates and prompts, and the resources as a whole, that are not among these.
     pub fn pin(&self, approved: &[LibraryItem]) {
-        let approved = approved.iter().map(LibraryItem::digest).collect();
-        *self.state().approved.lock().unwrap_or_else(PoisonError::into_inner) = Some(approved);
+        let now: BTreeSet<Digest> = approved.iter().map(LibraryItem::digest).collect();
+        let mut pinned = self.state().approved.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_change = pinned.as_ref().is_some_and(|before| *before != now);
+        *pinned = Some(now);
+        drop(pinned);
+        if is_change {
+            self.events().resources_changed();
+            self.events().prompts_changed();
+        }
+    }
+
+    /// Returns whether something waits for an approval.
+    #[must_use]
+    pub fn has_waiting(&self) -> bool {
+        self.items().iter().any(|item| !self.state().is_approved(&item.digest()))
     }
 
     /// Returns the items that an approval of the server covers.
@@ -304,7 +319,8 @@ impl RemoteLibrary {
     /// A sentence, if the server cannot be used, or refuses.
     pub(crate) async fn subscribe(&self, uri: &str) -> Result<ResourceSubscription, String> {
         let connection = self.0.connection().await.map_err(|error| error.to_string())?;
-        let (uri, subscriptions) = (Arc::<str>::from(uri), Arc::clone(&self.state().subscriptions));
+        let uri = Arc::<str>::from(uri);
+        let subscriptions = Arc::clone(&self.state().subscriptions);
         let first = subscriptions.join(&uri)?;
         let connected = Arc::downgrade(&connection);
         let joined = ResourceSubscription { subscriptions, uri: Arc::clone(&uri), connection: connected };
