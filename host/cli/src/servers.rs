@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fumehood::agent::identity::ActorArguments;
 use fumehood::mcp::{
-    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, LogLevel, OAuthOptions, Remote, RemoteOptions,
-    Token, ToolNotice,
+    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, LibraryOptions, LogLevel, OAuthOptions,
+    Remote, RemoteOptions, ServerRequestPolicy, Token, ToolNotice,
 };
 use fumehood::redact::Redactor;
 use fumehood::settings::ValueSource;
@@ -225,11 +225,44 @@ fn remote(config: &Config, server: &Server, log_level: LogLevel) -> Result<Remot
             .map_err(|error| usage_error(&format!("[mcp.servers.{name}] `prefix`"), &error))?,
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
+        library: library_options(name, section)?,
+        client_requests: client_requests(section),
         redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
         log_level,
         ..defaults
     };
     Ok(Remote::new(name.clone(), endpoint(config, name, section, &secrets)?, options))
+}
+
+/// Returns the resources and prompts of a server that are passed on.
+///
+/// # Errors
+/// If an origin is none.
+fn library_options(name: &Namespace, section: &McpServerSection) -> Result<LibraryOptions> {
+    for origin in &section.app_origins {
+        let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+        let is_host = |c: u8| c.is_ascii_alphanumeric() || b"-.:[]".contains(&c);
+        if !rest.is_some_and(|host| !host.is_empty() && host.bytes().all(is_host)) {
+            let message = format!(
+                "[mcp.servers.{name}] `app_origins` has `{origin}`; write a scheme and a host, such as \"https://api.example.com\""
+            );
+            return Err(UsageError(message).into());
+        }
+    }
+    let mut options = LibraryOptions::default();
+    options.resources = section.resources.unwrap_or(true);
+    options.prompts = section.prompts.unwrap_or(true);
+    options.app_origins.clone_from(&section.app_origins);
+    Ok(options)
+}
+
+/// Returns the requests of a server to clients that are passed on.
+fn client_requests(section: &McpServerSection) -> ServerRequestPolicy {
+    let mut policy = ServerRequestPolicy::default();
+    policy.elicitation = section.elicitation.unwrap_or(true);
+    policy.sampling = section.sampling.unwrap_or(false);
+    policy.apps = section.apps.unwrap_or(false);
+    policy
 }
 
 /// A secret value that the server is given.
@@ -387,6 +420,13 @@ pub(crate) fn entry_lines(section: &McpServerSection) -> Vec<String> {
     let headers = section.secret_headers.iter();
     lines.extend(headers.map(|(name, source)| format!("header: {name} = {}", secret(source))));
     lines.extend(section.bearer.as_ref().map(|source| format!("header: Authorization = {}", secret(source))));
+    if section.sampling == Some(true) {
+        lines.push("use the models of clients".to_owned());
+    }
+    if section.apps == Some(true) {
+        lines.push("show pages of its own in clients".to_owned());
+        lines.extend(section.app_origins.iter().map(|origin| format!("let its pages reach: {}", quoted(origin))));
+    }
     lines
 }
 

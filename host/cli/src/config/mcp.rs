@@ -203,6 +203,24 @@ pub(crate) struct McpServerSection {
     /// Only these of its tools are used, by its own names. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
+    /// Whether its resources are served to MCP clients. Usually true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resources: Option<bool>,
+    /// Whether its prompts are served to MCP clients, as NAME__PROMPT. Usually true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prompts: Option<bool>,
+    /// Whether it may ask the user of an MCP client for something during a call (elicitation). Usually true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) elicitation: Option<bool>,
+    /// Whether it may use the model of an MCP client during a call (sampling). Usually false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sampling: Option<bool>,
+    /// Whether clients with MCP Apps show its pages. Usually false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) apps: Option<bool>,
+    /// The origins that its pages may reach, such as "https://api.example.com". Usually none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) app_origins: Vec<String>,
     /// The data that its tools return, for [flows]: "private" or "public". Usually private if they say that they stay in
     /// a closed world.
     #[serde(default, skip_serializing_if = "Option::is_none")]

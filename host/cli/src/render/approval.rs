@@ -1,7 +1,7 @@
 //! The screen of `fumehood approve`: everything that is pinned, or the changes since the approval, old beside new.
 
 use anyhow::Result;
-use fumehood::approval::{self, ApprovalStatus, Change, Manifest, ToolManifest};
+use fumehood::approval::{self, ApprovalStatus, Change, LibraryItem, LibraryKind, Manifest, ToolManifest};
 use fumehood::limits::display_bytes;
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
@@ -30,12 +30,12 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
         ApprovalStatus::NeverApproved => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "was never approved")?;
             print_manifest(&mut quotation, origin, check.parts())?;
-            check.parts().tools.iter().map(count_hidden).sum::<u64>()
+            count_hidden_in_parts(check.parts())
         }
         ApprovalStatus::Proposed(changes) if changes.is_empty() => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "was approved by somebody else, and not by you")?;
             print_manifest(&mut quotation, origin, check.parts())?;
-            check.parts().tools.iter().map(count_hidden).sum::<u64>()
+            count_hidden_in_parts(check.parts())
         }
         ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
@@ -96,6 +96,13 @@ fn print_heading(quotation: &mut Quotation, mark: &str, name: &str, status: &str
     quotation.write_block(2, name)
 }
 
+/// Counts the invisible or controlling characters in all texts that an approval pins.
+fn count_hidden_in_parts(parts: &Manifest) -> u64 {
+    let library = parts.library.iter().flat_map(|item| [&item.name, &item.definition]);
+    let library: u64 = library.map(Untrusted::<String>::hidden_chars).sum();
+    library + parts.tools.iter().map(count_hidden).sum::<u64>()
+}
+
 /// Counts the invisible or controlling characters in the texts of a tool.
 fn count_hidden(tool: &ToolManifest) -> u64 {
     let texts = [tool.export.as_ref(), tool.title.as_ref(), Some(&tool.description), Some(&tool.input_schema)];
@@ -134,7 +141,19 @@ fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) 
         line("  tells models")?;
         quotation.write_block(4, &instructions.to_sanitized())?;
     }
-    parts.tools.iter().try_for_each(|it| print_tool(quotation, it))
+    parts.tools.iter().try_for_each(|it| print_tool(quotation, it))?;
+    parts.library.iter().try_for_each(|it| print_library_item(quotation, it))
+}
+
+/// Prints a prompt or a resource template, or that there are resources.
+fn print_library_item(quotation: &mut Quotation, item: &LibraryItem) -> Result<()> {
+    if item.kind == LibraryKind::Resources {
+        return write_host_text(2, "resources  all that the server has, now and later");
+    }
+    line("")?;
+    line(&format!("  {}", item.kind.as_str()))?;
+    quotation.write_block(4, &item.name.to_sanitized())?;
+    quotation.write_block(4, &item.definition.to_sanitized())
 }
 
 /// Prints the signer of a published component, and what the signer states.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::client_requests::ClientRequests;
 use super::history::CallHistory;
 use super::job_id::JobId;
 use super::observer::Observer;
@@ -38,6 +39,8 @@ pub struct CallContext {
     pub cause: Option<Arc<str>>,
     /// The job that the call is, if it was one before it began; `None` for a call whose caller waits.
     pub job: Option<JobId>,
+    /// The client of the call, which a server may ask for something meanwhile; `None` if it cannot be asked.
+    pub client_requests: Option<Arc<dyn ClientRequests>>,
 }
 
 /// A token that cancels calls. Clones share their state, which is cancelled once and for all.

@@ -1,5 +1,6 @@
 //! Requests to call a tool, and the context that a call runs in.
 
+pub mod client_requests;
 pub mod content;
 mod context;
 pub mod error_kind;

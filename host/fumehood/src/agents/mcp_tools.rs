@@ -12,7 +12,7 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::name::Namespace;
 use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
-use fumehood_mcp::{ConnectError, ListChanges, Remote, ToolNotice};
+use fumehood_mcp::{ConnectError, ListChanges, Remote, RemoteLibrary, ToolNotice};
 use tokio::task::AbortHandle;
 
 use super::list_change::{ListChange, ListObserver};
@@ -36,6 +36,8 @@ pub struct McpTools {
 #[derive(Default)]
 struct State {
     tools: Vec<ServerTool>,
+    /// The tools in place of requests for resources and prompts, which are not listed.
+    requests: Vec<ServerTool>,
     sources: Vec<ServerSource>,
     /// Tools that servers had, which say so when they are called.
     removed: BTreeMap<String, Arc<Tool>>,
@@ -77,7 +79,9 @@ impl McpTools {
     /// If the server cannot be used. The tools of other servers are unchanged.
     pub async fn add(&mut self, remote: &Remote) -> Result<(), ConnectError> {
         remote.tools().await?;
-        self.take(ServerSource::new(remote.clone(), None));
+        let mut source = ServerSource::new(remote.clone(), None);
+        source.read_library().await;
+        self.take(source);
         Ok(())
     }
 
@@ -97,18 +101,23 @@ impl McpTools {
         approved: impl Into<LockedApproval>,
     ) -> Result<ApprovalCheck, ConnectError> {
         remote.tools().await?;
+        let mut source = ServerSource::new(remote.clone(), None);
+        source.read_library().await;
         let mut pinned = PinnedServer::new(grants, approved.into());
         let (tools, _) = acceptable(remote.listed_tools(), &self.actor_arguments);
         pinned.compare(remote, &tools);
         let check = pinned.check.clone();
-        self.take(ServerSource::new(remote.clone(), Some(pinned)));
+        source.pinned = Some(pinned);
+        self.take(source);
         Ok(check)
     }
 
     fn take(&mut self, mut source: ServerSource) {
         let tools = source.tools(&self.actor_arguments);
+        let requests = source.requests();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.replace(&source.remote, tools);
+        state.replace_requests(&source.remote, requests);
         state.sources.push(source);
         self.revision.advance();
     }
@@ -147,16 +156,20 @@ impl McpTools {
             return ListChange::default();
         }
         let tools = source.tools(&self.actor_arguments);
+        let requests = source.requests();
         let remote = source.remote.clone();
+        state.replace_requests(&remote, requests);
         state.replace(&remote, tools)
     }
 
-    /// Returns whether tools of a server wait for an approval.
+    /// Returns whether something of a server waits for an approval.
     fn has_waiting(&self, server: &Namespace) -> bool {
         let state = self.state();
         let is_pinned = |source: &ServerSource| source.pinned.is_some() && source.remote.name() == server;
         let is_waiting = |known: &ServerTool| known.server.name() == server && !known.tool.is_approved();
-        state.sources.iter().any(is_pinned) && state.tools.iter().any(is_waiting)
+        let has_waiting = |source: &ServerSource| source.remote.library().has_waiting();
+        let mut pinned = state.sources.iter().filter(|source| is_pinned(source));
+        pinned.any(|source| has_waiting(source) || state.tools.iter().any(is_waiting))
     }
 
     /// Returns the tools of servers that are left out, each with the reason.
@@ -169,6 +182,12 @@ impl McpTools {
     #[must_use]
     pub fn unchecked(&self) -> Vec<ToolNotice> {
         self.state().sources.iter().flat_map(|source| source.unchecked.iter().cloned()).collect()
+    }
+
+    /// Returns the resources and prompts of the servers, in the order in which they were added.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<RemoteLibrary> {
+        self.state().sources.iter().map(|source| source.remote.library()).collect()
     }
 
     /// Returns the comparisons of servers with their approvals, by the names of the servers.
@@ -209,8 +228,21 @@ impl Drop for McpTools {
 
 impl State {
     fn tool(&self, name: &str) -> Option<&ServerTool> {
-        let position = self.tools.binary_search_by(|known| known.tool.full_name().cmp(name)).ok()?;
-        self.tools.get(position)
+        match self.tools.binary_search_by(|known| known.tool.full_name().cmp(name)) {
+            Ok(position) => self.tools.get(position),
+            Err(_) => self.requests.iter().find(|known| known.tool.full_name() == name),
+        }
+    }
+
+    /// Replaces the tools in place of requests to a server. One that is the same stays the same object.
+    fn replace_requests(&mut self, server: &Remote, requests: Vec<Tool>) {
+        let is_its = |known: &ServerTool| known.server.name() == server.name();
+        let (old, mut all): (Vec<_>, Vec<_>) = std::mem::take(&mut self.requests).into_iter().partition(is_its);
+        for tool in requests {
+            let before = old.iter().find(|known| is_same(&known.tool, &tool)).map(|known| Arc::clone(&known.tool));
+            all.push(ServerTool { tool: before.unwrap_or_else(|| Arc::new(tool)), server: server.clone() });
+        }
+        self.requests = all;
     }
 
     /// Replaces the tools of a server. One that is the same stays the same object, so that calls of it go on.

@@ -30,6 +30,10 @@ pub(super) struct ServerSource {
     pub(super) refused: Vec<ToolNotice>,
     /// Parts of schemas that are not checked.
     pub(super) unchecked: Vec<ToolNotice>,
+    /// The notice that resources and prompts could not be listed.
+    unlisted: Option<ToolNotice>,
+    /// The reason for which nothing of the server may be used.
+    refusal: Option<CallError>,
 }
 
 /// A server whose tools have to be what was approved.
@@ -64,14 +68,21 @@ impl PinnedServer {
         let definitions: Vec<_> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let instructions = remote.instructions().map(|text| Clone::clone(&*text));
         let whole = Manifest { instructions, ..Manifest::new(None, CONTRACT, self.grants.clone(), &definitions) };
-        let bare = whole.without_mcp_members();
-        let check = ApprovalCheck::compare(whole, &self.approved);
-        let has_members = check.standing().is_approved();
+        let library = remote.library();
+        library.pin(self.approved.library());
+        // What changed in the library is withheld item by item, and is no reason to withhold the tools.
+        let approved_library = self.approved.library().to_vec();
+        let tools_only = whole.clone().with_library(approved_library.clone());
+        let bare = tools_only.without_mcp_members();
+        let check = ApprovalCheck::compare(whole.with_library(library.items()), &self.approved);
+        let tools_check = ApprovalCheck::compare(tools_only, &self.approved);
+        let has_members = tools_check.standing().is_approved();
         let is_approved =
             |manifest: Manifest| ApprovalCheck::compare(manifest, &self.approved).standing().is_approved();
         let escaped = || {
             let escaped: Vec<_> = tools.iter().map(escaped_definition).collect();
-            Manifest::new(None, CONTRACT, self.grants.clone(), &escaped).without_mcp_members()
+            let escaped = Manifest::new(None, CONTRACT, self.grants.clone(), &escaped);
+            escaped.with_library(approved_library).without_mcp_members()
         };
         let standing = if has_members || is_approved(bare) || is_approved(escaped()) {
             self.was_approved = true;
@@ -79,7 +90,7 @@ impl PinnedServer {
         } else {
             match self.approved.approved().filter(|approved| self.was_approved && covers_server(approved, &check)) {
                 Some(approved) => Standing::Partly(Box::new(approved.clone())),
-                None => Standing::Refused(check.refusal(remote.name().as_str())),
+                None => Standing::Refused(tools_check.refusal(remote.name().as_str())),
             }
         };
         self.check = check;
@@ -105,7 +116,22 @@ fn covers_server(approved: &Manifest, check: &ApprovalCheck) -> bool {
 
 impl ServerSource {
     pub(super) fn new(remote: Remote, pinned: Option<PinnedServer>) -> Self {
-        Self { remote, pinned, refused: Vec::new(), unchecked: Vec::new() }
+        Self { remote, pinned, refused: Vec::new(), unchecked: Vec::new(), unlisted: None, refusal: None }
+    }
+
+    /// Lists the resources and prompts of the server. If it does not list them, it has none, with a notice.
+    pub(super) async fn read_library(&mut self) {
+        let listed = self.remote.library().refresh().await;
+        self.unlisted = listed.err().map(|error| ToolNotice::new("resources and prompts", error.to_string()));
+    }
+
+    /// Returns the tools in place of requests for resources and prompts.
+    pub(super) fn requests(&self) -> Vec<Tool> {
+        let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
+        let tools = self.remote.library().tools().into_iter();
+        let tools = tools.map(|tool| tool.granted(Arc::clone(&powers)).withheld(self.refusal.clone()));
+        let is_pinned = self.pinned.is_some();
+        tools.map(|tool| if is_pinned { tool } else { tool.with_flow(ToolFlow::UNAPPROVED) }).collect()
     }
 
     /// Sets the current approval, if it is known. Returns whether it is another one than before.
@@ -124,6 +150,11 @@ impl ServerSource {
         let (listed, refused) = acceptable(self.remote.listed_tools(), actor_arguments);
         self.refused.extend(refused);
         let standing = self.pinned.as_mut().map(|pinned| pinned.compare(&self.remote, &listed));
+        self.refused.extend(self.unlisted.clone().into_iter().chain(self.remote.library().notices()));
+        self.refusal = match &standing {
+            Some(Standing::Refused(refusal)) => refusal.clone(),
+            _ => None,
+        };
         let powers: Arc<[String]> = Arc::from([POWERS.to_owned()]);
         let instructions = self.remote.instructions();
         let mut tools = Vec::new();

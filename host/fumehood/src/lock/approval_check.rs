@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
-use fumehood_core::policy::approval::{Approval, ApprovalStatus, Manifest, Origin};
+use fumehood_core::policy::approval::{Approval, ApprovalStatus, LibraryItem, Manifest, Origin};
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_runtime::{Component, Dialect};
@@ -39,6 +39,11 @@ pub struct LockedApproval {
 impl LockedApproval {
     pub(crate) fn new(approved: Option<Approval>, proposal: Option<Approval>, previous: Option<Approval>) -> Self {
         Self { approved, proposal, previous }
+    }
+
+    /// Returns the prompts and resource templates that were approved.
+    pub(crate) fn library(&self) -> &[LibraryItem] {
+        self.approved().map_or(&[], |approved| approved.library.as_slice())
     }
 
     /// Returns what is approved.

@@ -1,5 +1,6 @@
 //! The time of a call: progress of its server extends it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use tokio::time::Instant;
 pub(super) struct CallClock {
     started: Instant,
     last_progress: Mutex<Instant>,
+    /// Number of questions to the client that are open.
+    questions: AtomicUsize,
     /// Maximum time without progress.
     pub(super) deadline: Duration,
     /// Maximum time in all.
@@ -24,6 +27,16 @@ pub(super) enum Exceeded {
     MaxTime,
 }
 
+/// A question to the client of the call. The time without progress stands still until it is dropped.
+pub(super) struct OpenQuestion(Arc<CallClock>);
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        self.0.note_progress();
+        self.0.questions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// An observer that notes progress in a clock before it forwards it.
 struct ClockObserver {
     clock: Arc<CallClock>,
@@ -32,7 +45,7 @@ struct ClockObserver {
 
 impl Observer for ClockObserver {
     fn progress(&self, progress: Progress) {
-        *self.clock.last_progress.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.clock.note_progress();
         if let Some(observer) = &self.observer {
             observer.progress(progress);
         }
@@ -49,7 +62,19 @@ impl CallClock {
     /// Starts the time of a call.
     pub(super) fn start(deadline: Duration, max_time: Duration) -> Arc<Self> {
         let started = Instant::now();
-        Arc::new(Self { started, last_progress: Mutex::new(started), deadline, max_time: max_time.max(deadline) })
+        let last_progress = Mutex::new(started);
+        let questions = AtomicUsize::new(0);
+        Arc::new(Self { started, last_progress, questions, deadline, max_time: max_time.max(deadline) })
+    }
+
+    /// Stops the time without progress for a question to the client.
+    pub(super) fn ask(self: &Arc<Self>) -> OpenQuestion {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        OpenQuestion(Arc::clone(self))
+    }
+
+    fn note_progress(&self) {
+        *self.last_progress.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// Wraps the observer of the call, so that its progress extends the time.
@@ -58,6 +83,9 @@ impl CallClock {
     }
 
     fn end(&self) -> Instant {
+        if self.questions.load(Ordering::Relaxed) > 0 {
+            self.note_progress();
+        }
         let last_progress = *self.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
         (last_progress + self.deadline).min(self.started + self.max_time)
     }
@@ -100,6 +128,16 @@ mod tests {
             }
         };
         assert_eq!(clock.limit(reporting).await, Ok(()));
+        let clock = CallClock::start(second, 5 * second);
+        let asking = async {
+            let question = clock.ask();
+            tokio::time::sleep(3 * second).await;
+            drop(question);
+            tokio::time::sleep(second / 2).await;
+        };
+        assert_eq!(clock.limit(asking).await, Ok(()), "people take longer than servers");
+        let clock = CallClock::start(second, 5 * second);
+        let observer = clock.observe(None);
         let endless = async {
             loop {
                 tokio::time::sleep(second / 2).await;

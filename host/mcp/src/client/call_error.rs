@@ -40,6 +40,11 @@ pub(super) fn unreadable(server: &Namespace, why: &str) -> CallError {
         .with_hint(MAY_HAVE_RUN)
 }
 
+/// Creates the error of a call whose server asked for something that it does not get.
+pub(super) fn from_refused_input(why: String) -> CallError {
+    CallError::new(ErrorKind::ToolFailed, why)
+}
+
 /// Creates the error of a call that the server refused. Its data are for clients of MCP.
 pub(super) fn from_refusal(server: &Namespace, error: ErrorData) -> CallError {
     let message: String = error.message.chars().take(MAX_QUOTED_CHARS).collect();

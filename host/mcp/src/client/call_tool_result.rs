@@ -35,7 +35,7 @@ struct Part {
 ///
 /// # Errors
 /// If the server answered with content of an unknown kind or with more than `max_bytes` bytes.
-pub(crate) fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<Answer, CallError> {
+fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<Answer, CallError> {
     let CallToolResult { content, structured_content, is_error, meta, .. } = answer;
     let parts = content.into_iter().map(into_part).collect::<Result<Vec<_>, _>>()?;
     let has_members = parts.iter().any(|part| !part.members.is_empty());
@@ -49,16 +49,43 @@ pub(crate) fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<An
         meta: meta.and_then(|meta| passed_metadata(meta.0)).map(Untrusted::new),
         parts: has_members.then(|| Untrusted::new(in_parts().collect())),
     };
-    let bytes = content.iter().map(Content::bytes).sum::<usize>().saturating_add(members.bytes());
-    if bytes > max_bytes {
-        return Err(CallError::new(
-            ErrorKind::OutputTooLarge,
-            format!("the result has {bytes} bytes; at most {max_bytes} are taken"),
-        )
-        .with_hint("ask for less at once"));
-    }
+    check_size(&content, members.bytes(), max_bytes)?;
     let outcome = if is_error == Some(true) { Err(tool_failure(content)) } else { Ok(content) };
     Ok(Answer { outcome, members: (members != ResultMembers::default()).then(|| Box::new(members)) })
+}
+
+/// Converts a result of another method into content.
+///
+/// # Errors
+/// If it has more than `max_bytes` bytes.
+pub(crate) fn read_json(result: &Value, max_bytes: usize) -> Result<Answer, CallError> {
+    let part = Content::json(result.to_string()).map_err(|error| invalid_result(&error.to_string()))?;
+    let parts = vec![part];
+    check_size(&parts, 0, max_bytes)?;
+    Ok(Answer { outcome: Ok(parts), members: None })
+}
+
+fn check_size(parts: &[Content], more_bytes: usize, max_bytes: usize) -> Result<(), CallError> {
+    let bytes = parts.iter().map(Content::bytes).sum::<usize>().saturating_add(more_bytes);
+    if bytes <= max_bytes {
+        return Ok(());
+    }
+    let why = format!("the result has {bytes} bytes; at most {max_bytes} are taken");
+    Err(CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once"))
+}
+
+/// Like [`read_answer`], for an answer of this tool, whose output schema is checked.
+pub(crate) async fn read_checked(
+    answer: CallToolResult,
+    max_bytes: usize,
+    tool: Arc<Tool>,
+) -> Result<Answer, CallError> {
+    let Answer { outcome, members } = read_answer(answer, max_bytes)?;
+    let outcome = match outcome {
+        Ok(parts) => Ok(check_output(tool, parts).await?),
+        Err(failure) => Err(failure),
+    };
+    Ok(Answer { outcome, members })
 }
 
 /// Returns the content if its JSON matches the tool's own output schema, checked on another thread if that may take long.
@@ -66,7 +93,7 @@ pub(crate) fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<An
 ///
 /// # Errors
 /// If it does not match.
-pub(crate) async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
+async fn check_output(tool: Arc<Tool>, parts: Vec<Content>) -> Result<Vec<Content>, CallError> {
     if !parts.iter().any(|part| matches!(part, Content::Json { .. })) {
         return Ok(parts);
     }

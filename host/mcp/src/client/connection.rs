@@ -6,24 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use fumehood_core::call::Observer;
 use fumehood_core::call::event::Level;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::Untrusted;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
-    ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo, ServerResult,
-    SetLevelRequest, SetLevelRequestParams, SubscriptionFilter,
+    GetExtensions as _, ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo,
+    ServerResult, SetLevelRequest, SetLevelRequestParams, SubscriptionFilter,
 };
-use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
+use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RunningService, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use tokio::sync::Notify;
 
+use super::call_client::CallClient;
 use super::client_handler::ServerRequestHandler;
 use super::connect_error::{self, ConnectError};
 use super::endpoint::{Credentials, Endpoint, Launch};
@@ -31,14 +30,17 @@ use super::headers::Headers;
 use super::http_client::{self, BoundedClient};
 use super::inspecting_transport::InspectingTransport;
 use super::lenient::{self, ToolPage};
+use super::library::LibraryEvents;
 use super::message_tracker::MessageTracker;
 use super::oauth::TokenSource;
 use super::process::Process;
 use super::program::check_program;
 use super::progress::ProgressListener;
+use super::server_requests::ServerRequests;
 use super::tool_notice::ToolNotice;
 use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::log_level::to_logging_level;
+use crate::transport::in_flight::InFlightRequest;
 use crate::transport::line_transport::LineTransport;
 
 /// Maximum size of the instructions of a server, in bytes; the rest is cut off.
@@ -49,7 +51,7 @@ const PROCESS_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
 const HTTP_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// The limits and headers of a connection.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct ConnectOptions {
     /// Maximum size of a message, in bytes. A longer one ends the connection.
     pub(crate) max_message_bytes: usize,
@@ -57,12 +59,24 @@ pub(crate) struct ConnectOptions {
     pub(crate) max_unsolicited: u32,
     /// Headers of every request over HTTP.
     pub(crate) headers: Headers,
+    /// Answers requests of the server.
+    pub(crate) requests: Arc<ServerRequests>,
+    /// Is told of changes of resources and prompts.
+    pub(crate) events: Arc<LibraryEvents>,
     /// Woken when the server reports that its tools have changed.
     pub(crate) announcements: Arc<Notify>,
 }
 
+impl ConnectOptions {
+    fn tracker(&self, discovery_timeout: Duration) -> Arc<MessageTracker> {
+        let Self { max_unsolicited, events, announcements, .. } = self;
+        MessageTracker::new(*max_unsolicited, discovery_timeout, Arc::clone(events), Arc::clone(announcements))
+    }
+}
+
 /// A connection. Dropping it ends the program behind it.
 pub(crate) struct Connection {
+    requests: Arc<ServerRequests>,
     service: RunningService<RoleClient, ServerRequestHandler>,
     process: Option<Process>,
     closed: CancellationToken,
@@ -108,12 +122,14 @@ impl Connection {
         check_program(launch).map_err(|why| ConnectError::NoProgram { program: program(), why })?;
         let failed = |source| ConnectError::Start { program: program(), source };
         let (process, output, input) = Process::start(launch).await.map_err(failed)?;
-        let (closed, tracker) = (CancellationToken::new(), new_tracker(options, PROCESS_DISCOVERY_TIMEOUT));
+        let closed = CancellationToken::new();
+        let tracker = options.tracker(PROCESS_DISCOVERY_TIMEOUT);
         let lines = LineTransport::<RoleClient, _, _>::new(output, input, options.max_message_bytes, closed.clone())
             .normalizing(lenient::normalize);
         let overflowed = lines.overflow_flag();
-        match handshake(lines, &tracker, &closed, lifecycle).await {
+        match handshake(lines, &tracker, &options.requests, &closed, lifecycle).await {
             Ok(service) => Ok(Self {
+                requests: Arc::clone(&options.requests),
                 service,
                 process: Some(process),
                 closed,
@@ -151,11 +167,13 @@ impl Connection {
         };
         let client = BoundedClient::new(client, options.max_message_bytes, tokens.clone());
         let transport = StreamableHttpClientTransport::with_client(client, config);
-        let (closed, tracker) = (CancellationToken::new(), new_tracker(options, HTTP_DISCOVERY_TIMEOUT));
-        let service = handshake(transport, &tracker, &closed, lifecycle)
+        let closed = CancellationToken::new();
+        let tracker = options.tracker(HTTP_DISCOVERY_TIMEOUT);
+        let service = handshake(transport, &tracker, &options.requests, &closed, lifecycle)
             .await
             .map_err(|error| connect_error::from_address(error, url, tokens.as_deref().map(TokenSource::hint)))?;
         Ok(Self {
+            requests: Arc::clone(&options.requests),
             service,
             process: None,
             closed,
@@ -268,20 +286,10 @@ impl Connection {
     pub(crate) async fn call(
         &self,
         call: CallToolRequestParams,
-        observer: Arc<dyn Observer>,
+        client: &CallClient,
     ) -> Result<CallToolResponse, ServiceError> {
-        let mut request = CallToolRequest::new(call);
-        request.extensions.insert(ProgressListener(observer));
-        let (peer, request_options) = (self.service.peer(), PeerRequestOptions::no_options());
-        let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), request_options).await?;
-        let id = sent.id.clone();
-        let answer = self.unless_closed(InFlightRequest::new(sent).answer()).await;
-        // If a request could not be sent, no answer ever removes it.
-        self.tracker.forget(&id);
-        if answer.is_err() && self.is_closed() {
-            self.lost_call.store(true, Ordering::Relaxed);
-        }
-        match answer? {
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(call));
+        match self.request(request, client).await? {
             ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
             ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
             ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
@@ -293,8 +301,41 @@ impl Connection {
         }
     }
 
+    /// Sends a request for a call. Dropping the future sends `notifications/cancelled`.
+    pub(crate) async fn request(
+        &self,
+        mut request: ClientRequest,
+        client: &CallClient,
+    ) -> Result<ServerResult, ServiceError> {
+        request.extensions_mut().insert(ProgressListener(client.observer()));
+        let under_way = self.requests.begin(client);
+        let sent = self.peer().send_request_with_option(request, PeerRequestOptions::no_options()).await?;
+        let id = sent.id.clone();
+        under_way.identify(&id);
+        let answer = self.unless_closed(InFlightRequest::new(sent).answer()).await;
+        // If a request could not be sent, no answer ever removes it.
+        self.tracker.forget(&id);
+        if answer.is_err() && self.is_closed() {
+            self.lost_call.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    /// Returns the peer of rmcp, for requests that belong to no call.
+    pub(crate) fn peer(&self) -> &Peer<RoleClient> {
+        self.service.peer()
+    }
+
+    /// Returns a token that is cancelled once the connection is closed.
+    pub(crate) fn closed(&self) -> CancellationToken {
+        self.closed.clone()
+    }
+
     /// Waits for an answer until the connection is closed. rmcp notices that only once its remaining work is done.
-    async fn unless_closed<T>(&self, answer: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
+    pub(crate) async fn unless_closed<T>(
+        &self,
+        answer: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -313,10 +354,6 @@ impl Connection {
     }
 }
 
-fn new_tracker(options: &ConnectOptions, discovery_timeout: Duration) -> Arc<MessageTracker> {
-    MessageTracker::new(options.max_unsolicited, discovery_timeout, Arc::clone(&options.announcements))
-}
-
 /// Returns the order of revisions to try: the newest first, and the one before it for servers that do not support that.
 fn lifecycle_mode() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
@@ -328,55 +365,24 @@ fn lifecycle_mode() -> ClientLifecycleMode {
 async fn handshake<T: Transport<RoleClient> + 'static>(
     transport: T,
     tracker: &Arc<MessageTracker>,
+    requests: &Arc<ServerRequests>,
     closed: &CancellationToken,
     lifecycle: ClientLifecycleMode,
 ) -> Result<RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError> {
     let transport = InspectingTransport::new(transport, Arc::clone(tracker), closed.clone());
-    let service = ServerRequestHandler.serve_with_lifecycle(transport, lifecycle).await?;
-    subscribe_to_tool_changes(service.peer(), closed);
+    let service = ServerRequestHandler::new(Arc::clone(requests)).serve_with_lifecycle(transport, lifecycle).await?;
+    subscribe_to_changes(service.peer(), closed);
     Ok(service)
 }
 
-/// A request without an answer yet. Dropping it cancels the request.
-pub(crate) struct InFlightRequest {
-    sent: Option<RequestHandle<RoleClient>>,
-    runtime: Handle,
-}
-
-impl InFlightRequest {
-    /// Wraps a request that was sent.
-    pub(crate) fn new(sent: RequestHandle<RoleClient>) -> Self {
-        Self { sent: Some(sent), runtime: Handle::current() }
-    }
-
-    /// Waits for the answer.
-    pub(crate) async fn answer(mut self) -> Result<ServerResult, ServiceError> {
-        let Some(sent) = &mut self.sent else { return Err(ServiceError::TransportClosed) };
-        let answer = (&mut sent.rx).await;
-        self.sent = None;
-        answer.map_err(|_gone| ServiceError::TransportClosed)?
-    }
-}
-
-impl Drop for InFlightRequest {
-    fn drop(&mut self) {
-        if let Some(sent) = self.sent.take() {
-            self.runtime.spawn(sent.cancel(Some("nobody waits for it any more".to_owned())));
-        }
-    }
-}
-
-/// Subscribes to changes of the tools with `subscriptions/listen` for as long as the connection is open. Servers of the
-/// newest revision send these notifications to subscribers only; [`MessageTracker`] reads them. A server that does not
-/// offer them has its tools listed again with the next connection.
-pub(crate) fn subscribe_to_tool_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
-    if !peer.peer_info().is_some_and(|server| offers_tool_subscription(&server)) {
-        return;
-    }
+/// Subscribes to changes of the tools, resources and prompts with `subscriptions/listen` for as long as the connection is
+/// open. Servers of the newest revision send these notifications to subscribers only; [`MessageTracker`] reads them. A
+/// server that does not offer them has its tools listed again with the next connection.
+pub(crate) fn subscribe_to_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
+    let Some(filter) = peer.peer_info().and_then(|server| offered_changes(&server)) else { return };
     let (peer, closed) = (peer.clone(), closed.clone());
     tokio::spawn(async move {
-        let listening = peer.listen(SubscriptionFilter::builder().tools_list_changed().build());
-        let Ok(mut subscription) = listening.await else { return };
+        let Ok(mut subscription) = peer.listen(filter).await else { return };
         loop {
             tokio::select! {
                 () = closed.cancelled() => return,
@@ -386,8 +392,13 @@ pub(crate) fn subscribe_to_tool_changes(peer: &Peer<RoleClient>, closed: &Cancel
     });
 }
 
-fn offers_tool_subscription(server: &ServerPeerInfo) -> bool {
-    let tools = server.capabilities.tools.as_ref();
-    server.protocol_version >= ProtocolVersion::V_2026_07_28
-        && tools.is_some_and(|tools| tools.list_changed == Some(true))
+/// Returns the changes that a server of the newest revision reports to subscribers.
+fn offered_changes(server: &ServerPeerInfo) -> Option<SubscriptionFilter> {
+    let capabilities = &server.capabilities;
+    let mut wanted = SubscriptionFilter::builder().tools_list_changed().build();
+    wanted.prompts_list_changed = Some(true);
+    wanted.resources_list_changed = Some(true);
+    let offered = wanted.supported_by(capabilities);
+    let is_newest = server.protocol_version >= ProtocolVersion::V_2026_07_28;
+    (is_newest && offered != SubscriptionFilter::default()).then_some(offered)
 }

@@ -13,6 +13,7 @@ use rmcp::model::{
 
 use tokio::sync::Notify;
 
+use super::library::LibraryEvents;
 use super::progress::{self, ProgressListener};
 use crate::log_level::from_logging_level;
 
@@ -30,6 +31,7 @@ pub(crate) struct MessageTracker {
     /// Number of answers to unknown requests since the last matching one.
     unmatched_answers: AtomicU32,
     requests: Mutex<PendingRequests>,
+    events: Arc<LibraryEvents>,
 }
 
 struct PendingRequests {
@@ -52,8 +54,14 @@ struct OpenRequest {
 impl MessageTracker {
     /// Creates the state of a connection. The server may send `max_unsolicited` unsolicited messages in a call or a
     /// minute, and may take `discovery_timeout` to answer `server/discover`: some servers that do not support it never
-    /// answer. `announcements` is woken when the server reports that its tools have changed.
-    pub(crate) fn new(max_unsolicited: u32, discovery_timeout: Duration, announcements: Arc<Notify>) -> Arc<Self> {
+    /// answer. `announcements` is woken when the server reports that its tools have changed, and `events` are told of
+    /// changes of resources and prompts.
+    pub(crate) fn new(
+        max_unsolicited: u32,
+        discovery_timeout: Duration,
+        events: Arc<LibraryEvents>,
+        announcements: Arc<Notify>,
+    ) -> Arc<Self> {
         let requests = PendingRequests {
             unsolicited: UnsolicitedLimit::new(max_unsolicited),
             open: HashMap::new(),
@@ -68,6 +76,7 @@ impl MessageTracker {
             flooded: AtomicBool::new(false),
             unmatched_answers: AtomicU32::new(0),
             requests: Mutex::new(requests),
+            events,
         })
     }
 
@@ -174,6 +183,18 @@ impl MessageTracker {
                 self.announcements.notify_one();
                 true
             }
+            ServerNotification::ResourceListChangedNotification(_) => {
+                self.events.resources_changed();
+                false
+            }
+            ServerNotification::PromptListChangedNotification(_) => {
+                self.events.prompts_changed();
+                false
+            }
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                self.events.updated(&updated.params.uri);
+                false
+            }
             ServerNotification::LoggingMessageNotification(message) => {
                 let listener = self.lock().only_listener();
                 if let Some(ProgressListener(observer)) = listener {
@@ -205,17 +226,12 @@ impl PendingRequests {
             self.unsolicited.reset();
         }
         let mut token = None;
-        match request {
-            ClientRequest::CallToolRequest(call) => {
-                if let Some(listener) = call.extensions().get::<ProgressListener>() {
-                    token = request.get_meta().get_progress_token();
-                    self.listeners.extend(token.clone().map(|token| (token, listener.clone())));
-                }
-            }
-            ClientRequest::DiscoverRequest(_) => {
-                self.discovery = Some((id.clone(), tokio::time::Instant::now() + self.discovery_timeout));
-            }
-            _ => {}
+        if let Some(listener) = request.extensions().get::<ProgressListener>() {
+            token = request.get_meta().get_progress_token();
+            self.listeners.extend(token.clone().map(|token| (token, listener.clone())));
+        }
+        if matches!(request, ClientRequest::DiscoverRequest(_)) {
+            self.discovery = Some((id.clone(), tokio::time::Instant::now() + self.discovery_timeout));
         }
         self.open.insert(id.clone(), OpenRequest { token, is_list });
     }

@@ -1,6 +1,7 @@
 //! The MCP client: tools of MCP servers, which may die, hang, flood or change without harm to other tools.
 
 mod backoff;
+mod call_client;
 mod call_clock;
 mod call_error;
 mod call_tool_result;
@@ -12,6 +13,7 @@ mod headers;
 mod http_client;
 mod inspecting_transport;
 mod lenient;
+mod library;
 mod list_changes;
 mod message_tracker;
 mod metadata;
@@ -23,12 +25,16 @@ mod redirect;
 mod remote;
 mod remote_options;
 mod remote_tool;
+mod server_requests;
+mod service_error;
 mod tool_notice;
 mod tool_pins;
 
 pub use connect_error::ConnectError;
 pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};
 pub use headers::{HeaderError, Headers};
+pub(crate) use library::{LibraryMethod, ResourceSubscription};
+pub use library::{LibraryOptions, RemoteLibrary};
 pub use list_changes::ListChanges;
 pub(crate) use metadata::passed_client_metadata;
 pub use oauth::{ClientSecret, Login, LoginError, OAuthOptions, logout};
@@ -36,6 +42,7 @@ pub use process::end_with_parent;
 pub use remote::Remote;
 pub use remote_options::RemoteOptions;
 pub use remote_tool::{NamePrefix, RemoteTool};
+pub use server_requests::ServerRequestPolicy;
 pub use tool_notice::ToolNotice;
 
 /// Maximum number of pages that are requested of one `tools/list`.

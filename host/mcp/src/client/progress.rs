@@ -15,9 +15,17 @@ use serde_json::Value;
 pub(crate) struct ProgressListener(pub(crate) Arc<dyn Observer>);
 
 /// An observer that redacts secrets from progress and log lines before it forwards them.
-pub(crate) struct RedactingObserver {
-    pub(crate) redactor: Redactor,
-    pub(crate) observer: Arc<dyn Observer>,
+struct RedactingObserver {
+    redactor: Redactor,
+    observer: Arc<dyn Observer>,
+}
+
+/// Wraps an observer so that secrets are redacted from messages, if there are secrets.
+pub(super) fn redact(redactor: Option<&Redactor>, observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
+    match redactor.cloned() {
+        Some(redactor) => Arc::new(RedactingObserver { redactor, observer }),
+        None => observer,
+    }
 }
 
 impl Observer for RedactingObserver {

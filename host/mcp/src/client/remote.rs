@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
-use fumehood_core::call::{CallContext, Observer};
 use fumehood_core::telemetry::{self, CallContent};
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::ValidatedCall;
@@ -18,21 +17,26 @@ use tokio::sync::{Mutex, Notify, watch};
 use tracing::Instrument as _;
 
 use super::backoff::Backoff;
+use super::call_client::CallClient;
 use super::call_clock::{CallClock, Exceeded};
-use super::call_error::{self, MAX_QUOTED_CHARS};
+use super::call_error;
 use super::call_tool_result::{self, Answer};
-use super::connect_error::{ConnectError, challenge_of};
+use super::connect_error::ConnectError;
 use super::connection::{ConnectOptions, Connection};
 use super::endpoint::{Credentials, Endpoint};
-use super::lenient;
+use super::library::{LibraryMethod, LibraryState, RemoteLibrary};
 use super::list_changes::ListChanges;
 use super::metadata::outgoing_meta;
-use super::progress::RedactingObserver;
+use super::progress;
 use super::remote_options::RemoteOptions;
 use super::remote_tool::{RemoteTool, SchemaLimits};
+use super::server_requests::ServerRequests;
+use super::service_error;
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{ToolList, ToolPins};
 
+/// Maximum number of times that a call goes on after the server got answers of its client.
+pub(super) const MAX_INPUT_ROUNDS: usize = 10;
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
@@ -54,6 +58,8 @@ struct Inner {
     announcements: Arc<Notify>,
     /// The instructions of the first connection.
     instructions: OnceLock<Option<Arc<Untrusted<String>>>>,
+    library: LibraryState,
+    requests: Arc<ServerRequests>,
 }
 
 #[derive(Default)]
@@ -74,10 +80,38 @@ impl Remote {
     pub fn new(name: Namespace, endpoint: Endpoint, options: RemoteOptions) -> Self {
         let pins = options.pins.iter().map(|(name, digest)| (Arc::from(name.as_str()), *digest)).collect();
         let pins = Lock::new(ToolPins::new(pins));
-        let lists = watch::Sender::new(0);
-        let (state, listing) = Default::default();
-        let (announcements, instructions) = Default::default();
-        Self(Arc::new(Inner { name, endpoint, options, state, pins, lists, listing, announcements, instructions }))
+        let requests = ServerRequests::new(name.clone(), options.client_requests, options.redactor.clone());
+        Self(Arc::new(Inner {
+            name,
+            endpoint,
+            options,
+            state: Mutex::default(),
+            pins,
+            lists: watch::Sender::new(0),
+            listing: Mutex::default(),
+            announcements: Arc::default(),
+            instructions: OnceLock::default(),
+            library: LibraryState::default(),
+            requests,
+        }))
+    }
+
+    /// Returns its resources and prompts.
+    #[must_use]
+    pub fn library(&self) -> RemoteLibrary {
+        RemoteLibrary(self.clone())
+    }
+
+    pub(super) fn library_state(&self) -> &LibraryState {
+        &self.0.library
+    }
+
+    pub(super) fn options(&self) -> &RemoteOptions {
+        &self.0.options
+    }
+
+    pub(super) fn requests(&self) -> &ServerRequests {
+        &self.0.requests
     }
 
     /// Returns the name of the server in this host.
@@ -148,16 +182,17 @@ impl Remote {
     /// of the call or of the server fails this call only.
     pub async fn call(&self, call: ValidatedCall, context: CallContext) -> CallResult {
         let started = Instant::now();
-        let CallContext { id, limits, observer, cancelled, client_meta, .. } = context;
+        let CallContext { id, limits, observer, cancelled, client_meta, client_requests, .. } = context;
         let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
         let at_most = |time: Duration| limits.map_or(time, |limits| limits.deadline.min(time));
         let deadline = at_most(options.deadline);
         observer.iter().for_each(|observer| observer.admitted(deadline));
         let clock = CallClock::start(deadline, at_most(options.max_time));
-        let observer = clock.observe(observer.map(|observer| self.redact_progress(observer)));
+        let observer = observer.map(|observer| progress::redact(options.redactor.as_ref(), observer));
+        let client = CallClient::new(&clock, observer, client_requests);
         let span = telemetry::mcp_client_span(tool.full_name(), &id);
         let content = CallContent::record_arguments(&span, &call);
-        let attempt = clock.limit(self.attempt(call, observer, client_meta.as_deref()).instrument(span.clone()));
+        let attempt = clock.limit(self.attempt(call, client, client_meta.as_deref()).instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
             None => Some(attempt.await),
@@ -188,22 +223,17 @@ impl Remote {
         result
     }
 
-    /// Wraps an observer so that secrets are redacted from messages.
-    fn redact_progress(&self, observer: Arc<dyn Observer>) -> Arc<dyn Observer> {
-        match &self.0.options.redactor {
-            Some(redactor) => Arc::new(RedactingObserver { redactor: redactor.clone(), observer }),
-            None => observer,
-        }
-    }
-
     async fn attempt(
         &self,
         call: ValidatedCall,
-        observer: Arc<dyn Observer>,
+        client: CallClient,
         client_meta: Option<&JsonObject>,
     ) -> Result<Answer, CallError> {
         let connection =
             self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
+        if let Some(method) = LibraryMethod::of(call.tool()) {
+            return self.library().ask(&connection, method, call.into_arguments(), client).await;
+        }
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
         let mut request = CallToolRequestParams::new(foreign.to_string());
         if let Value::Object(arguments) = call.into_arguments() {
@@ -213,71 +243,32 @@ impl Remote {
         let level = self.0.options.log_level.requested().and_then(|level| connection.request_log_level(level));
         level.into_iter().for_each(|level| meta.set_log_level(level));
         request.meta = (!meta.0.0.is_empty()).then_some(meta);
-        match connection.call(request, observer).await {
-            Ok(CallToolResponse::Complete(answer)) => {
-                let Answer { outcome, members } = call_tool_result::read_answer(answer, self.0.options.output)?;
-                let outcome = match outcome {
-                    Ok(parts) => Ok(call_tool_result::check_output(tool, parts).await?),
-                    Err(failure) => Err(failure),
-                };
-                Ok(Answer { outcome, members })
+        for _ in 0..MAX_INPUT_ROUNDS {
+            match connection.call(request.clone(), &client).await {
+                Ok(CallToolResponse::Complete(answer)) => {
+                    return call_tool_result::read_checked(answer, self.0.options.output, tool).await;
+                }
+                Ok(CallToolResponse::InputRequired(needed)) => {
+                    let (answers, state) = self.0.requests.answer_inputs(needed, &client).await?;
+                    (request.input_responses, request.request_state) = (Some(answers), state);
+                }
+                Ok(_) => return Err(call_error::from_refused_input("the tool began a task".into())),
+                Err(error) => return Err(self.service_error(&connection, error)),
             }
-            Ok(_) => Err(CallError::new(
-                ErrorKind::ToolFailed,
-                "the tool asks its user for something, which nobody here can give",
-            )),
-            Err(error) => Err(self.service_error(&connection, error)),
         }
+        Err(call_error::from_refused_input(format!("the tool asked its user more than {MAX_INPUT_ROUNDS} times")))
     }
 
     fn deadline_error(&self, clock: &CallClock, exceeded: Exceeded) -> CallError {
-        let (time, setting) = match exceeded {
-            Exceeded::Deadline => (clock.deadline, "its `timeout`"),
-            Exceeded::MaxTime => (clock.max_time, "its `max_timeout`, although it reported progress"),
-        };
-        let mut why = format!("the server `{}` did not answer within {} ms, {setting}", self.0.name, time.as_millis());
         // A task that connects holds the lock, and then there is no connection to report on.
-        let unmatched = self.0.state.try_lock().ok();
-        let unmatched =
-            unmatched.and_then(|state| Some(state.connection.as_ref()?.tracker().unmatched_answers())).unwrap_or(0);
-        if unmatched > 0 {
-            why.push_str(&format!("; it sent {unmatched} answers to questions that nobody asked"));
-        }
-        CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once; the call may have had its effect")
+        let state = self.0.state.try_lock().ok();
+        let unmatched = state.and_then(|state| Some(state.connection.as_ref()?.tracker().unmatched_answers()));
+        service_error::deadline(&self.0.name, clock, exceeded, unmatched.unwrap_or(0))
     }
 
     /// Creates the error of a call that the server refused, or that ended with the connection.
-    fn service_error(&self, connection: &Connection, error: ServiceError) -> CallError {
-        let name = &self.0.name;
-        if let ServiceError::TransportSend(error) = &error
-            && let Some(challenge) = challenge_of(error)
-        {
-            return call_error::from_challenge(name, &challenge, self.login_hint());
-        }
-        match error {
-            ServiceError::McpError(error) if lenient::is_unreadable(&error) => {
-                call_error::unreadable(name, &error.message)
-            }
-            ServiceError::UnexpectedResponse => call_error::unreadable(name, "it is no result of a tool"),
-            ServiceError::McpError(error) if !connection.is_closed() => call_error::from_refusal(name, error),
-            _ if connection.has_overflowed() => {
-                let max = self.0.options.output;
-                let why = format!(
-                    "the server `{name}` sent a message far over {max} bytes, or much that is none, and was cut off"
-                );
-                CallError::new(ErrorKind::OutputTooLarge, why).with_hint("ask for less at once")
-            }
-            _ if connection.tracker().is_flooded() => {
-                let max = self.0.options.unasked;
-                let why = format!("the server `{name}` sent more than {max} messages that nobody asked for");
-                CallError::new(ErrorKind::OutputTooLarge, format!("{why} and was cut off"))
-            }
-            error => {
-                let stderr: String = connection.stderr_tail().chars().take(MAX_QUOTED_CHARS).collect();
-                let suffix = if stderr.is_empty() { String::new() } else { format!("; it said: {stderr}") };
-                call_error::from_broken_connection(name, &error, &suffix)
-            }
-        }
+    pub(super) fn service_error(&self, connection: &Connection, error: ServiceError) -> CallError {
+        service_error::to_call_error(&self.0.name, &self.0.options, self.login_hint(), connection, error)
     }
 
     /// Returns the way to log in at this server; `None` without OAuth.
@@ -290,7 +281,7 @@ impl Remote {
 
     /// Returns the connection, and makes a new one if none works. Tools are listed, and compared with their pins, on
     /// every new connection and whenever the server reports that they have changed.
-    async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, ConnectError> {
         let mut state = self.0.state.lock().await;
         if let Some(closed) = state.connection.take_if(|connection| connection.is_closed()) {
             // A server that ended while it was idle is started at once: some end after each answer.
@@ -336,12 +327,18 @@ impl Remote {
         let RemoteOptions { output, unasked, headers, .. } = &self.0.options;
         // Base64 takes four bytes for three, and escapes can double a text.
         let max_message_bytes = output.saturating_mul(2).saturating_add(MAX_ENVELOPE_BYTES).max(1 << 20);
-        let announcements = Arc::clone(&self.0.announcements);
-        let connect_options =
-            ConnectOptions { max_message_bytes, max_unsolicited: *unasked, headers: headers.clone(), announcements };
+        let connect_options = ConnectOptions {
+            max_message_bytes,
+            max_unsolicited: *unasked,
+            headers: headers.clone(),
+            requests: Arc::clone(&self.0.requests),
+            events: Arc::clone(&self.0.library.events),
+            announcements: Arc::clone(&self.0.announcements),
+        };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
         self.0.instructions.get_or_init(|| connection.instructions());
         self.refresh_tools(&connection).await?;
+        self.0.library.renew_subscriptions(&connection);
         Ok(connection)
     }
 
@@ -350,8 +347,11 @@ impl Remote {
         let page = connection.list().await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, prefix, output, string, gate, result_form: form, .. } = &this.0.options;
-            let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output, *form, prefix.clone());
+            let RemoteOptions { only, prefix, output, string, gate, result_form, client_requests, .. } =
+                &this.0.options;
+            let gate = gate.clone().with_string_bytes(*string);
+            let limits = SchemaLimits::new(gate, *output, *result_form, prefix.clone());
+            let limits = SchemaLimits { has_apps: client_requests.apps, ..limits };
             let before = this.pins().converted();
             ToolList::new(&this.0.name, page, only.as_ref(), &limits, &before)
         };

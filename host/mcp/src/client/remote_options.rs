@@ -9,7 +9,9 @@ use fumehood_core::schema::gate::GateLimits;
 use fumehood_core::tool::ResultForm;
 
 use super::headers::Headers;
+use super::library::LibraryOptions;
 use super::remote_tool::NamePrefix;
+use super::server_requests::ServerRequestPolicy;
 use crate::log_level::LogLevel;
 
 /// Limits and settings of a server.
@@ -44,6 +46,10 @@ pub struct RemoteOptions {
     pub log_level: LogLevel,
     /// The digests of approved tools, by the server's own names. Other tools are pinned as they are first seen.
     pub pins: BTreeMap<String, Digest>,
+    /// The resources and prompts that are passed on.
+    pub library: LibraryOptions,
+    /// The requests to clients that are passed on.
+    pub client_requests: ServerRequestPolicy,
 }
 
 impl Default for RemoteOptions {
@@ -55,6 +61,7 @@ impl Default for RemoteOptions {
     /// - all tools under its own name, and no pins
     /// - the text of a result that has a text and a structured form
     /// - no headers, no redaction, no level of log lines
+    /// - neither resources nor prompts, and no requests to clients
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(60),
@@ -71,6 +78,8 @@ impl Default for RemoteOptions {
             redactor: None,
             log_level: LogLevel::default(),
             pins: BTreeMap::new(),
+            library: LibraryOptions::default(),
+            client_requests: ServerRequestPolicy::default(),
         }
     }
 }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::metadata::{MAX_TOOL_MEMBERS_BYTES, passed_metadata};
 use super::tool_notice::ToolNotice;
+use crate::apps;
 
 /// Reason of the notice about a tool whose results are not checked.
 const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
@@ -45,6 +46,8 @@ pub(crate) struct SchemaLimits {
     pub(crate) result_form: ResultForm,
     /// The beginning of their names for models and clients; `None` for the name of the server.
     pub(crate) prefix: Option<NamePrefix>,
+    /// True if the pages that tools name are passed on.
+    pub(crate) has_apps: bool,
 }
 
 /// The beginning of the names that models and clients are given, in place of the server's name.
@@ -76,7 +79,7 @@ impl SchemaLimits {
         prefix: Option<NamePrefix>,
     ) -> Self {
         let results = GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() };
-        Self { arguments, results, result_form, prefix }
+        Self { arguments, results, result_form, prefix, has_apps: false }
     }
 }
 
@@ -110,20 +113,20 @@ impl RemoteTool {
             input_schema: if size(&input_schema) > caps.schema_bytes { schema } else { input_schema }.into(),
             output_schema: output_schema.map(Untrusted::new),
             annotations: annotations(tool),
-            mcp_members: mcp_members(tool, &mut notices).map(Untrusted::new),
+            mcp_members: mcp_members(tool, limits.has_apps, &mut notices).map(Untrusted::new),
         };
         let presented = ForeignSchema::translate(definition.input_schema.expose_raw(), &limits.arguments).schema;
         let presented = ToolDefinition { input_schema: presented.into(), ..definition.clone() };
         let in_host = Tool::new(presented, gate).in_namespace(server).result_gate(results);
         let alias = limits.prefix.as_ref().map(|prefix| prefix.alias(&name));
         let in_host = in_host.with_result_form(limits.result_form).with_alias(alias.as_deref());
-        let in_host = Arc::new(in_host.identified_by(compute_digest(tool)));
+        let in_host = Arc::new(in_host.identified_by(compute_digest(tool, limits.has_apps)));
         Ok((Self { foreign: tool.name.as_ref().into(), definition, tool: in_host }, notices))
     }
 
     /// Returns whether it was converted from the same definition.
-    pub(crate) fn is_same(&self, tool: &McpTool) -> bool {
-        *self.foreign == *tool.name && self.tool.digest() == Some(compute_digest(tool))
+    pub(crate) fn is_same(&self, tool: &McpTool, limits: &SchemaLimits) -> bool {
+        *self.foreign == *tool.name && self.tool.digest() == Some(compute_digest(tool, limits.has_apps))
     }
 }
 
@@ -185,8 +188,8 @@ fn annotations(tool: &McpTool) -> Annotations {
 }
 
 /// Returns the members that only clients use: the title among the annotations, the icons and the metadata.
-fn mcp_members(tool: &McpTool, notices: &mut Vec<ToolNotice>) -> Option<Value> {
-    let mut members = shown_members(tool);
+fn mcp_members(tool: &McpTool, has_apps: bool, notices: &mut Vec<ToolNotice>) -> Option<Value> {
+    let mut members = shown_members(tool, has_apps);
     if let Some(title) = tool.annotations.as_ref().and_then(|annotations| annotations.title.clone()) {
         members.insert("title".to_owned(), title.into());
     }
@@ -200,7 +203,7 @@ fn mcp_members(tool: &McpTool, notices: &mut Vec<ToolNotice>) -> Option<Value> {
 }
 
 /// Returns the icons that clients may load, and the metadata that are passed on.
-fn shown_members(tool: &McpTool) -> Map<String, Value> {
+fn shown_members(tool: &McpTool, has_apps: bool) -> Map<String, Value> {
     let is_safe = |src: &str| ICON_SCHEMES.iter().any(|scheme| src.starts_with(scheme));
     let icons: Vec<_> = tool.icons.iter().flatten().filter(|icon| is_safe(&icon.src)).map(|icon| json!(icon)).collect();
     let mut members = Map::new();
@@ -209,11 +212,18 @@ fn shown_members(tool: &McpTool) -> Map<String, Value> {
     }
     let meta = tool.meta.as_ref().and_then(|meta| passed_metadata(meta.0.clone()));
     members.extend(meta.map(|meta| ("_meta".to_owned(), meta)));
+    let page =
+        tool.meta.as_ref().and_then(|meta| meta.0.get(apps::META_KEY)).filter(|page| has_apps && page.is_object());
+    if let Some(page) = page
+        && let Value::Object(meta) = members.entry("_meta").or_insert_with(|| json!({}))
+    {
+        meta.insert(apps::META_KEY.to_owned(), page.clone());
+    }
     members
 }
 
 /// Computes the digest of everything that a model or a person sees, with names sorted.
-fn compute_digest(tool: &McpTool) -> Digest {
+fn compute_digest(tool: &McpTool, has_apps: bool) -> Digest {
     let mut whole = json!({
         "name": tool.name,
         "title": tool.title,
@@ -223,7 +233,7 @@ fn compute_digest(tool: &McpTool) -> Digest {
         "annotations": tool.annotations,
     });
     // Only where there are any, so that the digests of other tools stay what they were.
-    whole.as_object_mut().into_iter().for_each(|whole| whole.extend(shown_members(tool)));
+    whole.as_object_mut().into_iter().for_each(|whole| whole.extend(shown_members(tool, has_apps)));
     whole.sort_all_objects();
     Digest::of(whole.to_string().as_bytes())
 }

@@ -13,6 +13,7 @@ use fumehood_core::tool::name::{NameError, Namespace, ToolName};
 use rmcp::model::Tool as McpTool;
 
 use super::lenient::ToolPage;
+use super::library::LibraryMethod;
 use super::remote_tool::{RemoteTool, SchemaLimits};
 use super::tool_notice::ToolNotice;
 
@@ -69,10 +70,10 @@ impl ToolList {
                 continue;
             };
             if name.as_str() != tool.name {
-                let reason = format!("its name is not one that MCP allows, so that it is called `{name}` here");
+                let reason = format!("its name cannot be used, so that it is called `{name}` here");
                 listed.unchecked.push(ToolNotice::new(&tool.name, reason));
             }
-            let is_same = |known: &&ListedTool| known.tool.is_same(tool) && known.tool.definition.name == *name;
+            let is_same = |known: &&ListedTool| known.tool.is_same(tool, limits) && known.tool.definition.name == *name;
             let converted = match before.get(tool.name.as_ref()).filter(is_same) {
                 Some(known) => Ok(known.clone()),
                 None => RemoteTool::from_tool(server, name.clone(), tool, limits)
@@ -92,16 +93,17 @@ impl ToolList {
     }
 }
 
-/// Returns the names that the tools of one list have in this host: their own where MCP allows them, and otherwise similar
-/// ones that no other tool of the list has. An empty name has none.
+/// Returns the names that the tools of one list have in this host: their own where MCP allows them and no request has them,
+/// and otherwise similar ones that no other tool of the list has. An empty name has none.
 fn names_in_host<'a>(foreign: impl Iterator<Item = &'a str>) -> HashMap<&'a str, ToolName> {
     let foreign: BTreeSet<&str> = foreign.collect();
     let mut names = HashMap::new();
-    let mut taken: BTreeSet<ToolName> = foreign.iter().filter_map(|name| ToolName::parse(name).ok()).collect();
+    let own = |name: &str| ToolName::parse(name).ok().filter(|name| !LibraryMethod::has_name(name));
+    let mut taken: BTreeSet<ToolName> = foreign.iter().filter_map(|name| own(name)).collect();
     for foreign in foreign.into_iter().filter(|name| !name.is_empty()) {
         let similar =
             || (0..=u32::MAX).map(|salt| ToolName::similar_to(foreign, salt)).find(|name| !taken.contains(name));
-        if let Some(name) = ToolName::parse(foreign).ok().or_else(similar) {
+        if let Some(name) = own(foreign).or_else(similar) {
             taken.insert(name.clone());
             names.insert(foreign, name);
         }
@@ -207,5 +209,8 @@ mod tests {
             assert_eq!(names[made.as_str()].as_str(), made);
             assert_eq!(names["ns:tool"], ToolName::similar_to("ns:tool", 1));
         }
+        let reserved = names_in_host(["resources/read", "resources/list"].into_iter());
+        assert_eq!(reserved["resources/list"].as_str(), "resources/list");
+        assert_eq!(reserved["resources/read"], ToolName::similar_to("resources/read", 0));
     }
 }

@@ -10,11 +10,16 @@ use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Changes, ToolProvider};
 use fumehood_listener::Jobs;
 use fumehood_listener::parse_queue::ParseQueue;
-use rmcp::model::{ErrorData, Implementation, JsonObject, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID};
+use rmcp::model::{
+    ErrorData, Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
+    TASKS_EXTENSION_ID,
+};
 use tokio::sync::Semaphore;
 
 use super::library::Library;
+use super::served_library::ServedLibrary;
 use super::tools::{Catalogue, Naming};
+use crate::client::RemoteLibrary;
 use crate::log_level::LogLevel;
 
 /// The identity and the limits of a server.
@@ -36,6 +41,8 @@ pub struct ServerOptions {
     pub naming: Naming,
     /// Resources and prompts.
     pub library: Arc<Library>,
+    /// The resources and prompts of MCP servers, in the order of their precedence.
+    pub servers: Arc<[RemoteLibrary]>,
     /// The level of log lines that clients ask for, which servers behind a gateway get.
     pub log_level: LogLevel,
     /// The jobs that long calls become, for clients that know tasks; `None` offers no tasks.
@@ -63,6 +70,7 @@ impl Default for ServerOptions {
             page: 100,
             naming: Naming::default(),
             library: Arc::default(),
+            servers: Arc::default(),
             log_level: LogLevel::default(),
             jobs: None,
             job_owner: Arc::from("client"),
@@ -169,8 +177,20 @@ impl Server {
         let mut capabilities =
             ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
         // Capabilities without entries are not advertised: an empty list would mean that entries may appear.
-        capabilities.resources = (!options.library.entries().is_empty()).then(Default::default);
-        capabilities.prompts = (!options.library.prompts().is_empty()).then(Default::default);
+        let library = ServedLibrary::new(self, false);
+        let has_servers = !options.servers.is_empty();
+        capabilities.resources = library.has_resources().then(|| {
+            let mut resources = ResourcesCapability::default();
+            resources.list_changed = has_servers.then_some(true);
+            resources.subscribe = library.takes_subscriptions().then_some(true);
+            resources
+        });
+        capabilities.prompts = library.has_prompts().then(|| {
+            let mut prompts = PromptsCapability::default();
+            prompts.list_changed = has_servers.then_some(true);
+            prompts
+        });
+        capabilities.completions = library.has_completions().then(JsonObject::new);
         if options.jobs.is_some() {
             let extensions = capabilities.extensions.get_or_insert_default();
             extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());

@@ -1,13 +1,19 @@
 //! The MCP server: one set of tools for any number of clients.
 
 mod call_request;
+mod client_requests;
+mod completion;
 mod http;
 mod library;
+mod library_result;
 mod mcp_server;
 mod notifications;
 mod prompts;
+mod resource_subscriptions;
 mod resources;
 mod sanitizer;
+mod served_library;
+mod server_handler;
 mod session;
 mod standard_streams;
 mod stdio;

@@ -1,4 +1,4 @@
-//! The methods of prompts, served from the library.
+//! The methods of prompts, served from the operator's library and those of servers.
 
 use fumehood_core::text::sanitize::printable;
 use rmcp::model::{
@@ -9,17 +9,22 @@ use rmcp::model::{
 use super::library::{self, Entry, Library, PromptError};
 use super::resources::{paginate, truncate_printable, unreadable_error};
 use super::sanitizer::Sanitizer;
+use super::served_library::ServedLibrary;
 use super::template::Parameter;
 use super::tools::call_tool_result;
+use crate::client::LibraryMethod;
 
 /// Returns a page of `prompts/list`.
-pub(crate) fn list_prompts(
-    library: &Library,
+pub(crate) async fn list_prompts(
+    library: &ServedLibrary<'_>,
     request: Option<PaginatedRequestParams>,
     size: usize,
 ) -> Result<ListPromptsResult, ErrorData> {
-    let (prompts, next_cursor) = paginate(library.prompts(), request, size)?;
-    let listed = prompts.into_iter().map(to_prompt).collect();
+    library.refresh(LibraryMethod::Get).await;
+    let mut all = library.prompts();
+    all.extend(library.own().prompts().iter().map(|(name, prompt)| (name.clone(), to_prompt(prompt))));
+    let (listed, next_cursor) = paginate(&all, request, size)?;
+    let listed = listed.into_iter().cloned().collect();
     Ok(ListPromptsResult { next_cursor, ..ListPromptsResult::with_all_items(listed) })
 }
 

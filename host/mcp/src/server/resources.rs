@@ -1,17 +1,20 @@
-//! The methods of resources, served from the library.
+//! The methods of resources, served from the operator's library and those of servers.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use fumehood_core::text::sanitize::printable;
 use rmcp::model::{
-    ErrorCode, ErrorData, ListResourcesResult, PaginatedRequestParams, ReadResourceResult, Resource, ResourceContents,
+    ErrorCode, ErrorData, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, ReadResourceResult,
+    Resource, ResourceContents,
 };
 use serde_json::json;
 
 use super::library::{Entry, Library};
 use super::sanitizer::Sanitizer;
+use super::served_library::ServedLibrary;
 use super::tools::call_tool_result;
+use crate::client::LibraryMethod;
 
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "after:";
@@ -19,23 +22,42 @@ const CURSOR_PREFIX: &str = "after:";
 const MAX_QUOTED_CHARS: usize = 200;
 
 /// Returns a page of `resources/list`.
-pub(crate) fn list_resources(
-    library: &Library,
+pub(crate) async fn list_resources(
+    library: &ServedLibrary<'_>,
     request: Option<PaginatedRequestParams>,
     size: usize,
 ) -> Result<ListResourcesResult, ErrorData> {
-    let (entries, next_cursor) = paginate(library.entries(), request, size)?;
-    let listed = entries.into_iter().map(to_resource).collect();
+    library.refresh(LibraryMethod::Read).await;
+    let mut all = library.resources();
+    all.extend(library.own().entries().iter().map(|(uri, entry)| (uri.clone(), to_resource(entry))));
+    let (listed, next_cursor) = paginate(&all, request, size)?;
+    let listed = listed.into_iter().cloned().collect();
     Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(listed) })
+}
+
+/// Returns a page of `resources/templates/list`.
+pub(crate) async fn list_resource_templates(
+    library: &ServedLibrary<'_>,
+    request: Option<PaginatedRequestParams>,
+    size: usize,
+) -> Result<ListResourceTemplatesResult, ErrorData> {
+    library.refresh(LibraryMethod::Read).await;
+    let all = library.templates();
+    let (listed, next_cursor) = paginate(&all, request, size)?;
+    let listed = listed.into_iter().cloned().collect();
+    Ok(ListResourceTemplatesResult { next_cursor, ..ListResourceTemplatesResult::with_all_items(listed) })
+}
+
+/// Returns the error for a URI that nothing has.
+pub(crate) fn unknown_resource(uri: &str) -> ErrorData {
+    let uri = truncate_printable(uri);
+    let message = format!("there is no resource {uri}; `resources/list` says which there are");
+    ErrorData::resource_not_found(message, Some(json!({"uri": uri})))
 }
 
 /// Reads the current contents of an entry, for `resources/read`.
 pub(crate) async fn read_resource(library: &Library, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let Some(entry) = library.entries().get(uri) else {
-        let uri = truncate_printable(uri);
-        let message = format!("there is no resource {uri}; `resources/list` says which there are");
-        return Err(ErrorData::resource_not_found(message, Some(json!({"uri": uri}))));
-    };
+    let entry = library.entries().get(uri).ok_or_else(|| unknown_resource(uri))?;
     let bytes = entry.source.read().await.map_err(unreadable_error)?;
     let mut sanitizer = Sanitizer::default();
     let contents = match call_tool_result::decode_text(&entry.mime_type, bytes, &mut sanitizer) {

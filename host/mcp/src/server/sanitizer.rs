@@ -8,7 +8,7 @@ use rmcp::model::MetaObject;
 use serde_json::{Value, json};
 
 /// Key in `_meta` of a result, a tool or a prompt for the number of characters that were escaped.
-const META_KEY: &str = "fumehood/sanitized";
+pub(super) const META_KEY: &str = "fumehood/sanitized";
 
 /// Sanitizer for the parts of one answer, which counts the characters that it escapes.
 #[derive(Debug, Default)]
@@ -47,6 +47,11 @@ impl Sanitizer {
         };
         self.count += count;
         clean.unwrap_or(value)
+    }
+
+    /// Returns the number of characters that were escaped.
+    pub(super) fn count(&self) -> u64 {
+        self.count
     }
 
     /// Raises the count to at least `count`, for characters that were escaped elsewhere in the same texts or in more.

@@ -1,4 +1,4 @@
-//! The session of one client: the implementation of rmcp's [`ServerHandler`].
+//! The session of one client, and its calls.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
 use std::pin::pin;
@@ -7,37 +7,37 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
-use fumehood_core::call::{Call, CallContext, CancellationToken as CallToken, Observer};
+use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
 use fumehood_listener::{Called, JobCall, Jobs};
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel, LoggingMessageNotificationParam,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams,
-    SubscriptionFilter, Tool, UpdateTaskParams,
-};
-use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
-use rmcp::{RoleServer, ServerHandler};
+use rmcp::RoleServer;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData};
+use rmcp::service::RequestContext;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument as _;
 
 use super::call_request::{call_arguments, client_name, has_tasks, is_stateless, request_span};
-use super::library::Library;
+use super::client_requests::{SessionClient, next_session};
+use super::library_result;
 use super::mcp_server::Server;
 use super::notifications::{Notifier, Outbox};
-use super::prompts;
+use super::resource_subscriptions::ResourceSubscriptions;
 use super::resources;
+use super::served_library::ServedLibrary;
 use super::tasks;
 use super::tools::call_tool_result;
-use super::tools::catalogue::Entry as CatalogueEntry;
-use crate::client::passed_client_metadata;
+use crate::apps;
+use crate::client::{LibraryMethod, RemoteLibrary, passed_client_metadata};
 use crate::log_level;
 
 /// Maximum length of an unknown name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 130;
+
+/// The result of `tools/call`.
+pub(super) type CallToolOutcome = Result<CallToolResponse, ErrorData>;
 
 /// The principal on whose behalf a client calls.
 #[derive(Debug, Clone)]
@@ -52,14 +52,17 @@ pub(crate) struct Principal {
 
 /// The session of one client.
 pub(crate) struct Session {
-    server: Server,
+    pub(super) server: Server,
     /// The minimum level of log lines that this client requested, as an index into the levels.
-    level: AtomicU8,
-    principal: Principal,
+    pub(super) level: AtomicU8,
+    pub(super) principal: Principal,
     /// Its calls so far.
     history: Arc<CallHistory>,
+    /// The number of the session, for servers that ask its client for something.
+    number: u64,
+    pub(super) subscriptions: Arc<ResourceSubscriptions>,
     /// Cancelled once the client is gone, before rmcp has cleaned up after it.
-    closed: CancellationToken,
+    pub(super) closed: CancellationToken,
     /// Cancels what the session started when rmcp drops it.
     _ended: DropGuard,
 }
@@ -67,7 +70,11 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(server: Server, principal: Principal, closed: CancellationToken) -> Self {
         let level = AtomicU8::new(Level::Info as u8);
-        Self { server, level, principal, history: Arc::default(), _ended: closed.clone().drop_guard(), closed }
+        let number = next_session();
+        let subscriptions = Arc::default();
+        let history = Arc::default();
+        let ended = closed.clone().drop_guard();
+        Self { server, level, principal, history, number, subscriptions, closed, _ended: ended }
     }
 
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
@@ -80,33 +87,87 @@ impl Session {
     }
 
     /// Returns whether the client of a revision with a handshake gets log lines of this level.
-    fn wants(&self, level: Level) -> bool {
+    pub(super) fn wants(&self, level: Level) -> bool {
         log_level::from_rank(self.level.load(Ordering::Relaxed)).is_some_and(|min| level >= min)
     }
 
-    /// Returns the library if it has entries. Capabilities that are not advertised return an error, not an empty list.
-    fn library_with_entries(&self, method: &str) -> Result<&Library, ErrorData> {
-        let library = &self.server.options().library;
-        if library.entries().is_empty() { Err(method_not_found(method)) } else { Ok(library) }
+    /// Returns the resources and prompts that the client of a request sees.
+    pub(super) fn library(&self, context: &RequestContext<RoleServer>) -> ServedLibrary<'_> {
+        let capabilities = context.client_capabilities();
+        ServedLibrary::new(&self.server, capabilities.is_some_and(|capabilities| apps::are_supported(&capabilities)))
     }
 
-    /// Like [`Self::library_with_entries`], for prompts.
-    fn library_with_prompts(&self, method: &str) -> Result<&Library, ErrorData> {
-        let library = &self.server.options().library;
-        if library.prompts().is_empty() { Err(method_not_found(method)) } else { Ok(library) }
+    /// Returns the library if it has resources. Capabilities that are not advertised return an error, not an empty list.
+    pub(super) fn library_with_resources(
+        &self,
+        method: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ServedLibrary<'_>, ErrorData> {
+        let library = self.library(context);
+        if library.has_resources() { Ok(library) } else { Err(method_not_found(method)) }
+    }
+
+    /// Like [`Self::library_with_resources`], for prompts.
+    pub(super) fn library_with_prompts(
+        &self,
+        method: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ServedLibrary<'_>, ErrorData> {
+        let library = self.library(context);
+        if library.has_prompts() { Ok(library) } else { Err(method_not_found(method)) }
+    }
+
+    /// Returns the server of a resource that sessions can subscribe to.
+    pub(super) fn subscribable(
+        &self,
+        method: &str,
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<&RemoteLibrary, ErrorData> {
+        let library = self.library(context);
+        if !library.takes_subscriptions() {
+            return Err(method_not_found(method));
+        }
+        let server = library.server_of_resource(uri).filter(|server| server.takes_subscriptions());
+        server.ok_or_else(|| resources::unknown_resource(uri))
+    }
+
+    /// Sends a request to the library of a server, as a call, and returns the result.
+    pub(super) async fn ask_library<T: DeserializeOwned + Send + 'static>(
+        &self,
+        library: &RemoteLibrary,
+        method: LibraryMethod,
+        arguments: Value,
+        context: RequestContext<RoleServer>,
+    ) -> Result<T, ErrorData> {
+        let tool = method.full_name(library.name());
+        let span = request_span(&tool, &context, self.principal.decides_sampling);
+        let called = self.call_tool_of(&tool, method.name(), arguments.into(), context, None);
+        let Called::Ended(result) = called.instrument(span.clone()).await else {
+            return Err(ErrorData::internal_error("the request became a job", None));
+        };
+        if let Some(error) = result.error() {
+            telemetry::record_error(&span, error.kind.as_str());
+        }
+        self.server.work(*result, library_result::read_result).await?
     }
 
     /// Returns whether this server has a method of this name that takes parameters.
-    fn has_method(&self, method: &str, is_stateless: bool) -> bool {
+    pub(super) fn has_method(&self, method: &str, is_stateless: bool) -> bool {
         match method {
-            "resources/read" => self.library_with_entries(method).is_ok(),
-            "prompts/get" => self.library_with_prompts(method).is_ok(),
+            "resources/read" => ServedLibrary::new(&self.server, false).has_resources(),
+            "prompts/get" => ServedLibrary::new(&self.server, false).has_prompts(),
+            "completion/complete" => ServedLibrary::new(&self.server, false).has_completions(),
             _ if tasks::METHODS.contains(&method) => self.server.options().jobs.is_some(),
             _ => METHODS.contains(&method) && !(is_stateless && HANDSHAKE_METHODS.contains(&method)),
         }
     }
 
-    async fn call(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> CallToolOutcome {
+    pub(super) async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolOutcome {
         let catalogue = self.server.catalogue();
         let Some(entry) = catalogue.find(&request.name) else {
             let name: String = printable(&request.name).chars().take(MAX_NAME_CHARS).collect();
@@ -117,7 +178,10 @@ impl Session {
         };
         let decides_sampling = self.principal.decides_sampling;
         let span = request_span(&entry.full_name, &context, decides_sampling);
-        let called = self.call_entry(entry, request, context).instrument(span.clone()).await;
+        let arguments = call_arguments(&context.extensions, request.arguments);
+        let jobs = self.server.options().jobs.as_ref().filter(|_| has_tasks(&context));
+        let called = self.call_tool_of(&entry.full_name, &request.name, arguments, context, jobs);
+        let called = called.instrument(span.clone()).await;
         match called {
             Called::Job(job) => Ok(tasks::created(&job).into()),
             Called::Ended(result) => {
@@ -131,18 +195,21 @@ impl Session {
         }
     }
 
-    async fn call_entry(
+    /// Calls the tool of this full name, which the client knows under another name.
+    async fn call_tool_of(
         &self,
-        entry: &CatalogueEntry,
-        request: CallToolRequestParams,
+        full_name: &str,
+        shown_name: &str,
+        arguments: Arguments,
         context: RequestContext<RoleServer>,
+        jobs: Option<&Jobs>,
     ) -> Called {
         let token = context.meta.get_progress_token();
         let cancelled = CallToken::new();
         let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
         let call = Call {
-            tool: entry.full_name.clone(),
-            arguments: call_arguments(&context.extensions, request.arguments),
+            tool: full_name.to_owned(),
+            arguments,
             context: CallContext {
                 actor: self.principal.actor.clone(),
                 observer: outbox.clone().map(|outbox| outbox as Arc<dyn Observer>),
@@ -151,14 +218,15 @@ impl Session {
                 client_meta: passed_client_metadata(&context.meta.0.0).map(Arc::new),
                 // Requests without a handshake belong to no session.
                 history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
+                client_requests: Some(Arc::new(SessionClient::new(self.number, &context, self.closed.clone()))),
                 ..CallContext::default()
             },
         };
-        let running = self.run(call, cancelled, &context);
+        let running = self.run(call, cancelled, &context, jobs);
         match &outbox {
             None => running.await,
             Some(outbox) => {
-                let notifier = Notifier { peer: &context.peer, token, tool: &request.name };
+                let notifier = Notifier { peer: &context.peer, token, tool: shown_name };
                 let running = async {
                     let called = running.await;
                     outbox.close();
@@ -170,8 +238,13 @@ impl Session {
     }
 
     /// Runs a call until it ends or becomes a job, the client cancels it, or the client is gone.
-    async fn run(&self, call: Call, token: CallToken, context: &RequestContext<RoleServer>) -> Called {
-        let jobs = self.server.options().jobs.as_ref().filter(|_| has_tasks(context));
+    async fn run(
+        &self,
+        call: Call,
+        token: CallToken,
+        context: &RequestContext<RoleServer>,
+        jobs: Option<&Jobs>,
+    ) -> Called {
         let mut call = pin!(async {
             match jobs {
                 Some(jobs) => {
@@ -193,176 +266,12 @@ impl Session {
     }
 
     /// Returns the jobs that tasks are.
-    fn jobs(&self, method: &str) -> Result<&Jobs, ErrorData> {
+    pub(super) fn jobs(&self, method: &str) -> Result<&Jobs, ErrorData> {
         self.server.options().jobs.as_ref().ok_or_else(|| method_not_found(method))
     }
 }
 
-type CallToolOutcome = Result<CallToolResponse, ErrorData>;
-
-impl ServerHandler for Session {
-    fn get_info(&self) -> ServerConfig {
-        self.server.config()
-    }
-
-    async fn list_tools(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        let cursor = request.and_then(|request| request.cursor);
-        let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
-        let (tools, next_cursor) = page.map_err(|_| resources::unknown_cursor())?;
-        Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
-    }
-
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.server.catalogue().tool(name).cloned()
-    }
-
-    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> CallToolOutcome {
-        self.call(request, context).await
-    }
-
-    async fn get_task(
-        &self,
-        request: GetTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<GetTaskResult, ErrorData> {
-        let task = (&*self.principal.owner, request.task_id.as_str());
-        tasks::get(self.jobs("tasks/get")?, task, &self.server).await
-    }
-
-    async fn update_task(
-        &self,
-        request: UpdateTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        tasks::update(self.jobs("tasks/update")?, &self.principal.owner, &request.task_id).await
-    }
-
-    async fn cancel_task(
-        &self,
-        request: CancelTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        tasks::cancel(self.jobs("tasks/cancel")?, &self.principal.owner, &request.task_id).await
-    }
-
-    async fn set_level(
-        &self,
-        request: SetLevelRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        if is_stateless(&context) {
-            return Err(method_not_found("logging/setLevel"));
-        }
-        let level = log_level::from_logging_level(request.level);
-        self.level.store(level as u8, Ordering::Relaxed);
-        self.server.options().log_level.request(level);
-        Ok(())
-    }
-
-    /// Notifies a client of revisions with a handshake of every change of the tools, and of tools that wait for an approval
-    /// since then.
-    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let (mut changes, closed) = (self.server.changes(), self.closed.clone());
-        changes.mark_seen();
-        let mut before = self.server.catalogue();
-        while let Some(Some(_)) = closed.run_until_cancelled(changes.next()).await {
-            if context.peer.notify_tool_list_changed().await.is_err() {
-                return;
-            }
-            let now = self.server.catalogue();
-            if let Some(notice) = now.waiting_since(&before).filter(|_| self.wants(Level::Warn)) {
-                let message = LoggingMessageNotificationParam::new(LoggingLevel::Warning, Value::String(notice));
-                let _disconnected = context.peer.notify_logging_message(message).await;
-            }
-            before = now;
-        }
-    }
-
-    fn accepted_subscription_filter(&self, _requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(SubscriptionFilter::builder().tools_list_changed().build())
-    }
-
-    /// Notifies a client of the stateless revision, which subscribes with `subscriptions/listen`.
-    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.server.changes();
-        changes.mark_seen();
-        loop {
-            tokio::select! {
-                () = context.cancelled() => return Ok(()),
-                () = self.closed.cancelled() => return Ok(()),
-                change = changes.next() => {
-                    if change.is_none() || context.sink().notify_tool_list_changed().await.is_err() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    /// Answers requests that rmcp could not parse. rmcp treats a request of a known method with malformed parameters as
-    /// a custom one.
-    async fn on_custom_request(
-        &self,
-        request: CustomRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
-        let method = request.method.as_str();
-        if self.has_method(method, is_stateless(&context)) {
-            let why = match request.params_as::<CallToolRequestParams>() {
-                Err(error) if request.method == "tools/call" => format!(": {}", printable(&error.to_string())),
-                _ => String::new(),
-            };
-            return Err(ErrorData::invalid_params(format!("the parameters of {method} do not fit{why}"), None));
-        }
-        Err(method_not_found(method))
-    }
-
-    async fn list_resources(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list_resources(self.library_with_entries("resources/list")?, request, self.server.options().page)
-    }
-
-    async fn list_resource_templates(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.library_with_entries("resources/templates/list").map(|_| ListResourceTemplatesResult::default())
-    }
-
-    async fn read_resource(
-        &self,
-        request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(resources::read_resource(self.library_with_entries("resources/read")?, &request.uri).await?.into())
-    }
-
-    async fn list_prompts(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        prompts::list_prompts(self.library_with_prompts("prompts/list")?, request, self.server.options().page)
-    }
-
-    async fn get_prompt(
-        &self,
-        request: GetPromptRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
-        Ok(prompts::get_prompt(self.library_with_prompts("prompts/get")?, request).await?.into())
-    }
-}
-
-fn method_not_found(method: &str) -> ErrorData {
+pub(super) fn method_not_found(method: &str) -> ErrorData {
     let method: String = printable(method).chars().take(MAX_NAME_CHARS).collect();
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
 }

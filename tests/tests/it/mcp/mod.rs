@@ -20,6 +20,8 @@ pub(crate) mod raw;
 #[cfg(test)]
 mod real_lists;
 #[cfg(test)]
+mod relay;
+#[cfg(test)]
 pub(crate) mod remote;
 #[cfg(test)]
 mod sanitizing;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fumehood::approval::{Approval, Manifest};
-use fumehood::mcp::{NamePrefix, Naming, RemoteOptions, ServerOptions};
+use fumehood::mcp::{NamePrefix, Naming, RemoteOptions, Server, ServerOptions};
 use fumehood::{McpTools, NameForm, Namespace, ToolDefinition, ToolName, ToolProvider as _};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn notices(tools: &McpTools) -> Vec<String> {
 /// Serves tools to a client. Returns the names that it is listed, and then the answers to calls of `called`.
 async fn serve(tools: McpTools, naming: Naming, called: &[&str]) -> (Vec<String>, Vec<String>) {
     let tools = Arc::new(tools);
-    let mut raw = Raw::connect_to(tools.clone(), ServerOptions { naming, ..ServerOptions::default() });
+    let mut raw = Raw::connect_to(&Server::new(tools.clone(), ServerOptions { naming, ..ServerOptions::default() }));
     raw.initialize("2025-11-25").await;
     let listed = raw.request("tools/list", json!({})).await;
     let listed = listed["result"]["tools"].as_array().unwrap();

@@ -38,13 +38,13 @@ pub(crate) struct Raw {
 impl Raw {
     /// Connects without a handshake.
     pub(crate) fn connect(host: &Host, options: ServerOptions) -> Self {
-        Self::connect_to(Arc::new(host.clone()), options)
+        Self::connect_to(&Server::new(Arc::new(host.clone()), options))
     }
 
-    /// Connects to a server of these tools, without a handshake.
-    pub(crate) fn connect_to(tools: Arc<dyn ToolProvider>, options: ServerOptions) -> Self {
+    /// Connects to a server without a handshake.
+    pub(crate) fn connect_to(server: &Server) -> Self {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let server = Server::new(tools, options);
+        let server = server.clone();
         let (input, output) = tokio::io::split(theirs);
         let served = tokio::spawn(async move {
             // The end of the session is visible to the client.
@@ -63,8 +63,13 @@ impl Raw {
 
     /// Completes the handshake, and returns the result of `initialize`.
     pub(crate) async fn initialize(&mut self, revision: &str) -> Value {
+        self.initialize_with(revision, json!({})).await
+    }
+
+    /// Like [`Self::initialize`], as a client with these capabilities.
+    pub(crate) async fn initialize_with(&mut self, revision: &str, capabilities: Value) -> Value {
         let client = json!({"name": "raw", "version": "0"});
-        let parameters = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
+        let parameters = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client});
         let answer = self.request("initialize", parameters).await;
         self.notify("notifications/initialized", json!({})).await;
         answer["result"].clone()

@@ -23,6 +23,7 @@ const RAW: &[&str] = &[
     "host/agent/src/drivers/react/decision.rs",
     "host/agent/src/output_schema.rs",
     "host/cli/src/commands/mcp/client.rs",
+    "host/core/src/policy/approval/library.rs",
     "host/core/src/policy/approval/mod.rs",
     "host/core/src/call/content.rs",
     "host/core/src/call/mcp_members.rs",

@@ -149,7 +149,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
         .map(|cell| (cell.tools, cell.jobs))
         .unzip();
     let jobs = served_jobs.map(|served| served.jobs(&config, recording.as_ref(), queued.flatten())).transpose()?;
-    let options = ServerOptions { jobs: jobs.clone(), ..options };
+    let libraries = remotes.as_ref().map(|remotes| remotes.libraries()).unwrap_or_default();
+    let options = ServerOptions { jobs: jobs.clone(), servers: libraries.into(), ..options };
     let sources = Sources { host: &host, cell, remotes: remotes.clone() };
     let offered = offer(serve, &config, sources, (recording.as_ref(), usage.ledger()))?;
     let sessions = sessions.map(|sessions| offered.agents(sessions, &host, recording.as_ref()));

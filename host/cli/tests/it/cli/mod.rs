@@ -135,6 +135,8 @@ mod serve_oauth;
 mod serve_sessions;
 #[cfg(test)]
 mod serve_tenants;
+#[cfg(test)]
+mod served_library;
 mod server;
 #[cfg(test)]
 mod servers;

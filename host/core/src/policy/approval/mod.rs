@@ -3,6 +3,7 @@
 //! A tool that was harmless when it was reviewed can change afterwards: its code, its definition, its grants. So the
 //! reviewed manifest is stored as a whole, with a hash over all of it, and compared with the current one.
 
+mod library;
 mod server_entry;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
 use crate::time::Timestamp;
 use crate::tool::definition::{Annotations, ToolDefinition};
 
+pub use library::{LibraryItem, LibraryKind};
 pub use server_entry::Entry;
 
 /// Domain separation: the prefix of the hashed text, so that the hash has no other meaning.
@@ -38,6 +40,9 @@ pub struct Manifest {
     pub origin: Option<Origin>,
     /// The definitions of the tools, sorted by name.
     pub tools: Vec<ToolManifest>,
+    /// The prompts and resource templates of an MCP server, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub library: Vec<LibraryItem>,
     /// The instructions of an MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose_raw")]
     pub instructions: Option<Untrusted<String>>,
@@ -157,13 +162,28 @@ impl Manifest {
         grants.sort();
         let mut tools: Vec<ToolManifest> = tools.iter().map(ToolManifest::from_definition).collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { component, contract: contract.into(), grants, origin: None, tools, instructions: None }
+        Self {
+            component,
+            contract: contract.into(),
+            grants,
+            origin: None,
+            tools,
+            library: Vec::new(),
+            instructions: None,
+        }
     }
 
     /// Sets the origin of the component.
     #[must_use]
     pub fn with_origin(self, origin: Option<Origin>) -> Self {
         Self { origin, ..self }
+    }
+
+    /// Sets the prompts and resource templates.
+    #[must_use]
+    pub fn with_library(self, mut library: Vec<LibraryItem>) -> Self {
+        library.sort();
+        Self { library, ..self }
     }
 
     /// Returns it without what approvals of earlier releases did not cover: instructions, icons and metadata of MCP servers.
@@ -211,6 +231,7 @@ impl Manifest {
             changes.push(Change { what: "tool".to_owned(), old: None, new: name(added) });
             ToolManifest::empty(&added.name).changes(added, &mut changes);
         }
+        library::push_changes(&mut changes, &self.library, &new.library);
         changes
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use fumehood::agent::agent::answer_saved;
 use fumehood::agent::deferred::GivenAnswer;
-use fumehood::approval::{ApprovalStatus, Change, ToolManifest};
+use fumehood::approval::{ApprovalStatus, Change, LibraryItem, ToolManifest};
 use fumehood::boxed::BoxFuture;
 use fumehood::event_log::{EventLog, Reader};
 use fumehood::http_api::dashboard::ports::{
@@ -187,7 +187,7 @@ fn component(name: &Namespace, check: &ApprovalCheck, lock: &Lock) -> ComponentA
         signer: origin.and_then(|origin| origin.signer.clone()),
         note: lock.get(name).and_then(|approval| approval.note().cloned()),
         changes: changes.iter().map(change).collect(),
-        tools: parts.tools.iter().map(wanted_tool).collect(),
+        tools: parts.tools.iter().map(wanted_tool).chain(parts.library.iter().map(wanted_item)).collect(),
     }
 }
 
@@ -204,6 +204,16 @@ fn wanted_tool(tool: &ToolManifest) -> WantedTool {
         description: tool.description.to_sanitized().into(),
         annotations: annotations.chain(members).collect(),
         input_schema: pretty_text(&tool.input_schema),
+    }
+}
+
+/// Describes a prompt or a resource template of a server.
+fn wanted_item(item: &LibraryItem) -> WantedTool {
+    WantedTool {
+        name: format!("{} {}", item.kind.as_str(), item.name.to_sanitized()).into(),
+        description: PrintableText::default(),
+        annotations: Vec::new(),
+        input_schema: pretty_text(&item.definition),
     }
 }
 

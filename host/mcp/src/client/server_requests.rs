@@ -1,0 +1,333 @@
+//! Requests of a server to the clients of its calls: which are allowed, whom they reach, and what is passed on.
+
+#![expect(deprecated, reason = "servers of the revisions before the newest ask for samples")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fumehood_core::call::client_requests::ClientRequestKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::policy::redact::Redactor;
+use fumehood_core::text::sanitize::printable_value;
+use fumehood_core::tool::name::Namespace;
+use fumehood_transport::Url;
+use rmcp::model::{
+    ClientCapabilities, CreateMessageRequest, ElicitRequest, ElicitResult, ElicitationCapability, ErrorCode, ErrorData,
+    FormElicitationCapability, InputRequest, InputRequiredResult, InputResponses, JsonObject, RequestId,
+    SamplingCapability, UrlElicitationCapability,
+};
+use serde_json::{Value, json};
+
+use super::call_client::CallClient;
+use super::call_error;
+use crate::apps;
+
+/// Maximum size of a question to a user, and of the answer, in bytes.
+const MAX_QUESTION_BYTES: usize = 64 << 10;
+/// Maximum size of a request to a model, in bytes.
+const MAX_SAMPLING_BYTES: usize = 1 << 20;
+/// Maximum number of tokens that a server may ask of a model at once.
+const MAX_SAMPLING_TOKENS: u64 = 8192;
+const TOO_LARGE: &str = "what the server asks for is larger than is passed on";
+
+/// The requests of a server to clients that the operator allows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerRequestPolicy {
+    /// True if it may ask users for input.
+    pub elicitation: bool,
+    /// True if it may use the models of clients.
+    pub sampling: bool,
+    /// True if its tools may show pages to clients that have MCP Apps.
+    pub apps: bool,
+}
+
+/// The calls under way at a server, and the rules for its requests.
+pub(crate) struct ServerRequests {
+    server: Namespace,
+    policy: ServerRequestPolicy,
+    redactor: Option<Redactor>,
+    calls: Arc<Mutex<OpenCalls>>,
+}
+
+#[derive(Default)]
+struct OpenCalls {
+    next: u64,
+    open: BTreeMap<u64, OpenCall>,
+}
+
+struct OpenCall {
+    client: CallClient,
+    /// The request of the call, once it was sent.
+    request: Option<RequestId>,
+}
+
+/// A call under way. It ends when this is dropped.
+pub(crate) struct CallUnderWay {
+    calls: Arc<Mutex<OpenCalls>>,
+    number: u64,
+}
+
+impl CallUnderWay {
+    /// Notes the request of the call, which servers over HTTP relate their own requests to.
+    pub(crate) fn identify(&self, request: &RequestId) {
+        if let Some(call) = lock(&self.calls).open.get_mut(&self.number) {
+            call.request = Some(request.clone());
+        }
+    }
+}
+
+impl Drop for CallUnderWay {
+    fn drop(&mut self) {
+        lock(&self.calls).open.remove(&self.number);
+    }
+}
+
+fn lock(calls: &Mutex<OpenCalls>) -> MutexGuard<'_, OpenCalls> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ServerRequests {
+    pub(crate) fn new(server: Namespace, policy: ServerRequestPolicy, redactor: Option<Redactor>) -> Arc<Self> {
+        Arc::new(Self { server, policy, redactor, calls: Arc::default() })
+    }
+
+    /// Returns the capabilities of the client that the server connects to.
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        let mut capabilities = ClientCapabilities::default();
+        if self.policy.elicitation {
+            let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+            capabilities.elicitation = Some(elicitation.with_url(UrlElicitationCapability::new()));
+        }
+        if self.policy.sampling {
+            let mut sampling = SamplingCapability::default();
+            sampling.tools = Some(JsonObject::new());
+            capabilities.sampling = Some(sampling);
+        }
+        if self.policy.apps {
+            capabilities.extensions.get_or_insert_default().insert(apps::EXTENSION.to_owned(), apps::capability());
+        }
+        capabilities
+    }
+
+    /// Notes that a call of this client begins.
+    pub(crate) fn begin(&self, client: &CallClient) -> CallUnderWay {
+        let mut calls = lock(&self.calls);
+        let number = calls.next;
+        calls.next += 1;
+        calls.open.insert(number, OpenCall { client: client.clone(), request: None });
+        CallUnderWay { calls: Arc::clone(&self.calls), number }
+    }
+
+    /// Passes a request of the server on to the client whose call it belongs to: that of `origin`, if the transport knows
+    /// it, or the only one that has calls under way.
+    pub(crate) async fn pass_on(
+        &self,
+        kind: ClientRequestKind,
+        params: Value,
+        origin: Option<&RequestId>,
+    ) -> Result<Value, ErrorData> {
+        // One that was not offered does not exist.
+        self.check_policy(kind).map_err(|why| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None))?;
+        let refused = |why: String| ErrorData::invalid_request(why, None);
+        let client = self.client(origin).map_err(refused)?;
+        self.ask(kind, params, &client).await.map_err(refused)
+    }
+
+    fn client(&self, origin: Option<&RequestId>) -> Result<CallClient, String> {
+        let calls = lock(&self.calls);
+        if let Some(call) = origin.and_then(|id| calls.open.values().find(|call| call.request.as_ref() == Some(id))) {
+            return Ok(call.client.clone());
+        }
+        let sessions: BTreeSet<Option<u64>> = calls.open.values().map(|call| call.client.session()).collect();
+        let first = calls.open.values().next();
+        match (first, sessions.len()) {
+            (Some(call), 1) => Ok(call.client.clone()),
+            (None, _) => Err("no call is under way that could ask for something; ask during one".to_owned()),
+            _ => Err("calls of several clients are under way, and it is not known which of them asks; connect over \
+                      HTTP, or ask again"
+                .to_owned()),
+        }
+    }
+
+    /// Answers everything that a server of the newest revision needs before a call can go on.
+    ///
+    /// # Errors
+    /// If something is not allowed or cannot be answered.
+    pub(crate) async fn answer_inputs(
+        &self,
+        needed: InputRequiredResult,
+        client: &CallClient,
+    ) -> Result<(InputResponses, Option<String>), CallError> {
+        let mut answers = InputResponses::new();
+        for (key, request) in needed.input_requests.unwrap_or_default() {
+            let answer = self.answer_input(request, client).await;
+            answers.insert(key, answer.map_err(call_error::from_refused_input)?);
+        }
+        Ok((answers, needed.request_state))
+    }
+
+    async fn answer_input(&self, request: InputRequest, client: &CallClient) -> Result<Value, String> {
+        let (kind, params) = match request {
+            InputRequest::Elicitation(ElicitRequest { params, .. }) => {
+                (ClientRequestKind::Elicitation, serde_json::to_value(params))
+            }
+            InputRequest::CreateMessage(CreateMessageRequest { params, .. }) => {
+                (ClientRequestKind::Sampling, serde_json::to_value(params))
+            }
+            _ => return Err("the server asks for something that is not passed on".to_owned()),
+        };
+        self.ask(kind, params.map_err(|error| error.to_string())?, client).await
+    }
+
+    fn check_policy(&self, kind: ClientRequestKind) -> Result<(), String> {
+        let server = &self.server;
+        match kind {
+            ClientRequestKind::Elicitation if !self.policy.elicitation => {
+                Err(format!("the operator does not allow the server `{server}` to ask users for something"))
+            }
+            ClientRequestKind::Sampling if !self.policy.sampling => {
+                Err(format!("the operator does not allow the server `{server}` to use the models of clients"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn ask(&self, kind: ClientRequestKind, params: Value, client: &CallClient) -> Result<Value, String> {
+        self.check_policy(kind)?;
+        let params = self.prepare(kind, params)?;
+        let answer = client.ask(kind, params).await?;
+        match kind {
+            ClientRequestKind::Elicitation => check_answer(answer),
+            ClientRequestKind::Sampling => Ok(answer),
+        }
+    }
+
+    /// Returns the parameters as they are passed on: bounded, redacted, sanitized, and with the name of the server.
+    fn prepare(&self, kind: ClientRequestKind, params: Value) -> Result<Value, String> {
+        let max = match kind {
+            ClientRequestKind::Elicitation => MAX_QUESTION_BYTES,
+            ClientRequestKind::Sampling => MAX_SAMPLING_BYTES,
+        };
+        if params.to_string().len() > max {
+            return Err(TOO_LARGE.to_owned());
+        }
+        let mut params = params;
+        if let Some(redactor) = &self.redactor {
+            redact(redactor, &mut params);
+        }
+        let Value::Object(mut params) = printable_value(&params).0.into_owned() else {
+            return Err("what the server asks for cannot be read".to_owned());
+        };
+        params.remove("_meta");
+        match kind {
+            ClientRequestKind::Elicitation => {
+                check_url(&params)?;
+                let message = params.get("message").and_then(Value::as_str).unwrap_or_default();
+                let message = format!("{} asks: {message}", self.server);
+                params.insert("message".to_owned(), message.into());
+            }
+            ClientRequestKind::Sampling => {
+                let tokens = params.get("maxTokens").and_then(Value::as_u64).unwrap_or(MAX_SAMPLING_TOKENS);
+                params.insert("maxTokens".to_owned(), tokens.min(MAX_SAMPLING_TOKENS).into());
+                // What other servers told the client is none of this one's business.
+                params.insert("includeContext".to_owned(), "none".into());
+            }
+        }
+        Ok(Value::Object(params))
+    }
+}
+
+/// Replaces secrets in all texts of a value.
+fn redact(redactor: &Redactor, value: &mut Value) {
+    match value {
+        Value::String(text) => redactor.redact_text(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(redactor, item)),
+        Value::Object(members) => members.values_mut().for_each(|value| redact(redactor, value)),
+        _ => {}
+    }
+}
+
+/// Checks the address that a user is sent to.
+fn check_url(params: &JsonObject) -> Result<(), String> {
+    if params.get("mode").and_then(Value::as_str) != Some("url") {
+        return Ok(());
+    }
+    let url = params.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
+    let is_plain = |url: &Url| matches!(url.scheme(), "http" | "https") && url.username().is_empty();
+    if url.filter(is_plain).is_some_and(|url| url.password().is_none()) {
+        Ok(())
+    } else {
+        Err("the address that the server sends its user to is not one of a web page".to_owned())
+    }
+}
+
+/// Checks the answer of a user.
+fn check_answer(answer: Value) -> Result<Value, String> {
+    if answer.to_string().len() > MAX_QUESTION_BYTES {
+        return Err("the client's answer is larger than is passed on".to_owned());
+    }
+    let unreadable = |error: serde_json::Error| format!("the client's answer cannot be read: {error}");
+    let ElicitResult { action, content, .. } = serde_json::from_value(answer).map_err(unreadable)?;
+    let mut checked = json!({ "action": action });
+    if let (Some(content), Value::Object(checked)) = (content, &mut checked) {
+        checked.insert("content".to_owned(), content);
+    }
+    Ok(checked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(policy: ServerRequestPolicy) -> Arc<ServerRequests> {
+        let redactor = Redactor::from_values([("key", "hunter22")]).unwrap();
+        ServerRequests::new(Namespace::parse("files").unwrap(), policy, redactor)
+    }
+
+    #[test]
+    fn a_question_names_its_server_and_hides_nothing() {
+        let requests = requests(ServerRequestPolicy::default());
+        let prepared = requests.prepare(
+            ClientRequestKind::Elicitation,
+            json!({"message": "Is it hunter22\u{200b}?", "requestedSchema": {"type": "object"}, "_meta": {"a": 1}}),
+        );
+        let prepared = prepared.unwrap();
+        assert_eq!(prepared["requestedSchema"], json!({"type": "object"}));
+        let message = prepared["message"].as_str().unwrap();
+        assert!(message.starts_with("files asks: Is it ") && message.ends_with("\\u{200b}?"), "{message}");
+        assert!(!message.contains("hunter22") && prepared.get("_meta").is_none(), "{prepared}");
+        let long = json!({"message": "x".repeat(70_000)});
+        assert_eq!(requests.prepare(ClientRequestKind::Elicitation, long), Err(TOO_LARGE.to_owned()));
+        for (url, is_accepted) in [
+            ("https://example.com/login?x=1", true),
+            ("javascript:alert(1)", false),
+            ("file:///etc/passwd", false),
+            ("https://bank.example@evil.example/", false),
+        ] {
+            let prepared = requests.prepare(ClientRequestKind::Elicitation, json!({"mode": "url", "url": url}));
+            assert_eq!(prepared.is_ok(), is_accepted, "{url}");
+        }
+    }
+
+    #[test]
+    fn sampling_is_bounded_and_sees_no_other_server() {
+        let requests = requests(ServerRequestPolicy::default());
+        let asked = json!({"messages": [], "maxTokens": 1_000_000, "includeContext": "allServers"});
+        let prepared = requests.prepare(ClientRequestKind::Sampling, asked).unwrap();
+        assert_eq!((&prepared["maxTokens"], &prepared["includeContext"]), (&json!(8192), &json!("none")));
+        assert!(requests.check_policy(ClientRequestKind::Sampling).unwrap_err().contains("`files`"));
+        assert_eq!(requests.capabilities(), ClientCapabilities::default());
+        let all = ServerRequestPolicy { elicitation: true, sampling: true, apps: true };
+        let offered = self::requests(all).capabilities();
+        assert!(offered.elicitation.is_some() && offered.sampling.is_some() && offered.extensions.is_some());
+    }
+
+    #[test]
+    fn an_answer_has_an_action_and_perhaps_content() {
+        let answer = json!({"action": "accept", "content": {"a": 1}});
+        assert_eq!(check_answer(answer.clone()), Ok(answer));
+        assert_eq!(check_answer(json!({"action": "decline"})), Ok(json!({"action": "decline"})));
+        assert!(check_answer(json!({"content": {}})).is_err());
+    }
+}

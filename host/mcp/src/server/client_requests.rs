@@ -1,0 +1,143 @@
+//! Requests of servers to the client of a session: questions to its user, and samples of its model.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fumehood_core::boxed::BoxFuture;
+use fumehood_core::call::client_requests::{ClientRequestKind, ClientRequests};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientCapabilities, ClientResult, CustomRequest, CustomResult, GetExtensions as _, RequestId, ServerRequest,
+};
+use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, ServiceError};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::call_request::is_stateless;
+use crate::transport::in_flight::InFlightRequest;
+
+const NO_ELICITATION: &str = "the client cannot ask its user for something: it does not declare `elicitation`";
+const NO_URLS: &str = "the client cannot send its user to a web page: it does not declare `elicitation` with `url`";
+const NO_FORMS: &str = "the client cannot show its user a form: it declares `elicitation` with `url` only";
+const NO_SAMPLING: &str = "the client lends no model: it does not declare `sampling`";
+const NO_SAMPLING_TOOLS: &str =
+    "the client lends no model that uses tools: it does not declare `sampling` with `tools`";
+const STATELESS: &str = "the client speaks a revision in which it cannot be asked during a call";
+
+/// Returns a number that no other session has.
+pub(super) fn next_session() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The client of a call.
+pub(super) struct SessionClient {
+    session: u64,
+    peer: Peer<RoleServer>,
+    request: RequestId,
+    capabilities: ClientCapabilities,
+    is_stateless: bool,
+    /// Cancelled once the client is gone.
+    closed: CancellationToken,
+}
+
+impl SessionClient {
+    /// Creates the client of a request in the session of this number.
+    pub(super) fn new(session: u64, context: &RequestContext<RoleServer>, closed: CancellationToken) -> Self {
+        let is_stateless = is_stateless(context);
+        Self {
+            // Requests without a handshake belong to no session.
+            session: if is_stateless { next_session() } else { session },
+            peer: context.peer.clone(),
+            request: context.id.clone(),
+            capabilities: context.client_capabilities().unwrap_or_default(),
+            is_stateless,
+            closed,
+        }
+    }
+
+    async fn ask(&self, kind: ClientRequestKind, params: Value) -> Result<Value, String> {
+        check_capability(&self.capabilities, kind, &params)?;
+        if self.is_stateless {
+            return Err(STATELESS.to_owned());
+        }
+        let mut request = ServerRequest::CustomRequest(CustomRequest::new(kind.method(), Some(params)));
+        request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
+        let sent = self.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+        let answer = InFlightRequest::new(sent.map_err(refused)?).answer();
+        let answer = self.closed.run_until_cancelled(answer).await.ok_or("the client is gone")?;
+        match answer.map_err(refused)? {
+            ClientResult::CustomResult(CustomResult(value)) => Ok(value),
+            typed => serde_json::to_value(typed).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+impl ClientRequests for SessionClient {
+    fn session(&self) -> u64 {
+        self.session
+    }
+
+    fn send(&self, kind: ClientRequestKind, params: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(self.ask(kind, params))
+    }
+}
+
+fn refused(error: ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => format!("the client refused: {}", error.message),
+        error => format!("the client did not answer: {error}"),
+    }
+}
+
+/// Checks that the client declares what a request needs.
+fn check_capability(
+    capabilities: &ClientCapabilities,
+    kind: ClientRequestKind,
+    params: &Value,
+) -> Result<(), &'static str> {
+    match kind {
+        ClientRequestKind::Elicitation => {
+            let declared = capabilities.elicitation.as_ref().ok_or(NO_ELICITATION)?;
+            let is_url = params.get("mode").and_then(Value::as_str) == Some("url");
+            // One that names neither has forms.
+            let has_forms = declared.form.is_some() || declared.url.is_none();
+            if is_url && declared.url.is_none() {
+                Err(NO_URLS)
+            } else if !is_url && !has_forms {
+                Err(NO_FORMS)
+            } else {
+                Ok(())
+            }
+        }
+        ClientRequestKind::Sampling => {
+            let declared = capabilities.sampling.as_ref().ok_or(NO_SAMPLING)?;
+            let wants_tools = ["tools", "toolChoice"].iter().any(|member| params.get(*member).is_some());
+            if wants_tools && declared.tools.is_none() { Err(NO_SAMPLING_TOOLS) } else { Ok(()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_client_is_asked_for_what_it_declares() {
+        let check = |declared: Value, kind, params: Value, expected: Result<(), &str>| {
+            let capabilities = serde_json::from_value(declared).unwrap();
+            assert_eq!(check_capability(&capabilities, kind, &params), expected, "{capabilities:?} {params}");
+        };
+        let (form, url) = (json!({"message": "m"}), json!({"mode": "url", "url": "https://a.example"}));
+        let elicitation = ClientRequestKind::Elicitation;
+        check(json!({}), elicitation, form.clone(), Err(NO_ELICITATION));
+        check(json!({"elicitation": {}}), elicitation, form.clone(), Ok(()));
+        check(json!({"elicitation": {}}), elicitation, url.clone(), Err(NO_URLS));
+        check(json!({"elicitation": {"url": {}}}), elicitation, url, Ok(()));
+        check(json!({"elicitation": {"url": {}}}), elicitation, form, Err(NO_FORMS));
+        check(json!({}), ClientRequestKind::Sampling, json!({}), Err(NO_SAMPLING));
+        check(json!({"sampling": {}}), ClientRequestKind::Sampling, json!({}), Ok(()));
+        check(json!({"sampling": {}}), ClientRequestKind::Sampling, json!({"tools": []}), Err(NO_SAMPLING_TOOLS));
+    }
+}
