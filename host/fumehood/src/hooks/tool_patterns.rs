@@ -33,9 +33,9 @@ impl ToolPatterns {
         for pattern in patterns {
             let pattern = pattern.as_ref();
             let wrong = |reason: String| ToolPatternError { pattern: pattern.to_owned(), reason };
-            let is_of_names = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-' | '*' | '?');
-            if pattern.is_empty() || !pattern.chars().all(is_of_names) {
-                return Err(wrong("it consists of a-z, 0-9, `_`, `-`, `*` and `?`".to_owned()));
+            let is_of_names = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '*' | '?');
+            if pattern.is_empty() || !pattern.chars().all(is_of_names) || pattern.contains("**") {
+                return Err(wrong("it consists of A-Z, a-z, 0-9, `_`, `-`, `.`, `/`, single `*` and `?`".to_owned()));
             }
             let glob = GlobBuilder::new(pattern).build().map_err(|error| wrong(error.kind().to_string()))?;
             set.add(glob);
@@ -66,6 +66,10 @@ mod tests {
         check(&["web__*"], "web__fetch", true);
         check(&["web__*"], "webs__fetch", false);
         check(&["*"], "web__fetch", true);
+        check(&["web__*"], "web__Files/read.all", true);
+        check(&["web__Files/*"], "web__Files/read.all", true);
+        check(&["web__files/*"], "web__Files/read.all", false);
+        check(&["web__a.c"], "web__abc", false);
         check(&["web__fetch", "notes__*"], "notes__read", true);
         check(&["web__fetc?"], "web__fetch", true);
         check(&["web__fetch"], "web__fetch_all", false);
@@ -75,7 +79,7 @@ mod tests {
 
     #[test]
     fn rejects_what_no_name_can_match() {
-        for pattern in ["", "Web__*", "web/**", "[a-z]", "a b"] {
+        for pattern in ["", "web:*", "web__**", "[a-z]", "a b"] {
             let error = ToolPatterns::new([pattern]).unwrap_err().to_string();
             assert!(error.contains("is not a pattern of tools"), "{error}");
         }
