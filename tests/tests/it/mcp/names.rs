@@ -23,7 +23,7 @@ async fn tools_named(names: &[&str], options: RemoteOptions) -> McpTools {
 }
 
 fn notices(tools: &McpTools) -> Vec<String> {
-    tools.refused().iter().chain(tools.unchecked()).map(ToString::to_string).collect()
+    tools.refused().iter().chain(&tools.unchecked()).map(ToString::to_string).collect()
 }
 
 /// Serves tools to a client. Returns the names that it is listed, and then the answers to calls of `called`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fumehood::mcp::{Server, ServerOptions};
-use fumehood::{Host, Load, ToolProvider};
+use fumehood::{Host, Load};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;

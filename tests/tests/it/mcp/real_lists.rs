@@ -41,7 +41,7 @@ async fn every_tool_is_kept_and_checked_completely() {
         let listed = serde_json::from_str::<Vec<Value>>(&list).unwrap().len();
         let remotes = remotes(&list, McpTools::default()).await;
         assert_eq!(remotes.tools().len(), listed, "{name}: {:?}", remotes.refused());
-        assert_eq!((remotes.refused(), remotes.unchecked()), ([].as_slice(), [].as_slice()), "{name}");
+        assert_eq!((remotes.refused(), remotes.unchecked()), (Vec::new(), Vec::new()), "{name}");
         all += listed;
     }
     assert_eq!(all, 168);
@@ -81,7 +81,7 @@ async fn arguments_of_an_operators_choice_are_refused() {
     assert_eq!(names(&remotes(&list, McpTools::default()).await), ["other__a", "other__b", "other__c"]);
     let strict = remotes(&list, McpTools::without_arguments(ActorArguments::new(["userId"]))).await;
     assert_eq!(names(&strict), ["other__a", "other__c"]);
-    let lines = ToolNotice::lines(strict.refused());
+    let lines = ToolNotice::lines(&strict.refused());
     assert!(lines.len() == 1 && lines[0].starts_with("b: ") && lines[0].contains("'user_id'"), "{lines:?}");
 }
 
@@ -94,12 +94,12 @@ async fn what_cannot_be_read_loses_no_tool() {
         {"name": "c", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "$ref": "https://example.com/x"}},
     ]);
     let servers = remotes(&list.to_string(), McpTools::default()).await;
-    assert_eq!((servers.tools().len(), servers.refused()), (3, [].as_slice()));
+    assert_eq!((servers.tools().len(), servers.refused()), (3, Vec::new()));
     let expected = [
         "a, b: a pattern is too long, malformed, or uses look-around or back-references",
         "c: its output schema cannot be read, so that its results are not checked",
     ];
-    assert_eq!(ToolNotice::lines(servers.unchecked()), expected);
+    assert_eq!(ToolNotice::lines(&servers.unchecked()), expected);
     // The schema for the model still has the pattern.
     let shown = servers.find("other__a").unwrap().to_spec().parameters;
     assert_eq!(shown, pattern);
