@@ -203,6 +203,8 @@ fn remote(config: &Config, name: &Namespace, section: &McpServerSection) -> Resu
         output: section.output.map_or(defaults.output, |bytes| bytes.0),
         string: section.string.map_or(defaults.string, |bytes| bytes.0),
         unasked: section.unasked.map_or(defaults.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
+        max_tools: section.max_tools.map_or(defaults.max_tools, |count| count.0.try_into().unwrap_or(usize::MAX)),
+        descriptions: section.descriptions.map_or(defaults.descriptions, |bytes| bytes.0),
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
         redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,

@@ -10,6 +10,7 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::RecordKind;
+use fumehood_core::schema::gate::Repair;
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::Stop;
 use serde_json::{Map, Value, json};
@@ -54,6 +55,8 @@ pub(super) struct Dispatch<'a> {
     pub(super) journal: Journal<'a>,
     pub(super) notes: Vec<String>,
     pub(super) persist: Persistence,
+    /// Repairs of the arguments that the model wrote.
+    pub(super) repairs: Vec<Repair>,
     /// The calls of its program that wait for answers.
     pub(super) suspended: Mutex<Vec<DeferredCall>>,
     /// The call that a person allowed although it may send private data.
@@ -71,7 +74,8 @@ impl<'a> Dispatch<'a> {
         let journal = Journal::new(config, batch.scope, &execution, &call);
         let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
         let (approved_flow, started_at) = (None, config.clock.now());
-        Self { config, batch, call, journal, notes, persist, suspended, approved_flow, execution, started_at }
+        let repairs = Vec::new();
+        Self { config, batch, call, journal, notes, persist, repairs, suspended, approved_flow, execution, started_at }
     }
 }
 
@@ -154,6 +158,7 @@ impl Dispatch<'_> {
             let mut body = Map::from_iter([("family".to_owned(), Value::from(authorized.found.kind.as_str()))]);
             body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
+            body.extend((!self.repairs.is_empty()).then(|| ("repairs".to_owned(), json!(self.repairs))));
             let is_resumed = authorized.found.is_of_pipeline() && self.batch.has_record(&self.call.id);
             body.extend(is_resumed.then(|| ("resumed".to_owned(), Value::from(true))));
             Value::Object(body)

@@ -10,7 +10,7 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::approval::Manifest;
 use fumehood_core::tool::name::Namespace;
-use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Changes, PendingCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, Remote, RemoteTool, ToolNotice};
 
 use crate::lock::approval_check::{ApprovalCheck, LockedApproval};
@@ -176,6 +176,9 @@ impl ToolProvider for McpTools {
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
+            if let Err(error) = self.actor_arguments.check_call(&call) {
+                return Ok(PendingCall::Validated(call, context).refuse(error));
+            }
             let tool = call.tool().full_name().to_owned();
             match self.server_tool(&tool).filter(|known| Arc::ptr_eq(&known.tool, call.tool())) {
                 Some(known) => Ok(known.server.call(call, context).await),

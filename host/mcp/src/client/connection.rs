@@ -17,6 +17,7 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use super::MIN_PAGES;
 use super::client_handler::ServerRequestHandler;
 use super::connect_error::{self, ConnectError};
 use super::endpoint::{Credentials, Endpoint, Launch};
@@ -30,7 +31,6 @@ use super::process::Process;
 use super::program::check_program;
 use super::progress::ProgressListener;
 use super::tool_notice::ToolNotice;
-use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::transport::line_transport::LineTransport;
 
 /// Timeout for the answer of a program to `server/discover`. It may have to start first.
@@ -177,28 +177,39 @@ impl Connection {
         self.process.as_ref().map(Process::stderr_tail).unwrap_or_default()
     }
 
-    /// Lists the tools of the server. A list that does not end is cut off, with a notice.
-    pub(crate) async fn list(&self) -> Result<ToolPage, ConnectError> {
+    /// Lists at most `max_tools` tools of the server, those in `only` if that is given. A longer list is cut off, with a
+    /// notice.
+    pub(crate) async fn list(
+        &self,
+        max_tools: usize,
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<ToolPage, ConnectError> {
         let mut listed = ToolPage::default();
         let mut cursors = BTreeSet::new();
         loop {
             let params = PaginatedRequestParams::default().with_cursor(listed.next_cursor.take());
             let ToolPage { tools, next_cursor, rejected, mended } = self.list_page(params).await?;
-            listed.tools.extend(tools);
+            listed.tools.extend(tools.into_iter().filter(|tool| only.is_none_or(|only| only.contains(&*tool.name))));
             listed.rejected.extend(rejected);
             listed.mended.extend(mended);
+            let max_pages = max_tools.max(MIN_PAGES);
+            let advice = "name those to use in its `tools`, or raise its `max_tools`";
             // Some servers end with an empty cursor.
-            let Some(cursor) = next_cursor.filter(|cursor| !cursor.is_empty()) else { return Ok(listed) };
-            let cut = if listed.tools.len() > MAX_LISTED_TOOLS {
-                listed.tools.truncate(MAX_LISTED_TOOLS);
-                Some(format!("the server lists more than {MAX_LISTED_TOOLS} tools; name those to use in its `tools`"))
-            } else if cursors.len() >= MAX_PAGES {
-                Some(format!("the server lists more than {MAX_PAGES} pages of tools; name those to use in its `tools`"))
-            } else if cursors.insert(cursor.clone()) {
-                listed.next_cursor = Some(cursor);
-                None
-            } else {
-                Some("the server repeats a page of its tools; those until then are used".to_owned())
+            let cursor = next_cursor.filter(|cursor| !cursor.is_empty());
+            let cut = match cursor {
+                _ if listed.tools.len() > max_tools => {
+                    listed.tools.truncate(max_tools);
+                    Some(format!("the server lists more than {max_tools} tools; {advice}"))
+                }
+                None => return Ok(listed),
+                Some(_) if cursors.len() >= max_pages => {
+                    Some(format!("the server lists more than {max_pages} pages of tools; {advice}"))
+                }
+                Some(cursor) if cursors.insert(cursor.clone()) => {
+                    listed.next_cursor = Some(cursor);
+                    None
+                }
+                Some(_) => Some("the server repeats a page of its tools; those until then are used".to_owned()),
             };
             if let Some(reason) = cut {
                 listed.rejected.push(ToolNotice::new("further tools", reason));

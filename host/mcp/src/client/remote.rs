@@ -53,11 +53,14 @@ pub struct RemoteOptions {
     pub string: usize,
     /// Other limits of schemas, arguments and results.
     pub gate: GateLimits,
-    /// Maximum number of unsolicited messages in one call or in one minute between calls: notifications, logs,
-    /// requests. More end the connection.
+    /// Maximum number of unsolicited messages in one call, or in one minute between calls. More end the connection.
     pub unasked: u32,
     /// The tools to use, by the server's own names; `None` for all.
     pub only: Option<BTreeSet<String>>,
+    /// Maximum number of its tools.
+    pub max_tools: usize,
+    /// Maximum size of the descriptions of all of its tools together, in bytes.
+    pub descriptions: usize,
     /// The form of its results that a model reads.
     pub result_form: ResultForm,
     /// Headers of every request to a server at a URL.
@@ -74,9 +77,8 @@ impl Default for RemoteOptions {
     /// - a minute for a call, ten with progress, and 15 s to connect
     /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
     /// - 10,000 unsolicited messages
-    /// - all tools, and no pins
-    /// - the text of a result that has a text and a structured form
-    /// - no headers, no redaction
+    /// - all tools, 1,000 at most, with descriptions of 1 MiB together, and no pins
+    /// - the text of a result that has both forms, no headers, no redaction
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(60),
@@ -87,6 +89,8 @@ impl Default for RemoteOptions {
             gate: GateLimits::default(),
             unasked: 10_000,
             only: None,
+            max_tools: 1000,
+            descriptions: 1 << 20,
             result_form: ResultForm::TextFirst,
             headers: Headers::default(),
             redactor: None,
@@ -167,8 +171,7 @@ impl Remote {
         Ok(self.pins().tools())
     }
 
-    /// Returns the tools of the server that cannot be used, each with the reason: an unacceptable name or description,
-    /// or a difference from what was pinned.
+    /// Returns the tools of the server that cannot be used, each with the reason, such as a difference from its pin.
     #[must_use]
     pub fn rejected_tools(&self) -> Vec<ToolNotice> {
         self.pins().rejected()
@@ -370,13 +373,12 @@ impl Remote {
     }
 
     async fn refresh_tools(&self, connection: &Connection) -> Result<(), ConnectError> {
-        let page = connection.list().await?;
+        let options = &self.0.options;
+        let page = connection.list(options.max_tools, options.only.as_ref()).await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, output, string, gate, result_form, .. } = &this.0.options;
-            let limits = SchemaLimits::new(gate.clone().with_string_bytes(*string), *output);
-            let limits = SchemaLimits { result_form: *result_form, ..limits };
-            ToolList::new(&this.0.name, page, only.as_ref(), &limits)
+            let options = &this.0.options;
+            ToolList::new(&this.0.name, page, options.only.as_ref(), &SchemaLimits::from(options))
         };
         // Schemas of servers may take long to compile.
         let listed = tokio::task::spawn_blocking(parse).await.map_err(|error| ConnectError::List(Box::new(error)))?;

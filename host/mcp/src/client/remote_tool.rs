@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::schema::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
+use fumehood_core::schema::json;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::tool::name::{Namespace, ToolName};
 use fumehood_core::tool::{ResultForm, Tool};
 use rmcp::model::Tool as McpTool;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::remote::RemoteOptions;
 use super::tool_notice::ToolNotice;
 
 /// Reason of the notice about a tool whose results are not checked.
@@ -22,7 +24,7 @@ const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so tha
 pub struct RemoteTool {
     /// The name that its server uses.
     pub foreign: Arc<str>,
-    /// The definition that an approval covers: the texts as the server wrote them, at most 4 KiB of the description, and
+    /// The definition that an approval covers: the texts as the server wrote them, at most 16 KiB of the description, and
     /// of a schema over 64 KiB the top level only.
     pub definition: ToolDefinition,
     /// The tool in this host. Its schema is the one that models are given: in their draft, complete, and without
@@ -39,20 +41,23 @@ pub(crate) struct SchemaLimits {
     pub(crate) results: GateLimits,
     /// The form of the results.
     pub(crate) result_form: ResultForm,
+    /// Maximum size of the descriptions of all tools together, in bytes.
+    pub(crate) descriptions: usize,
 }
 
-impl SchemaLimits {
-    /// Returns limits for results of at most `output` bytes. Results are bounded as a whole, so that a long string in
-    /// one is accepted.
-    pub(crate) fn new(arguments: GateLimits, output: usize) -> Self {
-        let results = GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() };
-        Self { arguments, results, result_form: ResultForm::TextFirst }
+impl From<&RemoteOptions> for SchemaLimits {
+    /// Returns the limits of a server's options. Results are bounded as a whole, so that a long string in one is accepted.
+    fn from(options: &RemoteOptions) -> Self {
+        let RemoteOptions { output, string, gate, result_form, descriptions, .. } = options;
+        let arguments = gate.clone().with_string_bytes(*string);
+        let results = GateLimits { document_bytes: *output, string_bytes: *output, ..arguments.clone() };
+        Self { arguments, results, result_form: *result_form, descriptions: *descriptions }
     }
 }
 
 impl RemoteTool {
-    /// Converts a tool of the server with this name. Returns it with notices about the parts of its schemas that are not
-    /// checked.
+    /// Converts a tool of the server with this name, with at most `max_description` bytes of its description. Returns it with
+    /// notices about the parts that are left out, and the parts of its schemas that are not checked.
     ///
     /// # Errors
     /// If its name or schema cannot be used.
@@ -60,6 +65,7 @@ impl RemoteTool {
         server: &Namespace,
         tool: &McpTool,
         limits: &SchemaLimits,
+        max_description: usize,
     ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
         let notice = |reason: String| ToolNotice::new(&tool.name, reason);
         let name = ToolName::from_foreign(&tool.name).map_err(|error| notice(error.to_string()))?;
@@ -68,7 +74,7 @@ impl RemoteTool {
         let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
         let mut notices: Vec<_> = reasons.into_iter().map(|reason| notice(reason.to_string())).collect();
-        let description = truncated_description(tool, &mut notices);
+        let description = truncated_description(tool, max_description, &mut notices);
         let (output_schema, results) = compile_results(tool, limits, &mut notices);
         let caps = DefinitionLimits::default();
         let definition = ToolDefinition {
@@ -94,14 +100,35 @@ fn size(schema: &Value) -> usize {
     schema.to_string().len()
 }
 
-fn truncated_description(tool: &McpTool, notices: &mut Vec<ToolNotice>) -> Untrusted<String> {
-    let (whole, max) = (tool.description.as_deref().unwrap_or_default(), DefinitionLimits::default().description_bytes);
-    let description = truncate(whole, max);
+fn truncated_description(tool: &McpTool, max_bytes: usize, notices: &mut Vec<ToolNotice>) -> Untrusted<String> {
+    let whole = tool.description.as_deref().unwrap_or_default();
+    let description = truncate(whole, max_bytes);
     if description.len() < whole.len() {
-        let reason = format!("its description has {} bytes; the first {max} are used", whole.len());
+        let is_shared = max_bytes < DefinitionLimits::default().description_bytes;
+        let why =
+            if is_shared { ", because those of all its tools are longer than the server's `descriptions`" } else { "" };
+        let reason = format!("its description has {} bytes; the first {max_bytes} are used{why}", whole.len());
         notices.push(ToolNotice::new(&tool.name, reason));
     }
     description.into()
+}
+
+/// Returns the greatest length at which descriptions are cut so that all of them together have at most `budget` bytes.
+pub(crate) fn max_description_bytes(tools: &[McpTool], budget: usize) -> usize {
+    let most = DefinitionLimits::default().description_bytes;
+    let mut lengths: Vec<usize> =
+        tools.iter().map(|tool| tool.description.as_deref().map_or(0, str::len).min(most)).collect();
+    lengths.sort_unstable();
+    let mut left = budget;
+    for (at, length) in lengths.iter().enumerate() {
+        // What is left is shared evenly by those that are at least as long.
+        let share = left / (lengths.len() - at);
+        if *length > share {
+            return share;
+        }
+        left -= length;
+    }
+    most
 }
 
 /// Compiles the schema of a tool's results. One that cannot be enforced here is left out, and results are accepted
@@ -149,7 +176,7 @@ fn annotations(tool: &McpTool) -> Annotations {
 
 /// Computes the digest of everything that a model or a person sees, with names sorted.
 fn compute_digest(tool: &McpTool) -> Digest {
-    let mut whole = json!({
+    let mut whole = serde_json::json!({
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
@@ -158,16 +185,19 @@ fn compute_digest(tool: &McpTool) -> Digest {
         "annotations": tool.annotations,
     });
     whole.sort_all_objects();
-    Digest::of(whole.to_string().as_bytes())
+    // Numbers in one spelling, so that a digest does not depend on how a library of the server writes them.
+    Digest::of(json::to_canonical(&whole).to_string().as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn tool(value: Value) -> Result<RemoteTool, String> {
         let (server, tool) = (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
-        let found = RemoteTool::from_tool(&server, &tool, &SchemaLimits::new(GateLimits::default(), 1 << 20));
+        let found = RemoteTool::from_tool(&server, &tool, &SchemaLimits::from(&RemoteOptions::default()), 16 << 10);
         found.map(|(tool, _)| tool).map_err(|notice| notice.to_string())
     }
 
@@ -178,14 +208,14 @@ mod tests {
         assert_eq!(parse("repo.search").unwrap(), "server__repo_x2e_search");
         assert!(parse("").unwrap_err().contains("empty"));
         assert!(parse(&"x".repeat(65)).unwrap_err().contains("too long"));
-        let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(2049), "inputSchema": {}});
+        let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(8193), "inputSchema": {}});
         let (server, parsed) = (Namespace::parse("server").unwrap(), serde_json::from_value(long).unwrap());
         let (cut, notices) =
-            RemoteTool::from_tool(&server, &parsed, &SchemaLimits::new(GateLimits::default(), 1 << 20)).unwrap();
-        assert_eq!(cut.definition.description.expose_raw(), &"ü".repeat(2048));
+            RemoteTool::from_tool(&server, &parsed, &SchemaLimits::from(&RemoteOptions::default()), 16 << 10).unwrap();
+        assert_eq!(cut.definition.description.expose_raw(), &"ü".repeat(8192));
         assert_eq!(cut.definition.title.unwrap().expose_raw().len(), 256);
         let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
-        assert_eq!(notices, ["a: its description has 4098 bytes; the first 4096 are used"]);
+        assert_eq!(notices, ["a: its description has 16386 bytes; the first 16384 are used"]);
         let large = |name: &str| {
             let properties = json!({ name: {"type": "string"} });
             json!({"description": "x".repeat(70_000), "type": "object", "properties": properties})
@@ -195,6 +225,30 @@ mod tests {
         assert_eq!((names, kept.definition.output_schema.is_none()), (vec!["q".to_owned()], true));
         let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
         assert_eq!(tool(hidden).unwrap().definition.description.to_sanitized(), "a\\u{200b}b");
+    }
+
+    #[test]
+    fn long_descriptions_share_a_budget() {
+        let tools = |lengths: &[usize]| -> Vec<McpTool> {
+            let tool = |length: &usize| json!({"name": "a", "description": "d".repeat(*length), "inputSchema": {}});
+            lengths.iter().map(|length| serde_json::from_value(tool(length)).unwrap()).collect()
+        };
+        for (lengths, budget, expected) in [
+            (&[10, 20, 30][..], 60, 16_384),
+            (&[10, 20, 30], 59, 29),
+            (&[10, 40, 40], 59, 24),
+            (&[100, 100], 10, 5),
+            (&[20_000], 1 << 20, 16_384),
+            (&[], 0, 16_384),
+        ] {
+            assert_eq!(max_description_bytes(&tools(lengths), budget), expected, "{lengths:?} {budget}");
+        }
+        let long = tools(&[100]);
+        let mut notices = Vec::new();
+        truncated_description(&long[0], 50, &mut notices);
+        assert!(notices[0].to_string().ends_with(
+            "the first 50 are used, because those of all its tools are longer than the server's `descriptions`"
+        ));
     }
 
     #[test]

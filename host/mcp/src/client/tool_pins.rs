@@ -11,7 +11,7 @@ use fumehood_core::tool::Tool;
 use fumehood_core::tool::name::Namespace;
 
 use super::lenient::ToolPage;
-use super::remote_tool::{RemoteTool, SchemaLimits};
+use super::remote_tool::{RemoteTool, SchemaLimits, max_description_bytes};
 use super::tool_notice::ToolNotice;
 
 /// The tools of one `tools/list`.
@@ -39,12 +39,13 @@ impl ToolList {
     ) -> Self {
         let ToolPage { tools, rejected, mended, .. } = page;
         let mut listed = Self { rejected, unchecked: mended, ..Self::default() };
+        let max_bytes = max_description_bytes(&tools, limits.descriptions);
         for tool in tools.iter().filter(|tool| only.is_none_or(|only| only.contains(tool.name.as_ref()))) {
             if listed.tools.contains_key(tool.name.as_ref()) {
                 listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first one is used"));
                 continue;
             }
-            match RemoteTool::from_tool(server, tool, limits) {
+            match RemoteTool::from_tool(server, tool, limits, max_bytes) {
                 Ok((known, notices)) => {
                     listed.unchecked.extend(notices);
                     listed.tools.insert(Arc::clone(&known.foreign), known);

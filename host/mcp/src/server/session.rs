@@ -141,6 +141,7 @@ impl Session {
                 client: context.client_info().map(|client| client_name(&client)),
                 // Requests without a handshake belong to no session.
                 history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
+                repairs: self.server.options().repairs.clone(),
                 ..CallContext::default()
             },
         };

@@ -58,6 +58,7 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
         job_owner: actor.clone().unwrap_or_else(|| Arc::clone(&default.job_owner)),
         actor,
         message_bytes: config.serve.body_limit.map_or(default.message_bytes, |bytes| bytes.0),
+        repairs: config.arguments.repairs().map(Arc::new),
         naming: if typed.short_names { Naming::Short } else { Naming::Full },
         library: Arc::new(library_from_config(config)?),
         ..default

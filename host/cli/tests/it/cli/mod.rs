@@ -50,6 +50,7 @@ mod foreign_cases;
 mod foreign_lock;
 #[cfg(test)]
 mod gateway;
+mod gateway_values;
 mod granted;
 #[cfg(test)]
 mod help;
