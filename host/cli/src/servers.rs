@@ -223,6 +223,8 @@ fn remote(config: &Config, server: &Server, log_level: LogLevel) -> Result<Remot
             .name_prefix()
             .transpose()
             .map_err(|error| usage_error(&format!("[mcp.servers.{name}] `prefix`"), &error))?,
+        max_tools: section.max_tools.map_or(defaults.max_tools, |count| count.0.try_into().unwrap_or(usize::MAX)),
+        descriptions: section.descriptions.map_or(defaults.descriptions, |bytes| bytes.0),
         only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
         headers: headers(name, section, &secrets)?,
         library: library_options(name, section)?,

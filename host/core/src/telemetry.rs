@@ -16,6 +16,7 @@
 //! | `host_call` | `fumehood.host_call`, `error.type` |
 //! | `http_request` | `http.request.method`, `server.address`, `http.response.status_code`, `error.type` |
 //! | `approval` (event) | `fumehood.component`, or `gen_ai.tool.name` and `gen_ai.tool.call.id`, or `gen_ai.conversation.id`; `fumehood.approval` |
+//! | `arguments_repaired` (event) | `gen_ai.tool.name`, `fumehood.repair` |
 //! | `tool_call_refused` (event) | `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type` |
 
 use std::fmt::Display;
@@ -46,6 +47,8 @@ pub const HOST_CALL: &str = "host_call";
 pub const CHAT: &str = "chat";
 /// Name of the span of a tool's HTTP request.
 pub const HTTP_REQUEST: &str = "http_request";
+/// Field with the kind of a repair, from a closed set.
+pub const REPAIR_FIELD: &str = "fumehood.repair";
 /// Field with the name of a host function, from a closed set.
 pub const HOST_CALL_FIELD: &str = "fumehood.host_call";
 /// Field with the kind of a model's provider, from a closed set.
@@ -264,6 +267,15 @@ pub fn emit_refused_call(tool: &str, id: &str, kind: &str) {
         { gen_ai.tool.name = name(), gen_ai.tool.call.id = id, error.type = kind },
         "tool_call_refused"
     );
+}
+
+/// Emits an event for each repair of the arguments of a call.
+pub fn emit_repairs(call: &ValidatedCall) {
+    for repair in call.repairs() {
+        let tool = call.tool().full_name();
+        let kind = repair.kind.as_str();
+        tracing::info!(target: TARGET, { gen_ai.tool.name = tool, fumehood.repair = kind }, "arguments_repaired");
+    }
 }
 
 /// Creates the span of a host function that waits for something outside, such as `key-value.get`.

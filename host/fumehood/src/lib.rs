@@ -140,7 +140,8 @@ pub use fumehood_core::policy::redact;
 pub use fumehood_core::record;
 pub use fumehood_core::saved_session;
 pub use fumehood_core::schema::gate::{
-    ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
+    DEFAULT_INJECTED, ForeignGate, ForeignSchema, Gate, GateLimits, Repair, RepairKind, RepairPolicy,
+    RepairedArguments, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
 };
 pub use fumehood_core::text::line::PrintableLine;
 pub use fumehood_core::text::sanitize;

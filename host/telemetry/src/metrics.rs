@@ -10,12 +10,13 @@ use fumehood_core::tool::ToolProvider;
 use fumehood_core::trace_context;
 use fumehood_listener::{CallSink, EndedCall, RunningCalls};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::export::ExportCounts;
-use crate::histograms::{BYTES, Buckets, COUNTS, Exemplar, FUEL, Histograms, SECONDS};
+use crate::histograms::{BYTES, Buckets, COUNTS, Exemplar, FUEL, Histograms, Labels, SECONDS};
 use crate::instruments::Instruments;
 use crate::labels::OK;
 use crate::live::RecentOutcomes;
@@ -29,6 +30,7 @@ pub struct Metrics {
     host_calls: Histograms,
     http_requests: Histograms,
     model_requests: Histograms,
+    repairs: Family<Labels, Counter>,
     recent: RecentOutcomes,
     counts: Arc<ExportCounts>,
     instruments: Option<Instruments>,
@@ -51,6 +53,8 @@ impl Metrics {
         let mut registry = Registry::with_prefix("fumehood");
         let calls = Family::default();
         registry.register("calls", "Calls of tools by outcome: `ok` or the kind of the failure", calls.clone());
+        let repairs = Family::default();
+        registry.register("argument_repairs", "Repairs of arguments of models and MCP clients", repairs.clone());
         let mut add = |name: &str, help: &str, unit: Option<Unit>, buckets: Buckets| {
             let family = Histograms::new_with_constructor(buckets);
             match unit {
@@ -83,6 +87,7 @@ impl Metrics {
             host_calls,
             http_requests,
             model_requests,
+            repairs,
             recent: RecentOutcomes::default(),
             counts,
             instruments,
@@ -142,6 +147,11 @@ impl Metrics {
         let labels = vec![("provider", provider.to_owned())];
         exemplar.observe(&self.model_requests.get_or_create(&labels), duration.as_secs_f64());
         self.instruments.iter().for_each(|instruments| instruments.record_model_request(provider, duration));
+    }
+
+    /// Counts a repair of arguments, by its kind from a closed set.
+    pub(crate) fn record_repair(&self, kind: String) {
+        self.repairs.get_or_create_owned(&vec![("kind", kind)]).inc();
     }
 
     /// Returns all metrics, and the numbers of running calls, in the text format of OpenMetrics 1.0.
@@ -208,6 +218,7 @@ mod tests {
         record(&metrics, Some("a__b"), Some("ann"), Some("ci"));
         record(&metrics, Some("a__b"), None, None);
         metrics.record_host_call("key-value.get", Duration::from_millis(1), &Exemplar::default());
+        metrics.record_repair("dropped_null".to_owned());
         let text = text(&metrics);
         for line in [
             r#"fumehood_calls_total{tool="a__b",outcome="ok",actor="ann",tenant="ci"} 2"#,
@@ -215,6 +226,7 @@ mod tests {
             r#"fumehood_call_duration_seconds_bucket{le="0.005",tool="a__b"} 3"#,
             r#"fumehood_call_fuel_sum{tool="a__b"} 15000.0"#,
             r#"fumehood_host_call_duration_seconds_count{function="key-value.get"} 1"#,
+            r#"fumehood_argument_repairs_total{kind="dropped_null"} 1"#,
             "fumehood_calls_running 0",
             "fumehood_telemetry_spans_dropped_total 0",
         ] {

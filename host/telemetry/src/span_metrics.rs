@@ -1,15 +1,16 @@
-//! Durations of host functions, HTTP requests and requests to models, from their spans.
+//! Durations of host functions, HTTP requests and requests to models, from their spans, and the number of repairs, from their
+//! events.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fumehood_core::telemetry::{CHAT, HOST_CALL, HOST_CALL_FIELD, HTTP_REQUEST, PROVIDER_NAME, TARGET};
+use fumehood_core::telemetry::{CHAT, HOST_CALL, HOST_CALL_FIELD, HTTP_REQUEST, PROVIDER_NAME, REPAIR_FIELD, TARGET};
 use fumehood_core::trace_context;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::subscriber::Interest;
-use tracing::{Metadata, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -24,13 +25,17 @@ pub(crate) struct MeasuredSpans;
 
 impl<S> Filter<S> for MeasuredSpans {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        metadata.target() == TARGET && [CHAT, HOST_CALL, HTTP_REQUEST].contains(&metadata.name())
+        is_measured(metadata)
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        let is_measured = metadata.target() == TARGET && [CHAT, HOST_CALL, HTTP_REQUEST].contains(&metadata.name());
-        if is_measured { Interest::always() } else { Interest::never() }
+        if is_measured(metadata) { Interest::always() } else { Interest::never() }
     }
+}
+
+fn is_measured(metadata: &Metadata<'_>) -> bool {
+    let is_repair = || metadata.is_event() && metadata.fields().field(REPAIR_FIELD).is_some();
+    metadata.target() == TARGET && ([CHAT, HOST_CALL, HTTP_REQUEST].contains(&metadata.name()) || is_repair())
 }
 
 /// The start of a span, the value of its label, and the trace that it is part of.
@@ -46,7 +51,7 @@ struct LabelVisitor(String);
 
 impl Visit for LabelVisitor {
     fn record_str(&mut self, field: &Field, value: &str) {
-        if [HOST_CALL_FIELD, PROVIDER_NAME].contains(&field.name()) {
+        if [HOST_CALL_FIELD, PROVIDER_NAME, REPAIR_FIELD].contains(&field.name()) {
             value.clone_into(&mut self.0);
         }
     }
@@ -63,6 +68,12 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for SpanMetrics {
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(Started { at: Instant::now(), label: label.0, exemplar });
         }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut kind = LabelVisitor::default();
+        event.record(&mut kind);
+        self.0.record_repair(kind.0);
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {

@@ -12,6 +12,7 @@ use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Arguments, Call, CallContext};
 use fumehood_core::chat::ToolIntent;
+use fumehood_core::telemetry;
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall, unknown_tool};
 use tokio::sync::oneshot;
@@ -152,11 +153,14 @@ impl ToolProvider for CodeProvider {
                 return self.refused(error, call.context.id, call.tool);
             };
             let Call { tool, arguments, context } = call;
-            match own.validate(arguments) {
-                Ok(validated) => match self.call_own(&validated, &context).await {
-                    Some(result) => result,
-                    None => self.refused(CallError::replaced(), context.id, tool),
-                },
+            match own.validate_for(arguments, &context) {
+                Ok(validated) => {
+                    telemetry::emit_repairs(&validated);
+                    match self.call_own(&validated, &context).await {
+                        Some(result) => result,
+                        None => self.refused(CallError::replaced(), context.id, tool),
+                    }
+                }
                 Err(error) => self.refused(error.into(), context.id, tool),
             }
         })

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fumehood_core::flow::FlowPolicy;
 use fumehood_core::hook::CallHooks;
 use fumehood_core::record::{NullRecorder, Recorder};
+use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::ToolProvider;
 
 use super::allowlist::{Allowlists, DefaultAllowlist, Implementation};
@@ -50,6 +51,7 @@ pub struct PipelineBuilder {
     results: Option<Arc<ResultStore>>,
     image_bytes: usize,
     modes: Modes,
+    repairs: Option<RepairPolicy>,
 }
 
 impl fmt::Debug for PipelineBuilder {
@@ -84,6 +86,7 @@ impl Default for PipelineBuilder {
             results: None,
             image_bytes: 0,
             modes: Modes::default(),
+            repairs: Some(RepairPolicy::default()),
         }
     }
 }
@@ -262,6 +265,14 @@ impl PipelineBuilder {
         self
     }
 
+    /// Sets the repairs that the arguments of a model may get before they are refused; `None` refuses them as they are. The
+    /// default is [`RepairPolicy::default`].
+    #[must_use]
+    pub fn repairs(mut self, repairs: Option<RepairPolicy>) -> Self {
+        self.repairs = repairs;
+        self
+    }
+
     /// Builds the pipeline.
     ///
     /// # Errors
@@ -306,6 +317,7 @@ impl PipelineBuilder {
             image_bytes: self.image_bytes,
             state_sink: self.state_sink,
             modes: self.modes,
+            repairs: self.repairs.map(Arc::new),
         };
         Ok(Pipeline::new(config.find_withheld()))
     }

@@ -7,6 +7,8 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::call::{Arguments, CallContext};
 use fumehood_core::chat::Usage;
 use fumehood_core::record::RecordKind;
+use fumehood_core::schema::gate::RepairPolicy;
+use fumehood_core::telemetry;
 use fumehood_core::tool::{InvalidCall, NameForm, Stop, Tool, ToolAliases, ValidatedCall};
 use serde_json::{Map, Value, json};
 
@@ -54,7 +56,9 @@ impl Dispatch<'_> {
         }
         self.journal.set_tool(name, found.tool.digest());
         let given = changed.as_ref().map_or(RawArguments::Text(&self.call.arguments), RawArguments::Value);
-        let call = validate_arguments(&found, &policy, given)?;
+        let call = validate_arguments(&found, &policy, given, self.config.repairs.as_deref())?;
+        telemetry::emit_repairs(&call);
+        self.repairs = call.repairs().to_vec();
         let actor = self.batch.scope.actor.as_deref();
         check_authorization(&found, actor, &call)?;
         let call = match self.has_guardrails() {
@@ -214,8 +218,9 @@ fn validate_arguments(
     found: &RegisteredTool,
     policy: &Policy,
     given: RawArguments<'_>,
+    repairs: Option<&RepairPolicy>,
 ) -> Result<ValidatedCall, Abort> {
-    let (fault, error) = match validate(found, given) {
+    let (fault, error) = match validate(found, given, repairs) {
         Ok(call) => return Ok(call),
         Err(Invalid::Withheld(refusal)) => return Err(Abort::refusal(Status::RejectedDenied, *refusal)),
         Err(Invalid::Arguments(fault, error)) => (fault, *error),
@@ -226,7 +231,7 @@ fn validate_arguments(
         Remedy::Tell | Remedy::Retry(_) => refused(error),
         Remedy::Fix(fix) => {
             let fixed = catch_panic_sync(|| fix(&given.to_text(), &error)).ok().flatten();
-            match fixed.map(|fixed| validate(found, RawArguments::Value(&fixed))) {
+            match fixed.map(|fixed| validate(found, RawArguments::Value(&fixed), None)) {
                 Some(Ok(call)) => Ok(call),
                 Some(Err(_)) | None => refused(error),
             }
@@ -274,12 +279,16 @@ enum Invalid {
 }
 
 /// Checks arguments against the schema and the tool's own type.
-fn validate(found: &RegisteredTool, given: RawArguments<'_>) -> Result<ValidatedCall, Invalid> {
+fn validate(
+    found: &RegisteredTool,
+    given: RawArguments<'_>,
+    repairs: Option<&RepairPolicy>,
+) -> Result<ValidatedCall, Invalid> {
     let schema = found.tool.input_schema();
     let mismatch = |fault, given: Option<&Value>, problem: &str| {
         Invalid::Arguments(fault, Box::new(schema_mismatch(schema, given, problem)))
     };
-    let call = found.tool.validate(given.to_arguments()).map_err(|error| match error {
+    let call = found.tool.validate_with(given.to_arguments(), repairs).map_err(|error| match error {
         InvalidCall::Withheld(refusal) => Invalid::Withheld(Box::new(refusal)),
         error => mismatch(Fault::InvalidArguments, given.to_value().as_deref(), &error.to_string()),
     })?;

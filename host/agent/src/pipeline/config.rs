@@ -12,6 +12,7 @@ use fumehood_core::flow::FlowPolicy;
 use fumehood_core::hook::CallHooks;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Recorder};
+use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::tool::Tool;
 use serde_json::Value;
 
@@ -134,6 +135,8 @@ pub(super) struct PipelineConfig {
     pub(super) results: Option<Arc<ResultStore>>,
     pub(super) state_sink: Option<Arc<dyn StateSink>>,
     pub(super) modes: Modes,
+    /// The repairs that the arguments of a model may get.
+    pub(super) repairs: Option<Arc<RepairPolicy>>,
 }
 
 impl PipelineConfig {

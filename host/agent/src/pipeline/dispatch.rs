@@ -10,6 +10,7 @@ use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::chat::ToolIntent;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::RecordKind;
+use fumehood_core::schema::gate::Repair;
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::Stop;
 use serde_json::{Map, Value, json};
@@ -54,6 +55,8 @@ pub(super) struct Dispatch<'a> {
     pub(super) journal: Journal<'a>,
     pub(super) notes: Vec<String>,
     pub(super) persist: Persistence,
+    /// Repairs of the arguments that the model wrote.
+    pub(super) repairs: Vec<Repair>,
     /// The calls of its program that wait for answers.
     pub(super) suspended: Mutex<Vec<DeferredCall>>,
     /// The call that a person allowed although it may send private data.
@@ -73,7 +76,7 @@ impl<'a> Dispatch<'a> {
         let journal = Journal::new(config, batch.scope, &execution, &call);
         let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
         let (approved_flow, started_at) = (None, config.clock.now());
-        let called_as = None;
+        let (called_as, repairs) = Default::default();
         let mut dispatch = Self {
             config,
             batch,
@@ -81,6 +84,7 @@ impl<'a> Dispatch<'a> {
             journal,
             notes,
             persist,
+            repairs,
             suspended,
             approved_flow,
             called_as,
@@ -175,6 +179,7 @@ impl Dispatch<'_> {
             body.extend(arguments.map(|arguments| ("arguments".to_owned(), arguments)));
             body.extend(self.called_as.as_deref().map(|name| ("called_as".to_owned(), printable_name(name).into())));
             body.extend((!self.notes.is_empty()).then(|| ("modified".to_owned(), json!(self.notes))));
+            body.extend((!self.repairs.is_empty()).then(|| ("repairs".to_owned(), json!(self.repairs))));
             let is_resumed = authorized.found.is_of_pipeline() && self.batch.has_record(&self.call.id);
             body.extend(is_resumed.then(|| ("resumed".to_owned(), Value::from(true))));
             Value::Object(body)

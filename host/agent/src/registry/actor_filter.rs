@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::tool::{Changes, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Changes, PendingCall, ProviderKind, Stop, Tool, ToolProvider, ValidatedCall};
 
 use super::identity::{ActorArguments, IdentityError};
 
@@ -112,7 +112,10 @@ impl ToolProvider for ActorFilter {
     }
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
-        self.provider.call(call, context)
+        match self.forbidden.check_call(&call) {
+            Ok(()) => self.provider.call(call, context),
+            Err(error) => Box::pin(std::future::ready(Ok(PendingCall::Validated(call, context).refuse(error)))),
+        }
     }
 
     fn changes(&self) -> Changes {

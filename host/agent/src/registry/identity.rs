@@ -6,7 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::result::CallError;
+use fumehood_core::text::sanitize::printable;
+use fumehood_core::tool::ValidatedCall;
+use serde_json::{Map, Value};
 
 /// Names of arguments that functions of a host must not have, in lower case and without separators.
 const DEFAULT_NAMES: [&str; 7] = ["userid", "user", "actorid", "accountid", "tenantid", "viewerid", "onbehalfof"];
@@ -58,6 +62,25 @@ impl ActorArguments {
         }
     }
 
+    /// Checks that the arguments of a call have none of these names at the top, for tools that take undeclared ones.
+    ///
+    /// # Errors
+    /// If there is one; the tool must not run.
+    pub fn check_call(&self, call: &ValidatedCall) -> Result<(), CallError> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let mut names = call.arguments().as_object().into_iter().flat_map(Map::keys);
+        match names.find(|name| self.contains(name)) {
+            Some(name) => {
+                let message = format!("the argument `{}` would choose the actor of the call", printable(name));
+                Err(CallError::new(ErrorKind::InvalidArguments, message)
+                    .with_hint("leave it out; the tool did not run"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns whether the name is in the set.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
@@ -102,6 +125,28 @@ fn normalize(name: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn undeclared_arguments_do_not_choose_the_actor() {
+        use std::sync::Arc;
+
+        use fumehood_core::schema::gate::{Gate, GateLimits};
+        use fumehood_core::tool::Tool;
+        use fumehood_core::tool::definition::{DefinitionLimits, RawDefinition};
+
+        let schema = json!({"type": "object", "additionalProperties": true});
+        let raw = RawDefinition { name: "t".into(), input_schema: schema.to_string(), ..RawDefinition::default() };
+        let gate = Gate::for_arguments(&schema, GateLimits::default()).unwrap();
+        let tool = Arc::new(Tool::new(raw.parse(&DefinitionLimits::default()).unwrap(), gate));
+        let check = |names: &ActorArguments, arguments: Value| {
+            names.check_call(&tool.validate(arguments.into()).unwrap()).map_err(|error| error.message.to_string())
+        };
+        let names = ActorArguments::default();
+        let refused = check(&names, json!({"x": 1, "User-Id": 2})).unwrap_err();
+        assert!(refused.contains("`User-Id`"), "{refused}");
+        assert_eq!(check(&names, json!({"x": {"user": 1}})), Ok(()));
+        assert_eq!(check(&ActorArguments::none(), json!({"user": 1})), Ok(()));
+    }
 
     #[test]
     fn identity_shaped_names_are_found_however_they_are_written_and_nested() {

@@ -123,8 +123,9 @@ fn is_same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Returns whether a number is written without a fraction and an exponent. All of its digits count.
 fn is_integer(number: &serde_json::Number) -> bool {
-    number.is_i64() || number.is_u64()
+    !number.as_str().contains(['.', 'e', 'E'])
 }
 
 fn store_value(store: &BTreeMap<String, String>) -> Value {

@@ -283,7 +283,11 @@ pub enum ToGateway {
         /// The attempt.
         attempt: AttemptId,
         /// The completed fraction.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "fumehood_core::schema::json::deserialize_optional_float"
+        )]
         fraction: Option<f64>,
         /// The description.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -106,6 +106,7 @@ impl<'a> AgentSetup<'a> {
         let Self { config, typed, skill, channel, model, session, rules, knowledge, state, modes, protocol } = self;
         let judge = call_policy::judge(config, &model)?;
         let policies = call_policy::policies(config, host);
+        let repairs = config.arguments.repairs();
         let builder = host.agent(model);
         let (builder, mut all) = match tools {
             AgentTools::Own(remotes) => {
@@ -126,6 +127,7 @@ impl<'a> AgentSetup<'a> {
             .pipeline(move |pipeline| {
                 rules.into_iter().fold(pipeline.modes(modes), |pipeline, rule| pipeline.rule(rule))
             })
+            .pipeline(move |pipeline| pipeline.repairs(repairs))
             .pipeline(move |pipeline| {
                 policies.into_iter().fold(pipeline, |all, (tool, policy)| all.tool_policy(tool, policy))
             });

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::agent::AgentSection;
 use super::amount::{Count, Time};
 use super::approval::ApprovalSection;
+use super::arguments::ArgumentsSection;
 #[cfg(feature = "cell")]
 use super::cell::CellSection;
 use super::flows::FlowsSection;
@@ -60,6 +61,9 @@ pub(crate) struct Config {
     /// Components, and what their tools may do. The full name of a tool is NAME__TOOL.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tools: BTreeMap<String, ToolSection>,
+    /// Arguments of models and MCP clients that do not fit the schema of a tool.
+    #[serde(default)]
+    pub(crate) arguments: ArgumentsSection,
     /// Approvals of others that count beside your own.
     #[serde(default)]
     pub(crate) approval: ApprovalSection,

@@ -203,6 +203,12 @@ pub(crate) struct McpServerSection {
     /// Only these of its tools are used, by its own names. Usually all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
+    /// Number of its tools that are used. Usually 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tools: Option<Count>,
+    /// Size of the descriptions of all of its tools together. The longest are cut to fit; each may have 16KiB. Usually 1MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) descriptions: Option<Bytes>,
     /// Whether its resources are served to MCP clients. Usually true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resources: Option<bool>,

@@ -7,6 +7,7 @@
 pub(crate) mod agent;
 pub(crate) mod amount;
 pub(crate) mod approval;
+pub(crate) mod arguments;
 #[cfg(feature = "cell")]
 pub(crate) mod cell;
 mod check;

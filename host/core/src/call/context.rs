@@ -9,6 +9,7 @@ use super::job_id::JobId;
 use super::observer::Observer;
 use crate::call::event::Progress;
 use crate::call::limits::Limits;
+use crate::schema::gate::RepairPolicy;
 
 /// The context of one call. All of it is set by the host's own code, never by a model or a tool.
 #[derive(Clone, Default)]
@@ -41,6 +42,8 @@ pub struct CallContext {
     pub job: Option<JobId>,
     /// The client of the call, which a server may ask for something meanwhile; `None` if it cannot be asked.
     pub client_requests: Option<Arc<dyn ClientRequests>>,
+    /// The repairs that the arguments may get before they are refused; `None` refuses them as they are.
+    pub repairs: Option<Arc<RepairPolicy>>,
 }
 
 /// A token that cancels calls. Clones share their state, which is cancelled once and for all.
@@ -104,12 +107,13 @@ impl CallContext {
 
 impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, actor, state, limits, observer, cancelled, step, client, program, cause, job, .. } = self;
+        let Self { id, actor, state, limits, observer, cancelled, step, client, program, cause, job, repairs, .. } =
+            self;
         let mut shown = f.debug_struct("CallContext");
         shown.field("id", id).field("actor", actor).field("state", &state.is_some()).field("limits", limits);
         shown.field("observer", &observer.is_some()).field("cancelled", &cancelled.is_some());
         shown.field("step", step).field("client", client).field("program", &program.is_some()).field("cause", cause);
-        shown.field("job", job);
+        shown.field("job", job).field("repairs", repairs);
         shown.finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
 use crate::call::{ErrorDetails, Refusal, ResultMembers};
+use crate::schema::json;
 use crate::text::untrusted::{PrintableText, Untrusted, expose_raw};
 
 /// The outcome of one call.
@@ -364,7 +365,7 @@ impl<'de> Deserialize<'de> for CallResult {
 
 /// Reads the output of [`millis`]. Negative numbers become zero.
 fn from_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let millis = f64::deserialize(deserializer)?;
+    let millis = json::deserialize_float(deserializer)?;
     // The cast saturates; NaN becomes zero.
     Ok(Duration::from_micros((millis * 1000.0).round() as u64))
 }

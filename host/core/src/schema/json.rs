@@ -1,8 +1,13 @@
 //! Writers of JSON text: compact, for the arguments of a tool, and canonical, for comparing and hashing.
 
 use std::fmt::Write as _;
+use std::str::FromStr as _;
 
-use serde_json::{Map, Value};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Number, Value};
+
+use super::gate::number;
 
 /// Writes a value as the same text as `serde_json`, but faster.
 ///
@@ -19,19 +24,63 @@ pub fn to_compact_text(value: &Value) -> String {
 
 /// Writes a value without white space, the names of every object in the order of their bytes.
 ///
-/// Equal values have equal texts, so that the texts can be compared and hashed.
+/// Equal values have equal texts, so that the texts can be compared and hashed: 1e2 and 100.0 are written alike.
 #[must_use]
 pub fn to_canonical_text(value: &Value) -> String {
-    sort_members(value).to_string()
+    to_canonical(value).to_string()
 }
 
-fn sort_members(value: &Value) -> Value {
+/// Returns the value of a number without a fraction, in any spelling: 5, 5.0 and 5e0 are the same number to JSON Schema
+/// (Validation 2020-12, section 6.1.1). `None` if it has a fraction, or does not fit.
+#[must_use]
+pub fn to_integer(number: &Number) -> Option<i128> {
+    number.as_i128().or_else(|| number::Decimal::parse(number.as_str())?.to_integer())
+}
+
+/// Returns the binary64 that is nearest to a number. `None` if there is none, or for an integer without a fraction or an
+/// exponent that would be rounded: whoever writes one means every digit of it.
+#[must_use]
+pub fn to_float(number: &Number) -> Option<f64> {
+    let float = number.as_f64()?;
+    let is_plain = !number.as_str().contains(['.', 'e', 'E']);
+    // Below 2^53 every integer is one. A longer one is written in full for the comparison.
+    let is_kept = || number::Decimal::parse(&format!("{float:.0}")) == number::Decimal::parse(number.as_str());
+    (!is_plain || float.abs() < 9_007_199_254_740_992.0 || is_kept()).then_some(float)
+}
+
+/// Reads a number as a binary64. A type with a tag or a flattened field is read from a copy of its parts, in which numbers keep
+/// their digits; serde's own reader takes no fraction from there.
+///
+/// # Errors
+/// If there is no number, or it is out of range.
+pub fn deserialize_float<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = Number::deserialize(deserializer)?;
+    number.as_f64().ok_or_else(|| D::Error::custom(format_args!("the number {number} is out of range")))
+}
+
+/// Like [`deserialize_float`], for a number that may be missing.
+///
+/// # Errors
+/// As for [`deserialize_float`].
+pub fn deserialize_optional_float<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Float(#[serde(deserialize_with = "deserialize_float")] f64);
+    Ok(Option::<Float>::deserialize(deserializer)?.map(|Float(number)| number))
+}
+
+/// Returns an equal value whose text is its [canonical text](to_canonical_text).
+#[must_use]
+pub fn to_canonical(value: &Value) -> Value {
     match value {
-        Value::Array(items) => Value::Array(items.iter().map(sort_members).collect()),
+        Value::Number(number) => {
+            let text = number::to_canonical(number);
+            Value::Number(Number::from_str(&text).unwrap_or_else(|_| number.clone()))
+        }
+        Value::Array(items) => Value::Array(items.iter().map(to_canonical).collect()),
         Value::Object(members) => {
             let mut names: Vec<&String> = members.keys().collect();
             names.sort_unstable();
-            let member = |name: &String| Some((name.clone(), sort_members(members.get(name)?)));
+            let member = |name: &String| Some((name.clone(), to_canonical(members.get(name)?)));
             Value::Object(names.into_iter().filter_map(member).collect::<Map<_, _>>())
         }
         value => value.clone(),
@@ -59,7 +108,8 @@ fn write(value: &Value, out: &mut String) {
             }
             out.push('}');
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => write_other(value, out),
+        Value::Number(number) => out.push_str(number.as_str()),
+        Value::Null | Value::Bool(_) => write_other(value, out),
     }
 }
 
@@ -126,6 +176,46 @@ mod tests {
         check(r#"{ "b": [2, 1], "a": {"d": null, "c": "é\u0000"} }"#, r#"{"a":{"c":"é\u0000","d":null},"b":[2,1]}"#);
         check(r#"{"a": {"c": "é\u0000", "d": null}, "b": [2,1]}"#, r#"{"a":{"c":"é\u0000","d":null},"b":[2,1]}"#);
         check("[]", "[]");
+        check("[1e2, 100.0, 0.10, 12345678901234567890123]", "[100.0,100.0,0.1,12345678901234567890123]");
+    }
+
+    #[test]
+    fn floats_are_read_from_types_with_a_tag() {
+        #[derive(Debug, PartialEq, Deserialize)]
+        #[serde(tag = "kind")]
+        enum Tagged {
+            One {
+                #[serde(deserialize_with = "deserialize_float")]
+                number: f64,
+                #[serde(default, deserialize_with = "deserialize_optional_float")]
+                other: Option<f64>,
+            },
+        }
+        let read = |text: &str| serde_json::from_str::<Tagged>(text).ok();
+        let one = |number: f64, other: Option<f64>| Some(Tagged::One { number, other });
+        assert_eq!(read(r#"{"kind": "One", "number": 0.5}"#), one(0.5, None));
+        assert_eq!(read(r#"{"number": 1, "other": 2.5, "kind": "One"}"#), one(1.0, Some(2.5)));
+        assert_eq!(read(r#"{"number": 1e400, "kind": "One"}"#), None);
+    }
+
+    #[test]
+    fn numbers_convert_exactly_or_not_at_all() {
+        let number = |text: &str| serde_json::from_str::<Number>(text).unwrap();
+        for (text, integer, float) in [
+            ("5", Some(5), Some(5.0)),
+            ("5.0", Some(5), Some(5.0)),
+            ("5e2", Some(500), Some(500.0)),
+            ("-0", Some(0), Some(-0.0)),
+            ("0.1", None, Some(0.1)),
+            ("9223372036854775807.0", Some(i64::MAX.into()), Some(9_223_372_036_854_775_807.0)),
+            ("9007199254740993", Some(9_007_199_254_740_993), None),
+            ("18446744073709551616", Some(1 << 64), Some(18_446_744_073_709_551_616.0)),
+            ("12345678901234567890123", Some(12_345_678_901_234_567_890_123), None),
+            ("1e300", None, Some(1e300)),
+            ("1e400", None, None),
+        ] {
+            assert_eq!((to_integer(&number(text)), to_float(&number(text))), (integer, float), "{text}");
+        }
     }
 
     proptest! {

@@ -146,7 +146,7 @@ impl<'t> Cursor<'t> {
             return Some((integer.into(), literal));
         }
         let number: Number = serde_json::from_str(literal).ok()?;
-        self.is_compact &= !number.is_f64();
+        self.is_compact &= number.as_str() == literal;
         Some((number, literal))
     }
 
@@ -176,6 +176,12 @@ fn parse_short(literal: &str) -> Option<u64> {
         }
         _ => None,
     }
+}
+
+/// Returns whether a name is one by which `serde_json` recognizes a number or a raw value. An object with such a name is another
+/// value once it has been written and read again.
+pub(crate) fn is_reserved_name(name: &str) -> bool {
+    name.starts_with("$serde_json::private::")
 }
 
 /// Returns whether the byte can be part of a number.

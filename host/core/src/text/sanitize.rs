@@ -321,7 +321,7 @@ mod tests {
         let hidden = value(r#"{"a\u200b": 1, "a\\u{200b}": 2, "b": ["\u001b[1m", {"\ue000": "\u2800"}], "n": 2.50}"#);
         let (shown, count) = printable_value(&hidden);
         assert_eq!(count, 4);
-        let expected = r#"{"a\\u{200b} (2)":1,"a\\u{200b}":2,"b":["\\u{1b}[1m",{"\\u{e000}":"\\u{2800}"}],"n":2.5}"#;
+        let expected = r#"{"a\\u{200b} (2)":1,"a\\u{200b}":2,"b":["\\u{1b}[1m",{"\\u{e000}":"\\u{2800}"}],"n":2.50}"#;
         assert_eq!(shown.to_string(), expected);
         assert_eq!(count_hidden_in(&shown), 0);
     }

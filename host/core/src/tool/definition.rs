@@ -15,13 +15,21 @@ pub struct DefinitionLimits {
     pub title_bytes: usize,
     /// Maximum length of a description, in bytes.
     pub description_bytes: usize,
+    /// Maximum length of all descriptions together, in bytes.
+    pub descriptions_bytes: usize,
     /// Maximum length of the text of a schema, in bytes.
     pub schema_bytes: usize,
 }
 
 impl Default for DefinitionLimits {
     fn default() -> Self {
-        Self { tools: 64, title_bytes: 256, description_bytes: 4 << 10, schema_bytes: 64 << 10 }
+        Self {
+            tools: 64,
+            title_bytes: 256,
+            description_bytes: 16 << 10,
+            descriptions_bytes: 256 << 10,
+            schema_bytes: 64 << 10,
+        }
     }
 }
 
@@ -120,6 +128,14 @@ pub enum DefinitionError {
         /// The maximum length, in bytes.
         limit: usize,
     },
+    /// All descriptions together exceed their limit.
+    #[error("the descriptions of all tools are {found} bytes long together; at most {limit} are accepted")]
+    TooMuchText {
+        /// The length, in bytes.
+        found: usize,
+        /// The maximum length, in bytes.
+        limit: usize,
+    },
     /// A schema is not valid JSON.
     #[error("the {what} of the tool `{tool}` is not JSON")]
     NotJson {
@@ -179,7 +195,19 @@ impl RawDefinition {
     }
 }
 
-/// Checks the rules that concern all tools of a component together.
+/// Checks the length of all descriptions of a component together.
+///
+/// # Errors
+/// If it exceeds its limit.
+pub fn check_descriptions(definitions: &[ToolDefinition], limits: &DefinitionLimits) -> Result<(), DefinitionError> {
+    let found = definitions.iter().map(|definition| definition.description.len()).sum();
+    if found > limits.descriptions_bytes {
+        return Err(DefinitionError::TooMuchText { found, limit: limits.descriptions_bytes });
+    }
+    Ok(())
+}
+
+/// Checks the rules that concern the names of all tools of a component together.
 ///
 /// # Errors
 /// If there are no tools, too many, or two with the same folded name.
@@ -223,12 +251,22 @@ mod tests {
     fn rejects_texts_over_their_limits() {
         check(raw("a"), "ok");
         check(raw("A"), "bad name");
-        check(RawDefinition { description: "d".repeat(4096), ..raw("a") }, "ok");
-        check(RawDefinition { description: "d".repeat(4097), ..raw("a") }, "description of the tool `a` is 4097 bytes");
+        check(RawDefinition { description: "d".repeat(16_384), ..raw("a") }, "ok");
+        let long = RawDefinition { description: "d".repeat(16_385), ..raw("a") };
+        check(long, "description of the tool `a` is 16385 bytes");
         check(RawDefinition { title: Some("t".repeat(257)), ..raw("a") }, "title of the tool `a` is 257");
         check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` is 65537");
         check(RawDefinition { input_schema: "{".to_owned(), ..raw("a") }, "input schema of the tool `a` is not JSON");
         check(RawDefinition { output_schema: Some(String::new()), ..raw("a") }, "output schema of the tool `a` is not");
+    }
+
+    #[test]
+    fn descriptions_share_a_limit() {
+        let limits = DefinitionLimits::default();
+        let definition = RawDefinition { description: "d".repeat(16_384), ..raw("a") }.parse(&limits).unwrap();
+        let check = |count: usize| check_descriptions(&vec![definition.clone(); count], &limits);
+        assert!(check(16).is_ok());
+        assert!(check(17).unwrap_err().to_string().contains("278528 bytes long together; at most 262144"));
     }
 
     #[test]

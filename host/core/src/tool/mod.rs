@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::call::Arguments;
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
 use crate::call::result::CallError;
+use crate::call::{Arguments, CallContext};
 use crate::chat::ToolSpec;
 use crate::digest::Digest;
-use crate::schema::gate::{Gate, Violations};
+use crate::schema::gate::{Gate, RepairPolicy, Violations};
 use crate::text::untrusted::Untrusted;
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
@@ -279,39 +279,73 @@ impl Tool {
     #[must_use]
     pub fn validation_steps(&self, arguments: &Arguments) -> u64 {
         match arguments {
-            Arguments::Text(text) => self.arguments.max_steps(text.len()),
+            Arguments::Text(text) => self.arguments.max_steps_for_text(text),
             Arguments::Value(value) => self.arguments.max_steps_for_value(value),
         }
     }
 
-    /// Checks arguments against the schema. The only way to a [`ValidatedCall`].
+    /// Checks arguments against the schema. The only way to a [`ValidatedCall`], with [`Tool::validate_for`].
     ///
     /// # Errors
     /// If the tool is withheld, or the arguments do not match: everything that does not match.
     pub fn validate(self: &Arc<Self>, arguments: Arguments) -> Result<ValidatedCall, InvalidCall> {
+        self.validate_with(arguments, None)
+    }
+
+    /// Like [`Tool::validate`], with the repairs that this call may get: see [`Gate::repair`].
+    ///
+    /// # Errors
+    /// As for [`Tool::validate`].
+    pub fn validate_for(
+        self: &Arc<Self>,
+        arguments: Arguments,
+        context: &CallContext,
+    ) -> Result<ValidatedCall, InvalidCall> {
+        self.validate_with(arguments, context.repairs.as_deref())
+    }
+
+    /// Like [`Tool::validate`], with these repairs.
+    ///
+    /// # Errors
+    /// As for [`Tool::validate`].
+    pub fn validate_with(
+        self: &Arc<Self>,
+        arguments: Arguments,
+        repairs: Option<&RepairPolicy>,
+    ) -> Result<ValidatedCall, InvalidCall> {
         if let Some(refusal) = &self.refusal {
             return Err(InvalidCall::Withheld(CallError::clone(refusal)));
         }
-        let (value, text) = match arguments {
+        let (violations, repaired) = match arguments {
             Arguments::Text(text) if self.arguments.accepts_compact(&text) => {
                 return Ok(ValidatedCall::of_compact_text(Arc::clone(self), text));
             }
-            Arguments::Text(text) => {
-                let (value, is_compact) = self.arguments.parse_text(&text).map_err(InvalidCall::Arguments)?;
-                (value, is_compact.then_some(text))
-            }
-            Arguments::Value(value) => {
-                self.arguments.check(&value).map_err(InvalidCall::Arguments)?;
-                (value, None)
-            }
+            Arguments::Text(text) => match self.arguments.parse_text(&text) {
+                Ok((value, is_compact)) => {
+                    return Ok(ValidatedCall::new(Arc::clone(self), value, is_compact.then_some(text)));
+                }
+                Err(violations) => (violations, repairs.and_then(|policy| self.arguments.repair_text(&text, policy))),
+            },
+            Arguments::Value(value) => match self.arguments.check(&value) {
+                Ok(()) => return Ok(ValidatedCall::new(Arc::clone(self), value, None)),
+                Err(violations) => (violations, repairs.and_then(|policy| self.arguments.repair(value, policy))),
+            },
         };
-        Ok(ValidatedCall::new(Arc::clone(self), value, text))
+        match repaired {
+            Some(repaired) => Ok(ValidatedCall::of_repaired(Arc::clone(self), repaired)),
+            None => Err(InvalidCall::Arguments(violations)),
+        }
     }
 
     /// Returns an upper bound of the steps of [`Tool::check_result`]; zero without an output schema.
     #[must_use]
     pub fn result_steps(&self, parts: &[Content]) -> u64 {
-        self.results.as_ref().map_or(0, |gate| gate.max_steps(parts.iter().map(Content::bytes).sum()))
+        let Some(gate) = &self.results else { return 0 };
+        let steps = |part: &Content| match part {
+            Content::Json { value } => gate.max_steps_for_text(value.expose_raw()),
+            other => gate.max_steps(other.bytes()),
+        };
+        parts.iter().map(steps).fold(0, u64::saturating_add)
     }
 
     /// Checks a result against the tool's own output schema: exactly one `json` part, which fits. Without an output

@@ -144,7 +144,7 @@ pub trait ToolProvider: Send + Sync {
                 return refused(error, context.id, tool);
             };
             let id = context.id.clone();
-            match found.validate(arguments) {
+            match found.validate_for(arguments, &context) {
                 Ok(call) => match self.call(call, context).await {
                     Ok(result) => result,
                     Err(stop) => refused(CallError::new(ErrorKind::ToolFailed, stop.reason), id, tool),

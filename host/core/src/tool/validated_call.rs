@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Tool;
 use crate::call::error_kind::ErrorKind;
 use crate::call::result::CallError;
-use crate::schema::gate::Violations;
+use crate::schema::gate::{Repair, RepairedArguments, Violations};
 use crate::schema::json;
 
 /// A tool with arguments that match its schema. Only [`Tool::validate`] makes one, so that nobody has to check twice.
@@ -25,17 +25,32 @@ struct ValidatedArguments {
     value: OnceLock<Value>,
     /// Their compact text, if the caller wrote it.
     text: Option<String>,
+    /// Repairs that were made before the gate accepted them.
+    repairs: Vec<Repair>,
 }
 
 impl ValidatedCall {
     /// `text` is the compact text of `value`, if there is one already.
     pub(super) fn new(tool: Arc<Tool>, value: Value, text: Option<String>) -> Self {
-        Self { tool, arguments: Arc::new(ValidatedArguments { value: value.into(), text }) }
+        Self { tool, arguments: Arc::new(ValidatedArguments { value: value.into(), text, repairs: Vec::new() }) }
     }
 
     /// `text` is compact, and the gate has accepted it.
     pub(super) fn of_compact_text(tool: Arc<Tool>, text: String) -> Self {
-        Self { tool, arguments: Arc::new(ValidatedArguments { value: OnceLock::new(), text: Some(text) }) }
+        let arguments = ValidatedArguments { value: OnceLock::new(), text: Some(text), repairs: Vec::new() };
+        Self { tool, arguments: Arc::new(arguments) }
+    }
+
+    /// The gate has accepted the arguments after these repairs.
+    pub(super) fn of_repaired(tool: Arc<Tool>, repaired: RepairedArguments) -> Self {
+        let RepairedArguments { value, repairs } = repaired;
+        Self { tool, arguments: Arc::new(ValidatedArguments { value: value.into(), text: None, repairs }) }
+    }
+
+    /// Returns the repairs that were made before the gate accepted the arguments.
+    #[must_use]
+    pub fn repairs(&self) -> &[Repair] {
+        &self.arguments.repairs
     }
 
     /// Returns the tool.

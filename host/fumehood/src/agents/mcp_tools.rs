@@ -11,7 +11,7 @@ use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::tool::name::Namespace;
-use fumehood_core::tool::{Changes, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
+use fumehood_core::tool::{Changes, PendingCall, ProviderKind, Revision, Stop, Tool, ToolProvider, ValidatedCall};
 use fumehood_mcp::{ConnectError, ListChanges, Remote, RemoteLibrary, ToolNotice};
 use tokio::task::AbortHandle;
 
@@ -341,6 +341,9 @@ impl ToolProvider for McpTools {
 
     fn call(&self, call: ValidatedCall, context: CallContext) -> BoxFuture<'_, Result<CallResult, Stop>> {
         Box::pin(async move {
+            if let Err(error) = self.actor_arguments.check_call(&call) {
+                return Ok(PendingCall::Validated(call, context).refuse(error));
+            }
             let tool = call.tool().full_name().to_owned();
             match self.server_tool(&tool).filter(|known| Arc::ptr_eq(&known.tool, call.tool())) {
                 Some(known) => Ok(known.server.call(call, context).await),

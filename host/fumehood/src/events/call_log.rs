@@ -15,6 +15,7 @@ use fumehood_core::digest::Digest;
 use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Record, RecordError, RecordKind, Recorder};
+use fumehood_core::schema::gate::Repair;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::ValidatedCall;
@@ -167,6 +168,7 @@ impl CallLog {
             given_id: Some(context.id.clone()).filter(|id| !id.is_empty()),
             persist: (inner.options.persist)(tool),
             arguments: Value::Null,
+            repairs: Vec::new(),
             rejected: Some(rejected),
             last: context.cause.as_deref().map_or_else(|| self.first_id(), str::to_owned),
             is_running: false,
@@ -230,6 +232,8 @@ pub struct CallEntry {
     persist: Persistence,
     /// The arguments as the tool gets them; set only if the policy redacts.
     arguments: Value,
+    /// Repairs of the arguments that were made before the call passed the gate.
+    repairs: Vec<Repair>,
     /// The beginning of the arguments that were sent, until the call starts.
     rejected: Option<String>,
     last: String,
@@ -250,6 +254,11 @@ impl CallEntry {
         &self.last
     }
 
+    /// Notes the repairs of the arguments, for the record of the start. They name places and kinds, and no values.
+    pub fn repaired(&mut self, repairs: &[Repair]) {
+        self.repairs = repairs.to_vec();
+    }
+
     /// Records the start of the call, after it passed every check. `digest` is that of the component.
     ///
     /// # Errors
@@ -259,12 +268,15 @@ impl CallEntry {
         self.digest = digest;
         self.rejected = None;
         let kept = self.persist.arguments(arguments);
-        let body = kept.map(|arguments| json!({ "arguments": arguments })).unwrap_or_default();
+        let mut body: Map<String, Value> = kept.map(|kept| ("arguments".to_owned(), kept)).into_iter().collect();
+        if !self.repairs.is_empty() {
+            body.insert("repairs".to_owned(), json!(self.repairs));
+        }
         if matches!(self.persist, Persistence::Redact { .. }) {
             self.arguments = arguments.clone();
         }
         self.is_running = true;
-        let record = self.next(RecordKind::ToolStarted, None, body);
+        let record = self.next(RecordKind::ToolStarted, None, Value::Object(body));
         self.log.record(record).await
     }
 

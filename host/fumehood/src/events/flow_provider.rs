@@ -93,7 +93,10 @@ impl ToolLayer for FlowProvider {
         let admitted = match &call {
             PendingCall::Validated(call, context) => self.admit(call.tool(), context, || true),
             PendingCall::Unchecked(call) => match self.tools.find(&call.tool) {
-                Some(tool) => self.admit(&tool, &call.context, || tool.validate(call.arguments.clone()).is_ok()),
+                Some(tool) => {
+                    let is_valid = || tool.validate_for(call.arguments.clone(), &call.context).is_ok();
+                    self.admit(&tool, &call.context, is_valid)
+                }
                 None => Ok(()),
             },
         };

@@ -8,6 +8,7 @@ use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::call::{Call, CallContext};
 use fumehood_core::hook::{CallHooks, HookQuestion};
+use fumehood_core::telemetry;
 use fumehood_core::tool::{PendingCall, Stop, ToolLayer, ToolProvider, ValidatedCall, unknown_tool};
 
 use crate::events::call_log::{CallEntry, CallLog};
@@ -85,6 +86,7 @@ impl HookedTools {
         context: &CallContext,
         entry: Option<&mut CallEntry>,
     ) -> Result<ValidatedCall, CallError> {
+        let repairs = call.repairs().to_vec();
         let cleared = self.hooks.before(call, context).await?;
         for question in &cleared.questions {
             let approver = self.approver.as_ref().ok_or_else(|| question.unanswered())?;
@@ -94,6 +96,7 @@ impl HookedTools {
             }
         }
         if let Some(entry) = entry {
+            entry.repaired(&repairs);
             let started = entry.started(cleared.call.arguments(), cleared.call.tool().digest()).await;
             started.map_err(|error| {
                 let message = format!("the tool was not called, because that could not be recorded: {error}");
@@ -106,14 +109,17 @@ impl HookedTools {
     async fn find_and_run(&self, call: Call, entry: Option<CallEntry>) -> CallResult {
         let Call { tool: name, arguments, context } = call;
         let validated = match self.tools.find(&name) {
-            Some(tool) => tool.validate(arguments).map_err(CallError::from),
+            Some(tool) => tool.validate_for(arguments, &context).map_err(CallError::from),
             None => {
                 let known = self.tools.tools();
                 Err(unknown_tool(&name, known.iter().map(|tool| tool.full_name())))
             }
         };
         match validated {
-            Ok(call) => self.run(call, context, entry).await,
+            Ok(call) => {
+                telemetry::emit_repairs(&call);
+                self.run(call, context, entry).await
+            }
             Err(error) => {
                 let result = failed_call(context.id, name, error);
                 if let Some(entry) = entry {

@@ -7,6 +7,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::hook::{AfterDecision, Authorization, BeforeDecision};
+use fumehood_core::text::base64::decode_base64;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::time::Timestamp;
@@ -173,7 +174,7 @@ fn read_part(part: PartForm) -> Result<Content, CallError> {
             Content::json(text).map_err(|error| bad(format!("a `json` part of its result is not JSON: {error}")))?
         }
         PartForm::Blob(BlobForm { mime_type, data }) => {
-            let data = BASE64_STANDARD.decode(data);
+            let data = decode_base64(&data);
             let data = data.map_err(|error| bad(format!("a `blob` part of its result is not base64: {error}")))?;
             Content::Blob { mime_type: Untrusted::new(mime_type), data }
         }

@@ -112,8 +112,11 @@ impl Host {
             Ok(limits) => limits,
             Err(error) => return Err(Box::new(pending.refused(error))),
         };
-        match self.validate(&hosted.tool, arguments).await {
-            Ok(call) => Ok(Admitted { pending, hosted, call, limits, context }),
+        match self.validate(&hosted.tool, arguments, &context).await {
+            Ok(call) => {
+                telemetry::emit_repairs(&call);
+                Ok(Admitted { pending, hosted, call, limits, context })
+            }
             Err(error) => Err(Box::new(pending.refused(error))),
         }
     }
@@ -157,12 +160,19 @@ impl Host {
     }
 
     /// Takes arguments through the gate, on another thread if that may take long.
-    async fn validate(&self, tool: &Arc<Tool>, arguments: Arguments) -> Result<ValidatedCall, CallError> {
+    async fn validate(
+        &self,
+        tool: &Arc<Tool>,
+        arguments: Arguments,
+        context: &CallContext,
+    ) -> Result<ValidatedCall, CallError> {
         if tool.validation_steps(&arguments) <= MAX_INLINE_STEPS {
-            return tool.validate(arguments).map_err(InvalidCall::into);
+            return tool.validate_for(arguments, context).map_err(InvalidCall::into);
         }
         let tool = Arc::clone(tool);
-        let validated = Box::pin(self.sandbox().off_thread(move || tool.validate(arguments))).await;
+        let repairs = context.repairs.clone();
+        let validated =
+            Box::pin(self.sandbox().off_thread(move || tool.validate_with(arguments, repairs.as_deref()))).await;
         let lost = || {
             let message = "the host stopped in the middle of a check: it is shutting down, or it panicked";
             CallError::new(ErrorKind::Host, message)
@@ -239,13 +249,16 @@ impl Admitted<'_> {
 async fn run_recorded(admission: Result<Admitted<'_>, Box<CallResult>>, mut entry: CallEntry) -> CallResult {
     let result = match admission {
         Err(refused) => *refused,
-        Ok(admitted) => match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
-            Ok(()) => admitted.run().await,
-            Err(error) => {
-                let message = format!("the tool was not called, because that could not be recorded: {error}");
-                admitted.pending.refused(CallError::new(ErrorKind::Host, message))
+        Ok(admitted) => {
+            entry.repaired(admitted.call.repairs());
+            match entry.started(admitted.call.arguments(), admitted.call.tool().digest()).await {
+                Ok(()) => admitted.run().await,
+                Err(error) => {
+                    let message = format!("the tool was not called, because that could not be recorded: {error}");
+                    admitted.pending.refused(CallError::new(ErrorKind::Host, message))
+                }
             }
-        },
+        }
     };
     entry.ended(&result).await;
     result

@@ -50,7 +50,10 @@ pub(crate) fn load_tools(
         let results = definition.output_schema.as_ref().map(|schema| {
             Gate::for_results(schema.expose_raw(), results_limits(gate_limits, &limits)).map_err(refused("output"))
         });
-        let tool = Tool::new(definition.clone(), arguments).in_namespace(name).result_gate(results.transpose()?);
+        // Callers read what the gate takes; approvals are about what the component says.
+        let input_schema = arguments.present(definition.input_schema.expose_raw()).into();
+        let presented = ToolDefinition { input_schema, ..definition.clone() };
+        let tool = Tool::new(presented, arguments).in_namespace(name).result_gate(results.transpose()?);
         let tool = tool.identified_by(component.digest()).granted(Arc::clone(&powers)).grant_digest(grant);
         let tool = tool.with_flow(flow);
         Ok(Arc::new(tool.withheld(refusal.clone())))

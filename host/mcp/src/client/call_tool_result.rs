@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::call::{ErrorDetails, ResultMembers};
+use fumehood_core::text::base64::decode_base64;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool};
 use rmcp::model::{
@@ -192,8 +191,7 @@ impl Part {
 }
 
 fn into_blob(mime_type: String, data: &str) -> Result<Content, CallError> {
-    let data =
-        BASE64_STANDARD.decode(data).map_err(|error| invalid_result(&format!("its data is not base64: {error}")))?;
+    let data = decode_base64(data).map_err(|error| invalid_result(&format!("its data is not base64: {error}")))?;
     Ok(Content::Blob { mime_type: mime_type.into(), data })
 }
 
@@ -233,6 +231,8 @@ mod tests {
         check(json!({"content": [], "isError": true}), json!("tool_failed: the tool failed and did not say why"));
         let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
         check(json!({"content": [image]}), json!([{"type": "blob", "mime_type": "image/png", "data": "AA=="}]));
+        let image = json!({"type": "image", "data": "-_8\r\n", "mimeType": "image/png"});
+        check(json!({"content": [image]}), json!([{"type": "blob", "mime_type": "image/png", "data": "+/8="}]));
         let broken = json!({"type": "image", "data": "!", "mimeType": "image/png"});
         let why = "bad_result: the server's answer is no result: its data is not base64: Invalid symbol 33, offset 0.";
         check(json!({"content": [broken]}), json!(why));

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fumehood_core::call::event::Level;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::Untrusted;
+use fumehood_core::tool::name::ToolName;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
     GetExtensions as _, ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo,
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use tokio::sync::Notify;
 
+use super::MIN_PAGES;
 use super::call_client::CallClient;
 use super::client_handler::ServerRequestHandler;
 use super::connect_error::{self, ConnectError};
@@ -38,7 +40,6 @@ use super::program::check_program;
 use super::progress::ProgressListener;
 use super::server_requests::ServerRequests;
 use super::tool_notice::ToolNotice;
-use super::{MAX_LISTED_TOOLS, MAX_PAGES};
 use crate::log_level::to_logging_level;
 use crate::transport::in_flight::InFlightRequest;
 use crate::transport::line_transport::LineTransport;
@@ -233,28 +234,42 @@ impl Connection {
         self.process.as_ref().map(Process::stderr_tail).unwrap_or_default()
     }
 
-    /// Lists the tools of the server. A list that does not end is cut off, with a notice.
-    pub(crate) async fn list(&self) -> Result<ToolPage, ConnectError> {
+    /// Lists at most `max_tools` tools of the server, those in `only` if that is given. A longer list is cut off, with a
+    /// notice.
+    pub(crate) async fn list(
+        &self,
+        max_tools: usize,
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<ToolPage, ConnectError> {
         let mut listed = ToolPage::default();
         let mut cursors = BTreeSet::new();
         loop {
             let params = PaginatedRequestParams::default().with_cursor(listed.next_cursor.take());
             let ToolPage { tools, next_cursor, rejected, mended } = self.list_page(params).await?;
-            listed.tools.extend(tools);
+            // A name that cannot be used may be meant by the one that is made for it.
+            let may_be_named =
+                |name: &str| only.is_none_or(|only| only.contains(name)) || ToolName::parse(name).is_err();
+            listed.tools.extend(tools.into_iter().filter(|tool| may_be_named(&tool.name)));
             listed.rejected.extend(rejected);
             listed.mended.extend(mended);
+            let max_pages = max_tools.max(MIN_PAGES);
+            let advice = "name those to use in its `tools`, or raise its `max_tools`";
             // Some servers end with an empty cursor.
-            let Some(cursor) = next_cursor.filter(|cursor| !cursor.is_empty()) else { return Ok(listed) };
-            let cut = if listed.tools.len() > MAX_LISTED_TOOLS {
-                listed.tools.truncate(MAX_LISTED_TOOLS);
-                Some(format!("the server lists more than {MAX_LISTED_TOOLS} tools; name those to use in its `tools`"))
-            } else if cursors.len() >= MAX_PAGES {
-                Some(format!("the server lists more than {MAX_PAGES} pages of tools; name those to use in its `tools`"))
-            } else if cursors.insert(cursor.clone()) {
-                listed.next_cursor = Some(cursor);
-                None
-            } else {
-                Some("the server repeats a page of its tools; those until then are used".to_owned())
+            let cursor = next_cursor.filter(|cursor| !cursor.is_empty());
+            let cut = match cursor {
+                _ if listed.tools.len() > max_tools => {
+                    listed.tools.truncate(max_tools);
+                    Some(format!("the server lists more than {max_tools} tools; {advice}"))
+                }
+                None => return Ok(listed),
+                Some(_) if cursors.len() >= max_pages => {
+                    Some(format!("the server lists more than {max_pages} pages of tools; {advice}"))
+                }
+                Some(cursor) if cursors.insert(cursor.clone()) => {
+                    listed.next_cursor = Some(cursor);
+                    None
+                }
+                Some(_) => Some("the server repeats a page of its tools; those until then are used".to_owned()),
             };
             if let Some(reason) = cut {
                 listed.rejected.push(ToolNotice::new("further tools", reason));

@@ -45,7 +45,6 @@ pub use remote_tool::{NamePrefix, RemoteTool};
 pub use server_requests::ServerRequestPolicy;
 pub use tool_notice::ToolNotice;
 
-/// Maximum number of pages that are requested of one `tools/list`.
-const MAX_PAGES: usize = 64;
-/// Maximum number of tools that are taken from one server.
-const MAX_LISTED_TOOLS: usize = 1000;
+/// Minimum of the number of pages that are requested of one `tools/list`. There are as many as there may be tools, because
+/// a page has one at least.
+const MIN_PAGES: usize = 64;

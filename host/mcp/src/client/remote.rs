@@ -129,8 +129,7 @@ impl Remote {
         Ok(self.pins().tools())
     }
 
-    /// Returns the tools of the server that cannot be used, each with the reason: an unacceptable name or description,
-    /// or a difference from what was pinned.
+    /// Returns the tools of the server that cannot be used, each with the reason, such as a difference from its pin.
     #[must_use]
     pub fn rejected_tools(&self) -> Vec<ToolNotice> {
         self.pins().rejected()
@@ -344,16 +343,13 @@ impl Remote {
 
     async fn refresh_tools(&self, connection: &Connection) -> Result<(), ConnectError> {
         let _turn = self.0.listing.lock().await;
-        let page = connection.list().await?;
+        let options = &self.0.options;
+        let page = connection.list(options.max_tools, options.only.as_ref()).await?;
         let this = self.clone();
         let parse = move || {
-            let RemoteOptions { only, prefix, output, string, gate, result_form, client_requests, .. } =
-                &this.0.options;
-            let gate = gate.clone().with_string_bytes(*string);
-            let limits = SchemaLimits::new(gate, *output, *result_form, prefix.clone());
-            let limits = SchemaLimits { has_apps: client_requests.apps, ..limits };
+            let options = &this.0.options;
             let before = this.pins().converted();
-            ToolList::new(&this.0.name, page, only.as_ref(), &limits, &before)
+            ToolList::new(&this.0.name, page, options.only.as_ref(), &SchemaLimits::from(options), &before)
         };
         // Schemas of servers may take long to compile.
         let listed = tokio::task::spawn_blocking(parse).await.map_err(|error| ConnectError::List(Box::new(error)))?;

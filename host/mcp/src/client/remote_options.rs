@@ -34,6 +34,10 @@ pub struct RemoteOptions {
     pub unasked: u32,
     /// The tools to use, by the server's own names; `None` for all.
     pub only: Option<BTreeSet<String>>,
+    /// Maximum number of its tools.
+    pub max_tools: usize,
+    /// Maximum size of the descriptions of all of its tools together, in bytes.
+    pub descriptions: usize,
     /// The beginning of its tools' names for models and clients; `None` for its own name.
     pub prefix: Option<NamePrefix>,
     /// The form of its results that a model reads.
@@ -58,7 +62,7 @@ impl Default for RemoteOptions {
     /// - a minute for a call, ten with progress, and 15 s to connect
     /// - results and strings of at most 1 MiB, and the limits of [`GateLimits::default`]
     /// - 10,000 unsolicited messages
-    /// - all tools under its own name, and no pins
+    /// - all tools, 1,000 at most, under its own name, with descriptions of 1 MiB together, and no pins
     /// - the text of a result that has a text and a structured form
     /// - no headers, no redaction, no level of log lines
     /// - neither resources nor prompts, and no requests to clients
@@ -72,6 +76,8 @@ impl Default for RemoteOptions {
             gate: GateLimits::default(),
             unasked: 10_000,
             only: None,
+            max_tools: 1000,
+            descriptions: 1 << 20,
             prefix: None,
             result_form: ResultForm::TextFirst,
             headers: Headers::default(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fumehood_core::digest::Digest;
 use fumehood_core::schema::gate::{ForeignGate, ForeignSchema, Gate, GateLimits, SchemaError};
+use fumehood_core::schema::json::to_canonical;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, ToolDefinition};
 use fumehood_core::tool::name::{Namespace, QualifiedName, ToolName};
@@ -13,6 +14,7 @@ use rmcp::model::Tool as McpTool;
 use serde_json::{Map, Value, json};
 
 use super::metadata::{MAX_TOOL_MEMBERS_BYTES, passed_metadata};
+use super::remote_options::RemoteOptions;
 use super::tool_notice::ToolNotice;
 use crate::apps;
 
@@ -27,7 +29,7 @@ const ICON_SCHEMES: [&str; 3] = ["https:", "http:", "data:image/"];
 pub struct RemoteTool {
     /// The name that its server uses.
     pub foreign: Arc<str>,
-    /// The definition that an approval covers: the texts as the server wrote them, at most 4 KiB of the description, and
+    /// The definition that an approval covers: the texts as the server wrote them, at most 16 KiB of the description, and
     /// of a schema over 64 KiB the top level only.
     pub definition: ToolDefinition,
     /// The tool in this host. Its schema is the one that models are given: in their draft, complete, and without
@@ -48,6 +50,8 @@ pub(crate) struct SchemaLimits {
     pub(crate) prefix: Option<NamePrefix>,
     /// True if the pages that tools name are passed on.
     pub(crate) has_apps: bool,
+    /// Maximum size of the descriptions of all tools together, in bytes.
+    pub(crate) descriptions: usize,
 }
 
 /// The beginning of the names that models and clients are given, in place of the server's name.
@@ -69,23 +73,26 @@ impl NamePrefix {
     }
 }
 
-impl SchemaLimits {
-    /// Returns limits for results of at most `output` bytes. Results are bounded as a whole, so that a long string in
-    /// one is accepted.
-    pub(crate) fn new(
-        arguments: GateLimits,
-        output: usize,
-        result_form: ResultForm,
-        prefix: Option<NamePrefix>,
-    ) -> Self {
-        let results = GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() };
-        Self { arguments, results, result_form, prefix, has_apps: false }
+impl From<&RemoteOptions> for SchemaLimits {
+    /// Returns the limits of a server's options. Results are bounded as a whole, so that a long string in one is accepted.
+    fn from(options: &RemoteOptions) -> Self {
+        let arguments = options.gate.clone().with_string_bytes(options.string);
+        let output = options.output;
+        Self {
+            results: GateLimits { document_bytes: output, string_bytes: output, ..arguments.clone() },
+            arguments,
+            result_form: options.result_form,
+            prefix: options.prefix.clone(),
+            has_apps: options.client_requests.apps,
+            descriptions: options.descriptions,
+        }
     }
 }
 
 impl RemoteTool {
-    /// Converts a tool of the server with this name; in this host it is called `name`. Returns it with notices about the parts of its schemas that are not
-    /// checked.
+    /// Converts a tool of the server with this name; in this host it is called `name`, and has at most `max_description`
+    /// bytes of its description. Returns it with notices about the parts that are left out, and the parts of its schemas that
+    /// are not checked.
     ///
     /// # Errors
     /// If its schema cannot be used.
@@ -94,6 +101,7 @@ impl RemoteTool {
         name: ToolName,
         tool: &McpTool,
         limits: &SchemaLimits,
+        max_description: usize,
     ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
         let notice = |reason: String| ToolNotice::new(&tool.name, reason);
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
@@ -101,7 +109,7 @@ impl RemoteTool {
         let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
         let reasons: BTreeSet<_> = unchecked.into_iter().map(|part| part.reason).collect();
         let mut notices: Vec<_> = reasons.into_iter().map(|reason| notice(reason.to_string())).collect();
-        let description = truncated_description(tool, &mut notices);
+        let description = truncated_description(tool, max_description, &mut notices);
         let (output_schema, results) = compile_results(tool, limits, &mut notices);
         let caps = DefinitionLimits::default();
         let definition = ToolDefinition {
@@ -134,14 +142,35 @@ fn size(schema: &Value) -> usize {
     schema.to_string().len()
 }
 
-fn truncated_description(tool: &McpTool, notices: &mut Vec<ToolNotice>) -> Untrusted<String> {
-    let (whole, max) = (tool.description.as_deref().unwrap_or_default(), DefinitionLimits::default().description_bytes);
-    let description = truncate(whole, max);
+fn truncated_description(tool: &McpTool, max_bytes: usize, notices: &mut Vec<ToolNotice>) -> Untrusted<String> {
+    let whole = tool.description.as_deref().unwrap_or_default();
+    let description = truncate(whole, max_bytes);
     if description.len() < whole.len() {
-        let reason = format!("its description has {} bytes; the first {max} are used", whole.len());
+        let is_shared = max_bytes < DefinitionLimits::default().description_bytes;
+        let why =
+            if is_shared { ", because those of all its tools are longer than the server's `descriptions`" } else { "" };
+        let reason = format!("its description has {} bytes; the first {max_bytes} are used{why}", whole.len());
         notices.push(ToolNotice::new(&tool.name, reason));
     }
     description.into()
+}
+
+/// Returns the greatest length at which descriptions are cut so that all of them together have at most `budget` bytes.
+pub(crate) fn max_description_bytes(tools: &[McpTool], budget: usize) -> usize {
+    let most = DefinitionLimits::default().description_bytes;
+    let mut lengths: Vec<usize> =
+        tools.iter().map(|tool| tool.description.as_deref().map_or(0, str::len).min(most)).collect();
+    lengths.sort_unstable();
+    let mut left = budget;
+    for (at, length) in lengths.iter().enumerate() {
+        // What is left is shared evenly by those that are at least as long.
+        let share = left / (lengths.len() - at);
+        if *length > share {
+            return share;
+        }
+        left -= length;
+    }
+    most
 }
 
 /// Compiles the schema of a tool's results. One that cannot be enforced here is left out, and results are accepted
@@ -235,7 +264,8 @@ fn compute_digest(tool: &McpTool, has_apps: bool) -> Digest {
     // Only where there are any, so that the digests of other tools stay what they were.
     whole.as_object_mut().into_iter().for_each(|whole| whole.extend(shown_members(tool, has_apps)));
     whole.sort_all_objects();
-    Digest::of(whole.to_string().as_bytes())
+    // Numbers in one spelling, so that a digest does not depend on how a library of the server writes them.
+    Digest::of(to_canonical(&whole).to_string().as_bytes())
 }
 
 #[cfg(test)]
@@ -245,8 +275,8 @@ mod tests {
     fn convert(value: Value) -> Result<(RemoteTool, Vec<ToolNotice>), ToolNotice> {
         let (server, tool): (_, McpTool) =
             (Namespace::parse("server").unwrap(), serde_json::from_value(value).unwrap());
-        let limits = SchemaLimits::new(GateLimits::default(), 1 << 20, ResultForm::TextFirst, None);
-        RemoteTool::from_tool(&server, ToolName::from_foreign(&tool.name).unwrap(), &tool, &limits)
+        let limits = SchemaLimits::from(&RemoteOptions::default());
+        RemoteTool::from_tool(&server, ToolName::from_foreign(&tool.name).unwrap(), &tool, &limits, 16 << 10)
     }
 
     fn tool(value: Value) -> Result<RemoteTool, String> {
@@ -257,12 +287,12 @@ mod tests {
     fn keeps_names_and_truncates_oversized_parts() {
         let dotted = tool(json!({"name": "Repo.search", "inputSchema": {}})).unwrap();
         assert_eq!((dotted.tool.full_name(), dotted.definition.export), ("server__Repo.search", None));
-        let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(2049), "inputSchema": {}});
+        let long = json!({"name": "a", "title": "ü".repeat(200), "description": "ü".repeat(8193), "inputSchema": {}});
         let (cut, notices) = convert(long).unwrap();
-        assert_eq!(cut.definition.description.expose_raw(), &"ü".repeat(2048));
+        assert_eq!(cut.definition.description.expose_raw(), &"ü".repeat(8192));
         assert_eq!(cut.definition.title.unwrap().expose_raw().len(), 256);
         let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
-        assert_eq!(notices, ["a: its description has 4098 bytes; the first 4096 are used"]);
+        assert_eq!(notices, ["a: its description has 16386 bytes; the first 16384 are used"]);
         let large = |name: &str| {
             let properties = json!({ name: {"type": "string"} });
             json!({"description": "x".repeat(70_000), "type": "object", "properties": properties})
@@ -272,6 +302,30 @@ mod tests {
         assert_eq!((names, kept.definition.output_schema.is_none()), (vec!["q".to_owned()], true));
         let hidden = json!({"name": "a", "description": "a\u{200b}b", "inputSchema": {}});
         assert_eq!(tool(hidden).unwrap().definition.description.to_sanitized(), "a\\u{200b}b");
+    }
+
+    #[test]
+    fn long_descriptions_share_a_budget() {
+        let tools = |lengths: &[usize]| -> Vec<McpTool> {
+            let tool = |length: &usize| json!({"name": "a", "description": "d".repeat(*length), "inputSchema": {}});
+            lengths.iter().map(|length| serde_json::from_value(tool(length)).unwrap()).collect()
+        };
+        for (lengths, budget, expected) in [
+            (&[10, 20, 30][..], 60, 16_384),
+            (&[10, 20, 30], 59, 29),
+            (&[10, 40, 40], 59, 24),
+            (&[100, 100], 10, 5),
+            (&[20_000], 1 << 20, 16_384),
+            (&[], 0, 16_384),
+        ] {
+            assert_eq!(max_description_bytes(&tools(lengths), budget), expected, "{lengths:?} {budget}");
+        }
+        let long = tools(&[100]);
+        let mut notices = Vec::new();
+        truncated_description(&long[0], 50, &mut notices);
+        assert!(notices[0].to_string().ends_with(
+            "the first 50 are used, because those of all its tools are longer than the server's `descriptions`"
+        ));
     }
 
     #[test]

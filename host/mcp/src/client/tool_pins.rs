@@ -14,7 +14,7 @@ use rmcp::model::Tool as McpTool;
 
 use super::lenient::ToolPage;
 use super::library::LibraryMethod;
-use super::remote_tool::{RemoteTool, SchemaLimits};
+use super::remote_tool::{RemoteTool, SchemaLimits, max_description_bytes};
 use super::tool_notice::ToolNotice;
 
 /// The tools of one `tools/list`.
@@ -33,6 +33,8 @@ pub(crate) type ListedTools = BTreeMap<Arc<str>, ListedTool>;
 pub(crate) struct ListedTool {
     tool: RemoteTool,
     notices: Vec<ToolNotice>,
+    /// The maximum size of its description, in bytes.
+    max_bytes: usize,
 }
 
 /// The current tools of a server and their pins.
@@ -60,6 +62,7 @@ impl ToolList {
             own == only || names.get(own).is_some_and(|name| name.as_str() == only)
         };
         let is_used = |tool: &&McpTool| only.is_none_or(|only| only.iter().any(|only| is_named(only, tool)));
+        let max_bytes = max_description_bytes(&tools, limits.descriptions);
         for tool in tools.iter().filter(is_used) {
             if listed.tools.contains_key(tool.name.as_ref()) {
                 listed.rejected.push(ToolNotice::new(&tool.name, "the server lists it twice; the first one is used"));
@@ -73,11 +76,13 @@ impl ToolList {
                 let reason = format!("its name cannot be used, so that it is called `{name}` here");
                 listed.unchecked.push(ToolNotice::new(&tool.name, reason));
             }
-            let is_same = |known: &&ListedTool| known.tool.is_same(tool, limits) && known.tool.definition.name == *name;
+            let is_same = |known: &&ListedTool| {
+                known.max_bytes == max_bytes && known.tool.is_same(tool, limits) && known.tool.definition.name == *name
+            };
             let converted = match before.get(tool.name.as_ref()).filter(is_same) {
                 Some(known) => Ok(known.clone()),
-                None => RemoteTool::from_tool(server, name.clone(), tool, limits)
-                    .map(|(tool, notices)| ListedTool { tool, notices }),
+                None => RemoteTool::from_tool(server, name.clone(), tool, limits, max_bytes)
+                    .map(|(tool, notices)| ListedTool { tool, notices, max_bytes }),
             };
             match converted {
                 Ok(known) => {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fumehood_core::call::content::is_large;
 use fumehood_core::call::result::CallResult;
+use fumehood_core::schema::gate::RepairPolicy;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::{Changes, ToolProvider};
 use fumehood_listener::Jobs;
@@ -37,6 +38,8 @@ pub struct ServerOptions {
     pub message_bytes: usize,
     /// Maximum number of items in one page of a list.
     pub page: usize,
+    /// The repairs that the arguments of calls may get before they are refused; `None` refuses them as they are.
+    pub repairs: Option<Arc<RepairPolicy>>,
     /// The scheme of tool names.
     pub naming: Naming,
     /// Resources and prompts.
@@ -57,7 +60,8 @@ impl Default for ServerOptions {
     /// - the name `fumehood` and the version of this crate
     /// - no instructions, no actor
     /// - messages of at most 4 MiB
-    /// - pages of 100 items
+    /// - pages of 1,000 items, because some clients never ask for the second one
+    /// - the repairs of [`RepairPolicy::default`]
     /// - full names
     /// - tools only, without tasks
     fn default() -> Self {
@@ -67,7 +71,8 @@ impl Default for ServerOptions {
             instructions: None,
             actor: None,
             message_bytes: 4 << 20,
-            page: 100,
+            page: 1000,
+            repairs: Some(Arc::default()),
             naming: Naming::default(),
             library: Arc::default(),
             servers: Arc::default(),

@@ -219,6 +219,7 @@ impl Session {
                 // Requests without a handshake belong to no session.
                 history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
                 client_requests: Some(Arc::new(SessionClient::new(self.number, &context, self.closed.clone()))),
+                repairs: self.server.options().repairs.clone(),
                 ..CallContext::default()
             },
         };

@@ -65,6 +65,7 @@ impl From<&DefinitionLimits> for DefinitionCaps {
             tools: limits.tools as u64,
             title_bytes: limits.title_bytes as u64,
             description_bytes: limits.description_bytes as u64,
+            descriptions_bytes: limits.descriptions_bytes as u64,
             schema_bytes: limits.schema_bytes as u64,
         }
     }
@@ -76,6 +77,7 @@ impl From<DefinitionCaps> for DefinitionLimits {
             tools: to_usize(caps.tools),
             title_bytes: to_usize(caps.title_bytes),
             description_bytes: to_usize(caps.description_bytes),
+            descriptions_bytes: to_usize(caps.descriptions_bytes),
             schema_bytes: to_usize(caps.schema_bytes),
         }
     }

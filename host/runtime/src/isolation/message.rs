@@ -110,6 +110,7 @@ pub(super) struct DefinitionCaps {
     pub(super) tools: u64,
     pub(super) title_bytes: u64,
     pub(super) description_bytes: u64,
+    pub(super) descriptions_bytes: u64,
     pub(super) schema_bytes: u64,
 }
 

@@ -8,7 +8,9 @@ use fumehood_core::digest::Digest;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::policy::permission::http::HttpGrant;
 use fumehood_core::policy::redact::Redactor;
-use fumehood_core::tool::definition::{DefinitionError, DefinitionLimits, ToolDefinition, check_set};
+use fumehood_core::tool::definition::{
+    DefinitionError, DefinitionLimits, ToolDefinition, check_descriptions, check_set,
+};
 
 use super::component::{Backend, Component, ComponentParts};
 use crate::call::run::Runnable;
@@ -87,6 +89,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         }
     };
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
+    check_descriptions(&definitions, &options.definitions)?;
     Ok(Component::new(ComponentParts {
         shared: Arc::clone(shared),
         backend,

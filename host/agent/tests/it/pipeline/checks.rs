@@ -121,6 +121,19 @@ async fn nothing_is_coerced_and_nothing_undeclared_passes() {
 }
 
 #[tokio::test]
+async fn repairs_are_recorded_and_reach_the_tool() {
+    let arguments = r#"{"a": 1, "b": 2, "toolCallId": "secret"}"#;
+    let lenient = stage(|builder| builder);
+    let execution = lenient.call("add", arguments).await;
+    assert_eq!(execution.status, Status::Ok);
+    let started = &lenient.recorder.of_kind(RecordKind::ToolStarted)[0].body;
+    assert_eq!(started["repairs"], json!([{"pointer": "/toolCallId", "kind": "dropped_injected"}]));
+    assert_eq!(started["arguments"], json!({"a": 1, "b": 2}));
+    let strict = stage(|builder| builder.repairs(None));
+    assert_eq!(strict.call("add", arguments).await.status, Status::RejectedSchema);
+}
+
+#[tokio::test]
 async fn a_string_is_at_most_10240_bytes_wherever_it_stands() {
     let stage = stage(|builder| builder);
     let check = async |text: String, status: Status| {

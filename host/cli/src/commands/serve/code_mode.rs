@@ -6,10 +6,8 @@ use anyhow::Result;
 use fumehood::agent::agent::SystemClock;
 use fumehood::agent::code::{CodeMode, CodeProvider, RUN_CODE};
 use fumehood::{
-    Arguments, Call, CallError, CallLog, CallResult, ErrorKind, Host, Metadata, PendingCall, Stop, ToolLayer,
-    ToolProvider,
+    Call, CallError, CallLog, CallResult, ErrorKind, Host, Metadata, PendingCall, Stop, Tool, ToolLayer, ToolProvider,
 };
-use serde_json::Value;
 
 /// Puts code mode in front of tools.
 #[derive(Clone)]
@@ -48,18 +46,15 @@ impl RecordedPrograms {
     /// Runs a program, and records its start and its end. One whose start cannot be recorded does not run.
     async fn run(&self, mut call: Call) -> CallResult {
         let mut entry = self.log.entry(&call);
-        let tool = self.code.find(RUN_CODE);
-        if tool.is_none_or(|tool| tool.validate(call.arguments.clone()).is_err()) {
+        let validate = |tool: Arc<Tool>| tool.validate_for(call.arguments.clone(), &call.context).ok();
+        let Some(validated) = self.code.find(RUN_CODE).and_then(validate) else {
             let refused = self.code.dispatch(call).await;
             entry.ended(&refused).await;
             return refused;
-        }
-        let arguments = match &call.arguments {
-            Arguments::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str())),
-            Arguments::Value(value) => value.clone(),
         };
+        entry.repaired(validated.repairs());
         let (id, tool) = (call.context.id.clone(), call.tool.clone());
-        let result = match entry.started(&arguments, None).await {
+        let result = match entry.started(validated.arguments(), None).await {
             Ok(()) => {
                 call.context.cause = Some(Arc::from(entry.last_record()));
                 self.code.dispatch(call).await

@@ -59,6 +59,7 @@ pub(crate) fn server_options(typed: &ServeOptions, config: &Config) -> Result<Se
         job_owner: actor.clone().unwrap_or_else(|| Arc::clone(&default.job_owner)),
         actor,
         message_bytes: config.serve.body_limit.map_or(default.message_bytes, |bytes| bytes.0),
+        repairs: config.arguments.repairs().map(Arc::new),
         naming: Naming {
             short: typed.short_names,
             form: if typed.portable_names { NameForm::Portable } else { NameForm::Mcp },

@@ -52,6 +52,7 @@ mod foreign_cases;
 mod foreign_lock;
 #[cfg(test)]
 mod gateway;
+mod gateway_values;
 mod granted;
 #[cfg(test)]
 mod help;

@@ -393,7 +393,7 @@ comand = ["a"]
                 bad.toml:23:41: `bearer` is sent as this header already; leave one of them out
                 bad.toml:24:28: `a b` is not the name of a header; such a one is `x-api-key`
                 bad.toml:25:1: the MCP server `typo` has neither `command` nor `url`; add command = ["PROGRAM", …] or url = "https://…"
-                bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: app_origins, approval, apps, bearer, command, elicitation, env, folder, headers, login, max_timeout, output, prefer, prefix, prompts, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
+                bad.toml:26:1: [mcp.servers.typo] has the unknown key `comand`; did you mean `command`?; known there: app_origins, approval, apps, bearer, command, descriptions, elicitation, env, folder, headers, login, max_timeout, max_tools, output, prefer, prefix, prompts, resources, sampling, secret_env, secret_headers, sink, source, start_timeout, string, timeout, tools, unasked, url
             ── exit 2
         "#]],
     );

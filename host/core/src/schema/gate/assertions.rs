@@ -12,6 +12,7 @@ use super::format::{
     NO_CHOICE, describe_type, describe_value, format_value, join_choices, join_names, quote, suggest_correction,
 };
 use super::graph::Node;
+use super::number;
 
 /// One validator for each pattern of the schema, so that a pattern is matched as the validator of the whole schema
 /// matches it, with the maximum steps to match one byte of text.
@@ -96,8 +97,7 @@ fn is_type(value: &Value, name: &str) -> bool {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
         "number" => value.is_number(),
-        // In JSON Schema, 1.0 is an integer (Validation 2020-12, section 6.1.1).
-        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "integer" => value.as_number().is_some_and(number::is_integer),
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
@@ -122,9 +122,9 @@ fn check_choice(assertions: &Map<String, Value>, value: &Value) -> Option<Failur
 /// The expected and the given value of a failed assertion, in words.
 type Mismatch = (String, String);
 
-fn check_number(assertions: &Map<String, Value>, number: &Number) -> Vec<Mismatch> {
+fn check_number(assertions: &Map<String, Value>, given: &Number) -> Vec<Mismatch> {
     let mut found = Vec::new();
-    let as_given = || describe_value(&Value::Number(number.clone()));
+    let as_given = || describe_value(&Value::Number(given.clone()));
     for (keyword, words, fails) in [
         ("minimum", "a number of at least", [Ordering::Less, Ordering::Less]),
         ("exclusiveMinimum", "a number above", [Ordering::Less, Ordering::Equal]),
@@ -132,13 +132,13 @@ fn check_number(assertions: &Map<String, Value>, number: &Number) -> Vec<Mismatc
         ("exclusiveMaximum", "a number below", [Ordering::Greater, Ordering::Equal]),
     ] {
         if let Some(Value::Number(limit)) = assertions.get(keyword)
-            && compare(number, limit).is_some_and(|order| fails.contains(&order))
+            && number::compare(given, limit).is_some_and(|order| fails.contains(&order))
         {
             found.push((format!("{words} {limit}"), as_given()));
         }
     }
     if let Some(Value::Number(step)) = assertions.get("multipleOf")
-        && !is_multiple(number, step)
+        && !number::is_multiple(given, step)
     {
         found.push((format!("a multiple of {step}"), as_given()));
     }
@@ -206,35 +206,10 @@ fn check_count(
     found
 }
 
-fn as_integer(number: &Number) -> Option<i128> {
-    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
-}
-
-fn compare(left: &Number, right: &Number) -> Option<Ordering> {
-    match (as_integer(left), as_integer(right)) {
-        (Some(left), Some(right)) => Some(left.cmp(&right)),
-        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
-    }
-}
-
-fn is_multiple(number: &Number, step: &Number) -> bool {
-    match (as_integer(number), as_integer(step)) {
-        (Some(number), Some(step)) if step != 0 => number % step == 0,
-        _ => {
-            let (Some(number), Some(step)) = (number.as_f64(), step.as_f64()) else {
-                return true;
-            };
-            // The nearest multiple, within the rounding error of binary fractions such as 0.1.
-            let times = number / step;
-            !times.is_finite() || (times - times.round()).abs() <= times.abs() * 4.0 * f64::EPSILON
-        }
-    }
-}
-
 /// Compares as JSON Schema does (Core 2020-12, section 4.2.2): 1 and 1.0 are the same number.
 fn is_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => compare(left, right) == Some(Ordering::Equal),
+        (Value::Number(left), Value::Number(right)) => number::compare(left, right) == Some(Ordering::Equal),
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_equal(left, right))
         }

@@ -4,9 +4,10 @@ use std::io;
 
 use serde_json::Value;
 
-use super::GateLimits;
 use super::error::SchemaError;
+use super::format::format_value;
 use super::keywords::escape;
+use super::{GateLimits, number};
 
 /// Rejects a schema that is nested too deeply or whose text is too long.
 ///
@@ -37,6 +38,7 @@ fn check_depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
             Value::Object(members) => members.iter().map(|(name, member)| (member, escape(name))).collect(),
             _ => continue,
         };
+        check_numbers(below.iter().map(|(value, _)| *value), &pointer)?;
         if depth >= limit {
             return Err(SchemaError::TooLarge {
                 pointer,
@@ -48,6 +50,17 @@ fn check_depth(schema: &Value, limit: usize) -> Result<(), SchemaError> {
         // Scalars add no depth.
         let containers = below.into_iter().filter(|(value, _)| value.is_array() || value.is_object());
         pending.extend(containers.map(|(value, step)| (value, depth + 1, format!("{pointer}/{step}"))));
+    }
+    Ok(())
+}
+
+/// Rejects numbers with so many digits that comparing with them takes long.
+fn check_numbers<'v>(values: impl Iterator<Item = &'v Value>, pointer: &str) -> Result<(), SchemaError> {
+    for number in values.filter_map(Value::as_number) {
+        if number::check(number.as_str()).is_err() {
+            let given = format_value(&Value::Number(number.clone()));
+            return Err(SchemaError::Number { pointer: pointer.to_owned(), given });
+        }
     }
     Ok(())
 }

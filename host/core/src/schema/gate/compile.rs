@@ -14,8 +14,20 @@ use super::source::Source;
 use super::streaming::StreamingSchema;
 use super::{Gate, GateLimits, bounds, keywords, preparation};
 
-/// Compiles `schema`. With `arguments`, the root must be an object and is closed.
-pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) -> Result<Gate, SchemaError> {
+/// The documents that a schema describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Arguments of a tool: an object, and closed.
+    Arguments,
+    /// Arguments of a tool of an MCP server: an object, and closed only where the schema says so.
+    ForeignArguments,
+    /// Results: any value.
+    Results,
+}
+
+/// Compiles `schema` for this use.
+pub(super) fn compile_gate(schema: &Value, limits: GateLimits, usage: Use) -> Result<Gate, SchemaError> {
+    let arguments = usage != Use::Results;
     bounds::check(schema, &limits)?;
     let source = Source::survey(schema, &limits)?;
     check_meta_schema(schema)?;
@@ -28,7 +40,7 @@ pub(super) fn compile_gate(schema: &Value, limits: GateLimits, arguments: bool) 
         source
     };
     let patterns = compile_patterns(&source, &limits)?;
-    let mut graph = SchemaGraph::build(&source, arguments, &limits)?;
+    let mut graph = SchemaGraph::build(&source, usage == Use::Arguments, &limits)?;
     if arguments {
         graph.require_object();
     }

@@ -62,7 +62,7 @@ impl Costs {
     /// Returns the maximum steps to check a document of this extent.
     pub(super) fn steps(&self, extent: Extent) -> u64 {
         let at = |costs: &[u64]| costs.get(extent.depth).or(costs.last()).copied().unwrap_or(0);
-        let evaluations = at(&self.evaluations).saturating_mul(extent.values);
+        let evaluations = at(&self.evaluations).saturating_mul(extent.values.saturating_add(extent.arithmetic));
         evaluations.saturating_add(at(&self.matching).saturating_mul(extent.text))
     }
 }

@@ -32,6 +32,16 @@ pub enum SchemaError {
         /// The value there, shortened.
         given: String,
     },
+    /// A number that is out of range, or has too many digits.
+    #[error(
+        "at #{pointer} stands the number {given}; numbers of a schema have at most 1,024 bytes and fit in a 64-bit float"
+    )]
+    Number {
+        /// The schema that holds the number.
+        pointer: String,
+        /// The number, shortened.
+        given: String,
+    },
     /// An unsupported keyword.
     #[error("at #{pointer} the keyword `{keyword}` is not accepted; {instead}")]
     Keyword {

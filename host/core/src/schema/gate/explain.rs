@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::assertions::{FailureKind, Patterns, check_assertions};
 use super::declared_properties::DeclaredProperties;
-use super::finding::{Findings, Path};
+use super::finding::{Finding, Findings, Path};
 use super::format::{closest_name, describe_schema, describe_value, quote};
 use super::graph::{Node, NodeId, ROOT, SchemaGraph};
 use super::keywords::Role;
@@ -39,7 +39,7 @@ impl EvaluatedParts<'_> {
 
 /// Collects the violations of an invalid document. The list is never empty, even if the walk finds nothing.
 pub(super) fn explain(graph: &SchemaGraph, patterns: &Patterns, document: &Value, cap: usize) -> Violations {
-    let mut explainer = Explainer { graph, patterns, budget: MAX_EVALUATIONS };
+    let mut explainer = Explainer { graph, patterns, budget: MAX_EVALUATIONS, is_for_repair: false };
     let mut found = Findings::with_cap(cap);
     explainer.explain_value(ROOT, document, &Path::ROOT, &mut found);
     let more = found.more;
@@ -56,6 +56,14 @@ pub(super) fn explain(graph: &SchemaGraph, patterns: &Patterns, document: &Value
     Violations { violations, more }
 }
 
+/// Collects the violations of an invalid document for repairs: of alternatives that all fail, those that all of them have.
+pub(super) fn find_for_repair(graph: &SchemaGraph, patterns: &Patterns, document: &Value, cap: usize) -> Vec<Finding> {
+    let mut explainer = Explainer { graph, patterns, budget: MAX_EVALUATIONS, is_for_repair: true };
+    let mut found = Findings::with_cap(cap);
+    explainer.explain_value(ROOT, document, &Path::ROOT, &mut found);
+    found.list
+}
+
 /// Returns the only member of a document if its name is one that protocols wrap arguments in.
 fn find_wrapper(document: &Value) -> Option<&'static str> {
     let members = document.as_object().filter(|members| members.len() == 1)?;
@@ -67,6 +75,8 @@ pub(super) struct Explainer<'w> {
     pub(super) graph: &'w SchemaGraph,
     patterns: &'w Patterns,
     budget: u64,
+    /// True if violations that all alternatives have are more useful than a summary.
+    pub(super) is_for_repair: bool,
 }
 
 impl<'w> Explainer<'w> {

@@ -48,6 +48,14 @@ pub(super) struct Finding {
     pub(super) kind: FailureKind,
 }
 
+impl Finding {
+    /// Returns whether another finding is of the same kind, about the same value.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let kinds = |finding: &Self| (finding.kind, finding.violation.is_undeclared());
+        self.violation.pointer == other.violation.pointer && kinds(self) == kinds(other)
+    }
+}
+
 /// A list of findings, up to a cap.
 pub(super) struct Findings {
     pub(super) list: Vec<Finding>,

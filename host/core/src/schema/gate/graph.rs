@@ -29,6 +29,8 @@ pub(super) struct Node {
     pub(super) origin: String,
     /// True for the schema `false`.
     pub(super) never: bool,
+    /// The change that closing made to it; `None` for a node that is no schema of the document.
+    pub(super) closing: Option<Closing>,
     /// Its keywords that hold no schemas.
     pub(super) assertions: Map<String, Value>,
     /// The schemas that it holds or refers to.
@@ -225,6 +227,7 @@ impl<'s> Builder<'_, 's> {
         let mut node = Node { never: schema == &Value::Bool(false), owner, ..Node::default() };
         if let Some(map) = schema.as_object() {
             let closing = if scope.here { self.closer.decide(schema, scope.root) } else { Closing::Leave };
+            node.closing = Some(closing);
             node.assertions = ASSERTIONS
                 .into_iter()
                 .filter_map(|keyword| Some((keyword.to_owned(), map.get(keyword)?.clone())))

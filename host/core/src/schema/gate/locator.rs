@@ -1,13 +1,12 @@
 //! Lookup of the schemas that apply at a location of a document.
 //!
-//! A schema can relax two rules of strict JSON: a string may be longer than the cap where its schema has a `maxLength`,
-//! and a number may have more digits than a binary64 keeps where its schema says `number`.
+//! A schema can relax one rule of strict JSON: a string may be longer than the cap where its schema has a `maxLength`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::assertions::{Patterns, accepted_types};
+use super::assertions::Patterns;
 use super::graph::{Node, NodeId, ROOT, SchemaGraph};
 use super::keywords::Role;
 
@@ -81,11 +80,6 @@ impl<'o> Locator<'o> {
     /// Returns whether a string may be as long as the whole document.
     pub(super) fn can_be_long(&self, nodes: &NodeSet) -> bool {
         self.any(nodes, |node| node.assertions.contains_key("maxLength"))
-    }
-
-    /// Returns whether a number may be rounded to the nearest binary64.
-    pub(super) fn can_be_rounded(&self, nodes: &NodeSet) -> bool {
-        self.any(nodes, |node| accepted_types(node).contains(&"number"))
     }
 
     fn any(&self, nodes: &NodeSet, is: impl Fn(&Node) -> bool) -> bool {

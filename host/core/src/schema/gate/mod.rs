@@ -3,10 +3,11 @@
 //! A [`Gate`] is compiled once, when a tool is loaded, from an untrusted schema. Compiling any schema, and checking any
 //! document against it, takes bounded time, memory and stack. No reference is followed out of the document.
 //! [`Gate::parse`] reads strict JSON: a text has one meaning or is rejected, no value is coerced, and all violations
-//! are reported at once ([`Violations`]).
+//! are reported at once ([`Violations`]). Numbers keep their digits. [`Gate::repair`] mends what callers often get wrong.
 //!
 //! Arguments are *closed*: a property that the schema does not declare is rejected, even if the schema does not mention
-//! undeclared properties. A schema that takes any property must say `"additionalProperties": true`.
+//! undeclared properties. A schema that takes any property must say `"additionalProperties": true`. [`Gate::present`] adds
+//! what is rejected to a schema. Those of MCP servers are not closed: see [`Gate::for_foreign_arguments`].
 //!
 //! ```
 //! use fumehood_core::schema::gate::{Gate, GateLimits};
@@ -35,8 +36,10 @@ mod graph;
 mod json_hints;
 mod keywords;
 mod locator;
-mod number;
+pub(crate) mod number;
 mod preparation;
+mod present;
+mod repair;
 mod source;
 mod streaming;
 mod strict;
@@ -52,9 +55,11 @@ use serde_json::Value;
 
 pub use error::SchemaError;
 pub use foreign::{ForeignGate, ForeignSchema, UncheckedPart, UncheckedReason};
+pub use repair::{DEFAULT_INJECTED, Repair, RepairKind, RepairPolicy, RepairedArguments};
 pub use violation::{Violation, Violations};
 
 use assertions::Patterns;
+use compile::Use;
 use cost::Costs;
 use graph::SchemaGraph;
 use locator::Locator;
@@ -157,7 +162,7 @@ impl Gate {
     /// If the schema is not valid in draft 2020-12, does not describe an object, refers to anything outside itself, or
     /// exceeds a limit.
     pub fn for_arguments(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        compile::compile_gate(schema, limits.clamp(), true)
+        compile::compile_gate(schema, limits.clamp(), Use::Arguments)
     }
 
     /// Compiles the schema of a tool's results. They may be any value, and undeclared properties are rejected only
@@ -166,15 +171,15 @@ impl Gate {
     /// # Errors
     /// As for [`Gate::for_arguments`], except that the schema need not describe an object.
     pub fn for_results(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
-        compile::compile_gate(schema, limits.clamp(), false)
+        compile::compile_gate(schema, limits.clamp(), Use::Results)
     }
 
     /// Parses a text as strict JSON and checks it against the schema.
     ///
     /// Strict JSON is JSON (RFC 8259) with these restrictions, most of them those of I-JSON (RFC 7493, section 2):
     /// - no duplicate name in an object;
-    /// - numbers that can be represented exactly: 64-bit integers, or decimals that survive a round trip through
-    ///   binary64; where the schema says `number`, a number is rounded to the nearest binary64;
+    /// - numbers of at most 1,024 bytes, within the range of binary64 if they have a fraction or an exponent. They are kept
+    ///   as they are written, and compared exactly;
     /// - Unicode without lone surrogates;
     /// - the limits of [`GateLimits`].
     ///
@@ -229,9 +234,19 @@ impl Gate {
     #[must_use]
     pub fn max_steps(&self, bytes: usize) -> u64 {
         let bytes = bytes.min(self.limits.document_bytes);
+        self.max_steps_with(bytes, 0)
+    }
+
+    /// Like [`Gate::max_steps`], for a text that is at hand.
+    #[must_use]
+    pub fn max_steps_for_text(&self, text: &str) -> u64 {
+        self.max_steps_with(text.len().min(self.limits.document_bytes), number::evaluations_in(text))
+    }
+
+    fn max_steps_with(&self, bytes: usize, arithmetic: u64) -> u64 {
         // Every value but the last is followed by a comma or a bracket.
         let values = bytes as u64 / 2 + 1;
-        let extent = Extent { values, depth: self.limits.depth, text: bytes as u64 };
+        let extent = Extent { values, depth: self.limits.depth, text: bytes as u64, arithmetic };
         self.costs.steps(extent).min(self.limits.work)
     }
 
@@ -248,7 +263,10 @@ impl Gate {
                 "a smaller document: checking it against this schema takes up to {steps} steps, of at most {}",
                 self.limits.work
             );
-            let given = format!("{} values with {} bytes of text", extent.values, extent.text);
+            let given = match extent.arithmetic {
+                0 => format!("{} values with {} bytes of text", extent.values, extent.text),
+                _ => format!("{} values, some of them long numbers, with {} bytes of text", extent.values, extent.text),
+            };
             return Err(Violations::one(Violation::mismatch(String::new(), expected, given)));
         }
         if self.validator.is_valid(value) {
@@ -259,11 +277,11 @@ impl Gate {
 
     fn caps(&self) -> Caps {
         let GateLimits { document_bytes: text, string_bytes: string, depth, .. } = self.limits;
-        Caps { text, string, depth, exact: true }
+        Caps { text, string, depth }
     }
 
     /// The caps for a document whose schema allows what the default caps reject.
     fn relaxed_caps(&self) -> Caps {
-        Caps { string: self.limits.document_bytes, exact: false, ..self.caps() }
+        Caps { string: self.limits.document_bytes, ..self.caps() }
     }
 }

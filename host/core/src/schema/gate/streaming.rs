@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::graph::{Node, NodeId, ROOT, SchemaGraph};
 use super::keywords::Role;
 use super::strict::{Caps, Extent};
-use crate::schema::json_reader::Cursor;
+use crate::schema::json_reader::{Cursor, is_reserved_name};
 
 /// Maximum number of declared properties of an object: as many as a mask has bits.
 const MAX_PROPERTIES: usize = 128;
@@ -323,7 +323,7 @@ impl<'t> Reader<'_, 't> {
     /// Reads the name of a member and the colon after it.
     fn name(&mut self) -> Option<&'t str> {
         self.cursor.peek()?;
-        let name = self.string()?;
+        let name = self.string().filter(|name| !is_reserved_name(name))?;
         self.cursor.punctuation(b':')?;
         Some(name)
     }

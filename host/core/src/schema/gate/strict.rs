@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::number;
-use crate::schema::json_reader::Cursor;
+use crate::schema::json_reader::{Cursor, is_reserved_name};
 
 /// Limits of any document, independent of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +14,6 @@ pub(super) struct Caps {
     pub(super) string: usize,
     /// Maximum levels of arrays and objects.
     pub(super) depth: usize,
-    /// True if numbers must be represented exactly.
-    pub(super) exact: bool,
 }
 
 /// The size of a document.
@@ -27,6 +25,8 @@ pub(super) struct Extent {
     pub(super) depth: usize,
     /// Bytes of strings and names.
     pub(super) text: u64,
+    /// Evaluations of a subschema that take as long as exact arithmetic with all long numbers.
+    pub(super) arithmetic: u64,
 }
 
 /// A parsed document.
@@ -86,9 +86,11 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Option<Number> {
         let (number, literal) = self.cursor.number()?;
-        let is_inexact =
-            self.caps.exact && number::can_be_inexact(literal.as_bytes()) && number::check_exact(literal).is_err();
-        (!is_inexact).then_some(number)
+        if number::needs_check(literal.as_bytes()) {
+            number::check(literal).ok()?;
+            self.extent.arithmetic += number::evaluations(literal);
+        }
+        Some(number)
     }
 
     fn array(&mut self, depth: usize) -> Option<Value> {
@@ -115,7 +117,7 @@ impl Reader<'_> {
             let name = self.string()?;
             self.cursor.punctuation(b':')?;
             let value = self.value(depth)?;
-            if members.insert(name, value).is_some() {
+            if is_reserved_name(&name) || members.insert(name, value).is_some() {
                 return None;
             }
             more = self.cursor.separator(b'}')?;
@@ -149,9 +151,14 @@ fn measure_into(value: &Value, caps: Caps, depth: usize, extent: &mut Extent) ->
         }
         Value::Object(members) => {
             extent.depth = extent.depth.max(depth + 1);
-            let inside =
-                |(name, member): (&String, &Value)| text(name, extent) && measure_into(member, caps, depth + 1, extent);
+            let inside = |(name, member): (&String, &Value)| {
+                !is_reserved_name(name) && text(name, extent) && measure_into(member, caps, depth + 1, extent)
+            };
             depth < caps.depth && members.iter().all(inside)
+        }
+        Value::Number(number) if number::needs_check(number.as_str().as_bytes()) => {
+            extent.arithmetic += number::evaluations(number.as_str());
+            number::check(number.as_str()).is_ok()
         }
         _ => true,
     };
@@ -166,7 +173,7 @@ mod tests {
     use super::*;
     use crate::schema::json::to_compact_text;
 
-    const CAPS: Caps = Caps { text: 1 << 16, string: 1 << 12, depth: 32, exact: true };
+    const CAPS: Caps = Caps { text: 1 << 16, string: 1 << 12, depth: 32 };
 
     fn is_compact(text: &str) -> bool {
         read(text, CAPS).unwrap().is_compact
@@ -174,10 +181,19 @@ mod tests {
 
     #[test]
     fn recognizes_compact_text() {
-        for text in ["{}", "[]", r#"{"a":[1,-20,true,false,null,"é"],"b":{"":0}}"#, "18446744073709551615", r#""""#] {
+        for text in [
+            "{}",
+            "[]",
+            r#"{"a":[1,-20,true,false,null,"é"],"b":{"":0}}"#,
+            "18446744073709551615",
+            r#""""#,
+            "1.50",
+            "-0",
+            "1e+2",
+        ] {
             assert!(is_compact(text), "{text}");
         }
-        for text in [" {}", "[ ]", r#"{"a": 1}"#, r#"["\/"]"#, r#""\u0041""#, "1.5", "1e2", "-0", "[1,2]\n"] {
+        for text in [" {}", "[ ]", r#"{"a": 1}"#, r#"["\/"]"#, r#""\u0041""#, "1e2", "1E+2", "[1,2]\n"] {
             assert!(!is_compact(text), "{text}");
         }
     }

@@ -9,10 +9,10 @@ use super::format::{quote, truncate};
 use super::json_hints;
 use super::keywords::escape;
 use super::locator::{Locator, NodeSet, Step};
-use super::number::{self, InexactError};
+use super::number::{self, MAX_NUMBER_BYTES, NumberError};
 use super::strict::Caps;
 use super::violation::{Violation, Violations};
-use crate::schema::json_reader::is_number_byte;
+use crate::schema::json_reader::{is_number_byte, is_reserved_name};
 
 /// Finds the reasons why [`super::strict::read`] rejected a text, and returns those that the schema does not allow.
 ///
@@ -163,6 +163,9 @@ impl Trace<'_> {
         if name.len() > self.caps.string {
             self.report_too_long("a name", name.len());
         }
+        if is_reserved_name(&name) {
+            self.report(reserved_name_violation);
+        }
     }
 
     fn check_string(&mut self, token: &str) {
@@ -207,22 +210,9 @@ impl Trace<'_> {
     }
 
     fn check_number(&mut self, token: &str) {
-        let Err(inexact) = number::check_exact(token) else { return };
-        if inexact != InexactError::Range {
-            let schemas = self.schemas();
-            if self.locator.can_be_rounded(&schemas) {
-                self.allowed = true;
-                return;
-            }
+        if let Err(error) = number::check(token) {
+            self.report(|pointer| number_violation(pointer, error, token));
         }
-        let expected = match inexact {
-            InexactError::Integer => {
-                "an integer of at most 64 bits (write a larger one as a string, if the tool takes it)"
-            }
-            InexactError::Range => "a number within the range of a 64-bit float",
-            InexactError::Digits => "a number with no more digits than a 64-bit float keeps (about 15)",
-        };
-        self.report(|pointer| Violation::mismatch(pointer, expected, truncate(token, 80)));
     }
 
     fn report(&mut self, violation: impl FnOnce(String) -> Violation) {
@@ -236,6 +226,19 @@ impl Trace<'_> {
             self.more += 1;
         }
     }
+}
+
+fn reserved_name_violation(pointer: String) -> Violation {
+    let sentence = "this name is reserved for a library of the host; use another one";
+    Violation::plain(pointer, "a name that is not reserved", sentence)
+}
+
+fn number_violation(pointer: String, error: NumberError, literal: &str) -> Violation {
+    let expected = match error {
+        NumberError::Range => "a number within the range of a 64-bit float".to_owned(),
+        NumberError::Digits => format!("a number of at most {MAX_NUMBER_BYTES} bytes"),
+    };
+    Violation::mismatch(pointer, expected, truncate(literal, 80))
 }
 
 /// Returns the length of the string token that the text starts with, quotes included.
@@ -302,10 +305,18 @@ pub(super) fn explain_value(
                     if name.len() > caps.string {
                         report(too_long("a name", name, &pointer));
                     }
+                    if is_reserved_name(name) {
+                        report(reserved_name_violation(pointer.clone()));
+                    }
                     pending.push((member, depth + 1, pointer));
                 }
             }
-            _ => {}
+            Value::Number(number) => {
+                if let Err(error) = number::check(number.as_str()) {
+                    report(number_violation(pointer, error, number.as_str()));
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
         }
         if bytes > caps.text {
             let expected = format!("a value of at most {} bytes", caps.text);

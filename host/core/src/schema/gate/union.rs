@@ -108,6 +108,9 @@ impl Explainer<'_> {
             let given = describe_value(value) + &suggest_correction(&wanted, value).unwrap_or_default();
             return found.add(path, FailureKind::Type, |at| Violation::mismatch(at, expected, given));
         }
+        if self.is_for_repair {
+            return found.append(common_findings(failed, path.depth));
+        }
         found.add(path, FailureKind::Detail, |at| {
             let briefs = failed.iter().take(MAX_ALTERNATIVES).enumerate().map(|(index, (id, inner))| {
                 let first = inner.list.first().map(|finding| match finding.depth == path.depth {
@@ -123,6 +126,16 @@ impl Explainer<'_> {
             Violation::plain(at, expected, sentence)
         });
     }
+}
+
+/// Returns the findings that all alternatives for this type of value have.
+fn common_findings(failed: Vec<(NodeId, Findings)>, depth: usize) -> Findings {
+    let mut lists = failed.into_iter().map(|(_, inner)| inner).filter(|inner| is_right_type(inner, depth));
+    let Some(mut common) = lists.next() else { return Findings::with_cap(0) };
+    for other in lists {
+        common.list.retain(|finding| other.list.iter().any(|one| one.is_like(finding)));
+    }
+    common
 }
 
 /// Returns the alternative that was intended: the only one for this type of value, or else the only one whose constants

@@ -54,6 +54,11 @@ impl Violation {
         Self { pointer, expected: expected.into(), given: sentence.into(), form: Form::Plain }
     }
 
+    /// Returns whether it is about an undeclared property.
+    pub(super) fn is_undeclared(&self) -> bool {
+        self.form == Form::Undeclared
+    }
+
     /// Appends a hint to the violation for an undeclared property; leaves other violations as they are.
     pub(super) fn add_hint_if_undeclared(&mut self, hint: &str) {
         if self.form == Form::Undeclared {

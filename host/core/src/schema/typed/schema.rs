@@ -260,11 +260,18 @@ mod tests {
         );
         check(
             &Ty::S64,
-            &[json!(i64::MIN), json!(i64::MAX), json!("-9223372036854775808"), json!(-9_223_372_036_854_775_808.0)],
-            &[json!(u64::MAX), json!(9_223_372_036_854_775_808.0), json!("9223372036854775808"), json!("-0")],
+            &[json!(i64::MIN), json!(i64::MAX), json!("-9223372036854775808"), json!(-9.0e18)],
+            // The shortest text of the least number as a float is `-9.223372036854776e+18`, which is less than that.
+            &[
+                json!(u64::MAX),
+                json!(-9_223_372_036_854_775_808.0),
+                json!(9_223_372_036_854_775_808.0),
+                json!("9223372036854775808"),
+                json!("-0"),
+            ],
         );
         check(&Ty::F64, &[json!(1), json!(0.1), json!("NaN"), json!("-Infinity")], &[json!("1"), json!("nan")]);
-        check(&Ty::F32, &[json!(f32::MAX), json!(0.1), json!("Infinity")], &[json!(1e39), json!(-1e39)]);
+        check(&Ty::F32, &[json!(f64::from(f32::MAX)), json!(0.1), json!("Infinity")], &[json!(1e39), json!(-1e39)]);
         check(&Ty::Char, &[json!("a"), json!("𝄞")], &[json!(""), json!("ab"), json!("e\u{301}")]);
         check(&Ty::String, &[json!(""), json!("text")], &[json!(1), json!(null)]);
     }

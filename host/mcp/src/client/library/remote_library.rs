@@ -19,7 +19,6 @@ use super::definition::{Definition, ListKind, list_page};
 use super::subscriptions::{self, Subscriptions};
 use super::{LibraryEvents, LibraryMethod, MAX_LISTED_ITEMS, ResourceSubscription, result, uri_template};
 use crate::apps;
-use crate::client::MAX_PAGES;
 use crate::client::call_client::CallClient;
 use crate::client::call_error;
 use crate::client::call_tool_result::{self, Answer};
@@ -186,7 +185,10 @@ impl RemoteLibrary {
                 }
             }
             let Some(next) = page.next.filter(|cursor| !cursor.is_empty()) else { return definitions };
-            if definitions.len() > MAX_LISTED_ITEMS || cursors.len() >= MAX_PAGES || !cursors.insert(next.clone()) {
+            if definitions.len() > MAX_LISTED_ITEMS
+                || cursors.len() >= MAX_LISTED_ITEMS
+                || !cursors.insert(next.clone())
+            {
                 definitions.truncate(MAX_LISTED_ITEMS);
                 let why = format!("the list goes on after {} of them, and is cut off there", definitions.len());
                 notices.push(ToolNotice::new(kind.member(), why));

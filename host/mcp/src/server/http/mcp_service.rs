@@ -181,8 +181,13 @@ impl McpService {
             // Open for hours, and limited as connections.
             _ => {
                 let guard = (request.context().stream_guard(), tenant.begin(&request.head.headers));
+                let is_end = request.head.method == Method::DELETE;
                 let request = Request::from_parts(request.head, Full::new(request.body));
-                let response = tenant.service.handle(request).await;
+                let mut response = tenant.service.handle(request).await;
+                // The session has ended. Clients take 202 for a failure, such as the Python SDK.
+                if is_end && response.status() == StatusCode::ACCEPTED {
+                    *response.status_mut() = StatusCode::NO_CONTENT;
+                }
                 Ok(response.map(|body| GuardedBody::new(body, guard).boxed_unsync()))
             }
         }

@@ -11,6 +11,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::compile::Use;
 use super::{Gate, GateLimits, SchemaError, bounds, compile};
 
 /// A schema of an MCP server, translated to draft 2020-12.
@@ -85,7 +86,8 @@ impl ForeignSchema {
 }
 
 impl Gate {
-    /// Compiles a foreign schema of arguments, as far as the gate supports it.
+    /// Compiles a foreign schema of arguments, as far as the gate supports it. An object is closed only where the schema
+    /// says so, as JSON Schema has it.
     ///
     /// # Errors
     /// If not even a schema that accepts any object compiles.
@@ -99,6 +101,6 @@ impl Gate {
     /// If any part of the schema is not supported.
     pub fn for_foreign_results(schema: &Value, limits: GateLimits) -> Result<Self, SchemaError> {
         let limits = limits.clamp();
-        compile::compile_gate(&ForeignSchema::translate(schema, &limits).schema, limits, false)
+        compile::compile_gate(&ForeignSchema::translate(schema, &limits).schema, limits, Use::Results)
     }
 }

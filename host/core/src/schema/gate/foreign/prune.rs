@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::super::compile::Use;
 use super::super::keywords::{escape, subschemas};
 use super::super::{Gate, GateLimits, SchemaError, bounds, compile};
 use super::{ForeignGate, ForeignSchema, UncheckedPart, UncheckedReason};
@@ -44,21 +45,21 @@ pub(super) fn compile_arguments(foreign: &ForeignSchema, limits: &GateLimits) ->
     }
     let whole = |reason| UncheckedPart { pointer: String::new(), reason };
     if let Some(schema) = reduce_to_top_level(&foreign.schema)
-        && let Ok(gate) = compile::compile_gate(&schema, limits.clone(), true)
+        && let Ok(gate) = compile::compile_gate(&schema, limits.clone(), Use::ForeignArguments)
     {
         unchecked.push(whole(UncheckedReason::Complexity));
         return Ok(ForeignGate { gate, schema, unchecked });
     }
     unchecked.push(whole(UncheckedReason::Everything));
     let schema = json!({"type": "object", "additionalProperties": true});
-    Ok(ForeignGate { gate: compile::compile_gate(&schema, limits.clone(), true)?, schema, unchecked })
+    Ok(ForeignGate { gate: compile::compile_gate(&schema, limits.clone(), Use::ForeignArguments)?, schema, unchecked })
 }
 
 /// Compiles the schema, and removes what the gate rejects. Returns `None` if that does not help within
 /// [`MAX_REMOVED`] removals.
 fn compile_pruned(schema: &mut Value, limits: &GateLimits, removed: &mut Vec<UncheckedPart>) -> Option<Gate> {
     for _ in 0..=MAX_REMOVED {
-        let error = match compile::compile_gate(schema, limits.clone(), true) {
+        let error = match compile::compile_gate(schema, limits.clone(), Use::ForeignArguments) {
             Ok(gate) => return Some(gate),
             Err(error) => error,
         };
@@ -186,8 +187,8 @@ fn reduce_to_top_level(schema: &Value) -> Option<Value> {
     let map = schema.as_object()?;
     let properties = map.get("properties")?.as_object()?;
     let composed = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"];
-    let is_closed = map.get("additionalProperties").is_none_or(|others| others == &Value::Bool(false));
-    if composed.into_iter().any(|keyword| map.contains_key(keyword)) || !is_closed {
+    let others = map.get("additionalProperties").cloned().unwrap_or(Value::Bool(true));
+    if composed.into_iter().any(|keyword| map.contains_key(keyword)) || !others.is_boolean() {
         return None;
     }
     let typed = |(name, schema): (&String, &Value)| {
@@ -203,5 +204,5 @@ fn reduce_to_top_level(schema: &Value) -> Option<Value> {
     let required: Vec<&str> =
         map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let required: BTreeSet<&str> = required.into_iter().collect();
-    Some(json!({"type": "object", "properties": named, "required": required, "additionalProperties": false}))
+    Some(json!({"type": "object", "properties": named, "required": required, "additionalProperties": others}))
 }

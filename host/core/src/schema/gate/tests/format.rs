@@ -169,19 +169,15 @@ fn reports_all_strictness_violations_at_once() {
         r#"{"a": {"b": 1, "b": 2, "c": [9007199254740993.0, 1e400]}, "a": 1e-400, "\ud800": "\udc00x", "n": 18446744073709551616}"#,
         expect![[r#"
             /a/b: the name "b" is given twice; give it once
-            /a/c/0: expected a number with no more digits than a 64-bit float keeps (about 15), given 9007199254740993.0
             /a/c/1: expected a number within the range of a 64-bit float, given 1e400
             /a: the name "a" is given twice; give it once
             /a: expected a number within the range of a 64-bit float, given 1e-400
             /\ud800: expected Unicode text, in which \uD800 to \uDFFF only come as pairs, given "\ud800"
-            /\ud800: expected Unicode text, in which \uD800 to \uDFFF only come as pairs, given "\udc00x"
-            /n: expected an integer of at most 64 bits (write a larger one as a string, if the tool takes it), given 18446744073709551616"#]],
+            /\ud800: expected Unicode text, in which \uD800 to \uDFFF only come as pairs, given "\udc00x""#]],
     );
     check(
         &format!(r#"{{"a": ["{}", 3.1415926535897932385]}}"#, "x".repeat(10_241)),
-        expect![[r#"
-        /a/0: expected a string of at most 10240 bytes, given 10241 bytes
-        /a/1: expected a number with no more digits than a 64-bit float keeps (about 15), given 3.1415926535897932385"#]],
+        expect!["/a/0: expected a string of at most 10240 bytes, given 10241 bytes"],
     );
     check(
         &format!(r#"{{"a": {}1{}}}"#, "[".repeat(64), "]".repeat(64)),

@@ -36,25 +36,71 @@ fn accepts_long_string_with_own_max_length() {
 }
 
 #[test]
-fn rounds_number_where_schema_says_number() {
+fn keeps_numbers_as_they_are_written() {
     let gate = arguments(json!({
         "properties": {
-            "x": {"type": "number"},
-            "vector": {"items": {"type": ["number", "null"]}},
-            "n": {"type": "integer"},
+            "x": {"type": "number", "maximum": 1e300},
+            "n": {"type": "integer", "minimum": -5, "maximum": 12_345_678_901_234_567_890_u64, "multipleOf": 3},
+            "big": {"type": "integer"},
             "any": true,
         },
     }));
-    let parsed = |document: &str| gate.parse(document).map_err(|refused| refused.to_string());
-    assert_eq!(parsed(r#"{"x": 3.1415926535897932385}"#), Ok(json!({"x": std::f64::consts::PI})));
-    assert_eq!(parsed(r#"{"x": 18446744073709551617}"#), Ok(json!({"x": 18_446_744_073_709_551_616.0})));
-    assert_eq!(parsed(r#"{"vector": [0.10000000000000000555, null]}"#), Ok(json!({"vector": [0.1, null]})));
-    let many: Vec<_> = (0..1000).map(|index| format!("0.1234567890123456789{index}")).collect();
-    assert!(parsed(&format!(r#"{{"vector": [{}]}}"#, many.join(","))).is_ok());
-    assert!(parsed(r#"{"x": 1e400}"#).unwrap_err().contains("within the range"));
-    assert!(parsed(r#"{"n": 9007199254740993.0}"#).unwrap_err().contains("no more digits"));
-    assert!(parsed(r#"{"n": 18446744073709551617}"#).unwrap_err().contains("at most 64 bits"));
-    assert!(parsed(r#"{"any": 3.1415926535897932385}"#).is_err());
+    let kept =
+        |document: &str| assert_eq!(gate.parse(document).map(|value| value.to_string()), Ok(document.to_owned()));
+    for document in [
+        r#"{"x":3.1415926535897932385}"#,
+        r#"{"x":1.0}"#,
+        r#"{"x":-0}"#,
+        r#"{"x":-0.0}"#,
+        r#"{"x":0.10}"#,
+        r#"{"x":18446744073709551617}"#,
+        r#"{"n":12345678901234567890}"#,
+        r#"{"n":3.0}"#,
+        r#"{"big":12345678901234567890123}"#,
+        r#"{"big":9007199254740993.0}"#,
+        r#"{"any":[1e+2,3.1415926535897932385]}"#,
+    ] {
+        kept(document);
+    }
+    kept(&format!(r#"{{"big":{}}}"#, "9".repeat(1024)));
+    for (document, words) in [
+        (r#"{"n": 12345678901234567893}"#, "at most 12345678901234567890"),
+        (r#"{"n": 12345678901234567889}"#, "a multiple of 3"),
+        (r#"{"n": 3.5}"#, "expected an integer"),
+        (r#"{"big": 9007199254740993.5}"#, "expected an integer"),
+        (r#"{"x": 1e301}"#, "at most 1e+300"),
+        (r#"{"x": 1e400}"#, "within the range of a 64-bit float"),
+        (r#"{"any": 1e-400}"#, "within the range of a 64-bit float"),
+        (&format!(r#"{{"big": {}}}"#, "9".repeat(1025)), "a number of at most 1024 bytes"),
+    ] {
+        let refused = text(&gate, document);
+        assert!(refused.contains(words), "{document:.60}: {refused}");
+        let value = serde_json::from_str(document).unwrap();
+        assert!(gate.check(&value).unwrap_err().to_string().contains(words), "{document:.60}");
+    }
+}
+
+#[test]
+fn names_that_change_a_value_are_refused() {
+    let gate = arguments(json!({"additionalProperties": true}));
+    for name in ["Number", "RawValue"] {
+        let document = format!(r#"{{"a":{{"$serde_json::private::{name}":"1"}}}}"#);
+        assert!(!gate.accepts_compact(&document), "{document}");
+        assert!(text(&gate, &document).contains("reserved"), "{document}");
+        let name = format!("$serde_json::private::{name}");
+        let value = Value::Object([(name, json!("1"))].into_iter().collect());
+        assert!(gate.check(&value).unwrap_err().to_string().contains("reserved"), "{document}");
+    }
+}
+
+#[test]
+fn exact_arithmetic_counts_towards_the_work() {
+    let gate = arguments(json!({"properties": {"a": {"items": {"type": "number", "multipleOf": 1e-300}}}}));
+    let document = |count: usize| format!(r#"{{"a": [{}]}}"#, vec!["1e-300"; count].join(","));
+    assert_eq!(text(&gate, &document(10)), "fits");
+    let refused = text(&gate, &document(100_000));
+    assert!(refused.contains("a smaller document") && refused.contains("long numbers"), "{refused}");
+    assert!(gate.max_steps_for_text(&document(10)) > gate.max_steps(document(10).len()));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
+use fumehood_core::schema::json;
 use fumehood_core::schema::typed::Ty;
 use fumehood_core::schema::typed::schema::{INFINITY, NEGATIVE_INFINITY, NOT_A_NUMBER};
 use serde_json::Value;
@@ -175,8 +176,7 @@ fn read_scalar(value: &Value, ty: &Ty) -> Option<Val> {
         Ty::U32 => read_integer(value).map(Val::U32),
         Ty::S64 => read_wide_integer(value).map(Val::S64),
         Ty::U64 => read_wide_integer(value).map(Val::U64),
-        // The bound is checked first, so that rounding never gives an infinite number.
-        Ty::F32 => read_float(value, f32::MAX.into()).map(|number| Val::Float32(number as f32)),
+        Ty::F32 => read_single(value).map(Val::Float32),
         Ty::F64 => read_float(value, f64::MAX).map(Val::Float64),
         Ty::Char => value.as_str().and_then(only_char).map(Val::Char),
         Ty::String => value.as_str().map(|text| Val::String(text.to_owned())),
@@ -184,15 +184,9 @@ fn read_scalar(value: &Value, ty: &Ty) -> Option<Val> {
     }
 }
 
-/// Converts a number without a fractional part, in any spelling: 5, 5.0 and 5e0 are the same number to JSON Schema
-/// (Validation 2020-12, section 6.1.1).
+/// Converts a number without a fractional part, in any spelling.
 fn read_integer<T: TryFrom<i128>>(value: &Value) -> Option<T> {
-    let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
-    let number = exact.or_else(|| {
-        // Exact in the range of all our types; beyond it the conversion saturates, and no type fits.
-        value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i128)
-    })?;
-    T::try_from(number).ok()
+    T::try_from(json::to_integer(value.as_number()?)?).ok()
 }
 
 /// Like [`read_integer`], but also accepts a string with the number in its canonical decimal spelling.
@@ -211,8 +205,16 @@ fn read_float(value: &Value, max: f64) -> Option<f64> {
             NEGATIVE_INFINITY => Some(f64::NEG_INFINITY),
             _ => None,
         },
-        _ => value.as_f64().filter(|number| number.abs() <= max),
+        _ => value.as_number().and_then(json::to_float).filter(|number| number.abs() <= max),
     }
+}
+
+fn read_single(value: &Value) -> Option<f32> {
+    // The bound is checked first, so that rounding never gives an infinite number.
+    let wide = read_float(value, f32::MAX.into())?;
+    let narrow = wide as f32;
+    let is_plain = value.as_number().is_some_and(|number| !number.as_str().contains(['.', 'e', 'E']));
+    (!is_plain || f64::from(narrow) == wide).then_some(narrow)
 }
 
 fn only_char(text: &str) -> Option<char> {
@@ -224,7 +226,11 @@ fn expected_form(ty: &Ty) -> String {
     let text = match ty {
         Ty::Bool => "true or false",
         Ty::S64 | Ty::U64 => return format!("a whole number that fits `{ty}`, or the same in decimal as a string"),
-        Ty::F32 | Ty::F64 => return format!("a number that fits `{ty}`, or \"NaN\", \"Infinity\", \"-Infinity\""),
+        Ty::F32 | Ty::F64 => {
+            return format!(
+                "a number that fits `{ty}`, for an integer with all of its digits, or \"NaN\", \"Infinity\", \"-Infinity\""
+            );
+        }
         Ty::Char => "a string of one character",
         Ty::String => "a string",
         _ => return format!("a whole number that fits `{ty}`"),
