@@ -23,7 +23,7 @@ pub(crate) struct ProgramTools {
     tools: BTreeMap<String, Arc<Tool>>,
     /// The tools by the identifiers that no other tool has, where the interpreter does not find those itself.
     identifiers: HashMap<String, String>,
-    /// The names that have no identifier of their own, because another tool has the same.
+    /// The names whose identifier another tool has as well.
     ambiguous: HashSet<String>,
 }
 
@@ -49,7 +49,8 @@ impl ProgramTools {
         for name in tools.keys() {
             by_identifier.entry(to_identifier(name)).or_default().push(name);
         }
-        let (mut identifiers, mut ambiguous) = (HashMap::new(), HashSet::new());
+        let mut identifiers = HashMap::new();
+        let mut ambiguous = HashSet::new();
         for (identifier, names) in by_identifier {
             match names.as_slice() {
                 // The interpreter itself takes `_` for `-`.
