@@ -73,11 +73,11 @@ impl KnownTools {
             return question;
         }
         let listed: Vec<&str> = names.by_ref().filter(|name| name.contains("__")).take(MAX_LISTED_NAMES).collect();
-        let rest = if names.any(|name| name.contains("__")) { ", …" } else { "" };
-        match listed.is_empty() {
-            true => "no component of [tools] has a tool".to_owned(),
-            false => format!("there are: {}{rest}", listed.join(", ")),
+        if listed.is_empty() {
+            return "no component of [tools] has a tool".to_owned();
         }
+        let rest = if names.any(|name| name.contains("__")) { ", …" } else { "" };
+        format!("there are: {}{rest}", listed.join(", "))
     }
 }
 
