@@ -148,7 +148,7 @@ fn the_trace_is_what_was_said_and_the_results_in_order() {
     assert_eq!(
         trace[1].content,
         "<results>\n[\n{\"tool\": \"read\", \"status\": \"success\", \"content\": \"text\"},\n\
-         {\"tool\": \"nope\", \"status\": \"failure\", \"content\": \"no such tool\"}\n]\n</results>"
+         {\"tool\": \"nope\", \"status\": \"failure\", \"content\": \"Tool 'nope' not registered\"}\n]\n</results>"
     );
     // An answer has no results.
     assert_eq!(bound().trace(&Response::text("Done."), &[]), [Message::assistant("Done.")]);
