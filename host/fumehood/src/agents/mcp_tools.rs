@@ -107,7 +107,8 @@ impl McpTools {
         let (tools, _) = acceptable(remote.listed_tools(), &self.actor_arguments);
         pinned.compare(remote, &tools);
         let check = pinned.check.clone();
-        self.take(ServerSource { pinned: Some(pinned), ..source });
+        source.pinned = Some(pinned);
+        self.take(source);
         Ok(check)
     }
 
