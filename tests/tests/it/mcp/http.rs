@@ -51,6 +51,21 @@ async fn a_body_has_one_reading() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_ended_answers_204() {
+    let host = host(&["calculator"], &[]).await;
+    let served = Served::new(Face::Mcp, &host, Access::Anyone).await;
+    let (_, answer) = served.send(&served.post(&[], &initialize())).await;
+    let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().trim().to_owned();
+    let headers = [("Mcp-Session-Id", id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let end = served.post(&headers, "").replacen("POST ", "DELETE ", 1);
+    // The SDKs for Python and TypeScript take 200 and 204 for success, and the former warns of 202.
+    assert_eq!(served.send(&end).await.0, 204);
+    let list = served.post(&headers, r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+    assert_eq!(served.send(&list).await.0, 404);
+    served.end().await;
+}
+
+#[tokio::test]
 async fn a_session_is_known_to_its_principal_only() {
     let host = host(&["calculator"], &[]).await;
     let served = Served::new(Face::Mcp, &host, tokens()).await;
