@@ -41,7 +41,7 @@ fn numbers_keep_their_digits_in_both_directions() {
     let refused = call(&mut session, 2, "other__t", r#"{"x":1e400}"#);
     assert!(refused.to_string().contains("within the range of a 64-bit float"), "{refused}");
     session.leave();
-    let log = bench.run(&["log", "show", "--json", "--log", "events.db"]);
+    let log = bench.run(&["log", "export", "--log", "events.db"]);
     assert!(log.stdout.contains("12345678901234567890123"), "{log:?}");
 }
 
@@ -60,7 +60,7 @@ fn arguments_of_clients_are_repaired_unless_strict() {
     let wrong = call(&mut session, 3, "calculator__add", r#"{"a":"3","b":5}"#);
     assert_eq!(wrong["result"]["isError"], true, "{wrong}");
     session.leave();
-    let log = lenient.run(&["log", "show", "--json", "--log", "events.db"]);
+    let log = lenient.run(&["log", "export", "--log", "events.db"]);
     for kind in ["parsed_text", "dropped_null", "dropped_injected"] {
         assert!(log.stdout.contains(kind), "{kind}: {log:?}");
     }
