@@ -204,11 +204,8 @@ ignore_file = "."
     );
 }
 
-#[test]
-fn names_of_tools_are_checked_against_the_components() {
-    let bench = Workbench::new();
-    bench.example("calculator").example("redact-email").put("broken.wasm", b"\0asm broken");
-    let text = r#"
+/// A configuration with names that nothing has.
+const WRONG_NAMES: &str = r#"
 [tools.calculator]
 component = "calculator.wasm"
 [tools.redact-email]
@@ -242,7 +239,12 @@ name = "calculator"
 tools = ["tim*", "web__*"]
 per_minute = 1
 "#;
-    bench.put("fumehood.toml", text);
+
+#[test]
+fn names_of_tools_are_checked_against_the_components() {
+    let bench = Workbench::new();
+    bench.example("calculator").example("redact-email").put("broken.wasm", b"\0asm broken");
+    bench.put("fumehood.toml", WRONG_NAMES);
     check(
         &bench,
         &["config", "check"],
@@ -260,7 +262,8 @@ per_minute = 1
         ── exit 2
     "#]],
     );
-    let right = text.replace("[tools.broken]\ncomponent = \"broken.wasm\"\n", "").replace(", \"broken__any\"", "");
+    let right =
+        WRONG_NAMES.replace("[tools.broken]\ncomponent = \"broken.wasm\"\n", "").replace(", \"broken__any\"", "");
     let names = [
         ("evalute", "evaluate"),
         ("\"calculator__ad\", ", ""),
