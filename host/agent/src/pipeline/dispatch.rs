@@ -76,7 +76,8 @@ impl<'a> Dispatch<'a> {
         let journal = Journal::new(config, batch.scope, &execution, &call);
         let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
         let (approved_flow, started_at) = (None, config.clock.now());
-        let (called_as, repairs) = Default::default();
+        let called_as = None;
+        let repairs = Vec::new();
         let mut dispatch = Self {
             config,
             batch,
