@@ -111,7 +111,7 @@ mod tests {
                 json!({"ref": {}}),
             ),
         ] {
-            let tool = method.tool(&server, &GateLimits::default()).unwrap();
+            let tool = std::sync::Arc::new(method.tool(&server, &GateLimits::default()).unwrap());
             assert_eq!(
                 (tool.full_name(), LibraryMethod::of(&tool)),
                 (method.full_name(&server).as_str(), Some(method))
