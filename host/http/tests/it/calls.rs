@@ -1,7 +1,7 @@
 //! Calls: results, failures, idempotency, cancelling, and lists.
 
 use fumehood_core::call::error_kind::ErrorKind;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::served::{OTHER, Served};
 
@@ -12,8 +12,10 @@ async fn a_result_is_a_record() {
     assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"), "{answer:?}");
     let record = answer.json();
     assert_eq!((&record["status"], &record["tool"]), (&json!("ok"), &json!("test__echo")));
-    assert_eq!(record["value"], json!({"a": 1.5}));
-    assert_eq!(record["content"], json!([{"type": "json", "value": {"a": 1.5}}]));
+    // With the digits of the caller.
+    let value: Value = serde_json::from_str(r#"{"a": 1.50}"#).unwrap();
+    assert_eq!(record["value"], value);
+    assert_eq!(record["content"], json!([{"type": "json", "value": value}]));
     assert_eq!(record["metadata"]["fuel_used"], 7);
     assert!(record["metadata"]["duration_ms"].is_number() && record["metadata"]["peak_memory"].is_number());
     served.end().await;

@@ -2,9 +2,9 @@
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and servers of older revisions have it")]
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use fumehood_core::call::event::Level;
 use fumehood_core::text::sanitize::truncate_str;
@@ -84,8 +84,8 @@ pub(crate) struct Connection {
     tracker: Arc<MessageTracker>,
     /// Becomes true once a line was too long, or too many lines were not messages.
     overflowed: Arc<AtomicBool>,
-    /// True once a call was under way when the connection ended.
-    lost_call: AtomicBool,
+    /// The time at which the connection ended, if a call was under way then.
+    lost_call: OnceLock<Instant>,
     /// The level of log lines that the server was asked for, as a rank; the maximum before that.
     log_level: AtomicU8,
 }
@@ -136,7 +136,7 @@ impl Connection {
                 closed,
                 tracker,
                 overflowed,
-                lost_call: AtomicBool::default(),
+                lost_call: OnceLock::new(),
                 log_level: AtomicU8::new(u8::MAX),
             }),
             Err(error) => {
@@ -180,7 +180,7 @@ impl Connection {
             closed,
             tracker,
             overflowed: Arc::default(),
-            lost_call: AtomicBool::default(),
+            lost_call: OnceLock::new(),
             log_level: AtomicU8::new(u8::MAX),
         })
     }
@@ -200,9 +200,9 @@ impl Connection {
         self.overflowed.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the connection ended while a call was under way.
-    pub(crate) fn has_lost_call(&self) -> bool {
-        self.lost_call.load(Ordering::Relaxed)
+    /// Returns the time at which the connection ended, if a call was under way then.
+    pub(crate) fn lost_call_at(&self) -> Option<Instant> {
+        self.lost_call.get().copied()
     }
 
     /// Returns the instructions of the server.
@@ -331,7 +331,7 @@ impl Connection {
         // If a request could not be sent, no answer ever removes it.
         self.tracker.forget(&id);
         if answer.is_err() && self.is_closed() {
-            self.lost_call.store(true, Ordering::Relaxed);
+            self.lost_call.get_or_init(Instant::now);
         }
         answer
     }

@@ -179,19 +179,18 @@ impl BoundedClient {
         }
         let session = header_text(&response, &SESSION_ID);
         let kind = header_text(&response, &CONTENT_TYPE);
-        match kind.as_deref() {
-            Some(kind) if kind.starts_with(EVENTS) => {
-                Ok(StreamableHttpPostResponse::Sse(self.events(response), session))
-            }
-            Some(kind) if kind.starts_with(JSON) => {
-                let body = response.at_most(self.max_message_bytes as u64).bytes().await.map_err(client_error)?;
-                match parse(body).await {
-                    Ok(answer) => Ok(StreamableHttpPostResponse::Json(lenient::answer_to(message, answer), session)),
-                    Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
-                    Err(why) => Err(StreamableHttpError::UnexpectedServerResponse(why.into())),
-                }
-            }
-            _ => Err(StreamableHttpError::UnexpectedContentType(kind)),
+        let is_type = |wanted: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(wanted));
+        if is_type(EVENTS) {
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response), session));
+        }
+        let is_json = is_type(JSON);
+        let body = response.at_most(self.max_message_bytes as u64).bytes().await.map_err(client_error)?;
+        // Some servers name no type, or that of plain text.
+        match parse(body).await {
+            Ok(answer) => Ok(StreamableHttpPostResponse::Json(lenient::answer_to(message, answer), session)),
+            Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+            Err(why) if is_json => Err(StreamableHttpError::UnexpectedServerResponse(why.into())),
+            Err(_) => Err(StreamableHttpError::UnexpectedContentType(kind)),
         }
     }
 }
@@ -204,10 +203,12 @@ async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
         Err(error) => return error_in_place_of(&body, error).ok_or_else(|| error.to_string()),
     };
     let parse = move || {
-        serde_json::from_slice(&body).or_else(|error| {
-            let normal = lenient::normalize(&body).and_then(|normal| serde_json::from_value(normal).ok());
-            normal.ok_or_else(|| format!("no JSON-RPC message of MCP: {error}"))
-        })
+        let normal = || lenient::normalize(&body).and_then(|normal| serde_json::from_value(normal).ok());
+        match serde_json::from_slice(&body) {
+            Ok(message) if lenient::is_handshake(&body) => Ok(normal().unwrap_or(message)),
+            Ok(message) => Ok(message),
+            Err(error) => normal().ok_or_else(|| format!("no JSON-RPC message of MCP: {error}")),
+        }
     };
     match size.is_cheap() {
         true => parse(),
@@ -235,7 +236,7 @@ fn bound_events(events: Events) -> Events {
             let refusal = error_in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
             let refusal = refusal.ok_or_else(|| SseError::Body(Box::new(io::Error::other(error))))?;
             event.data = Some(refusal);
-        } else if serde_json::from_slice::<ServerJsonRpcMessage>(data).is_err()
+        } else if (serde_json::from_slice::<ServerJsonRpcMessage>(data).is_err() || lenient::is_handshake(data))
             && let Some(normal) = lenient::normalize(data)
         {
             event.data = Some(normal.to_string());

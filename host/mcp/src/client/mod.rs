@@ -12,7 +12,7 @@ mod endpoint;
 mod headers;
 mod http_client;
 mod inspecting_transport;
-mod lenient;
+pub(crate) mod lenient;
 mod library;
 mod list_changes;
 mod message_tracker;

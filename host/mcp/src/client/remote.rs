@@ -284,10 +284,9 @@ impl Remote {
         let mut state = self.0.state.lock().await;
         if let Some(closed) = state.connection.take_if(|connection| connection.is_closed()) {
             // A server that ended while it was idle is started at once: some end after each answer.
-            if closed.has_lost_call() {
-                state.backoff.record_failure(Instant::now());
-            } else {
-                state.backoff.reset();
+            match closed.lost_call_at() {
+                Some(ended_at) => state.backoff.record_failure(ended_at),
+                None => state.backoff.reset(),
             }
         }
         let patience = self.0.options.patience;

@@ -261,7 +261,8 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let library = self.library(&context);
-        if !library.has_completions() {
+        // An operator's prompts have no completions, which is an empty answer.
+        if !library.has_completions() && library.own().prompts().is_empty() {
             return Err(method_not_found("completion/complete"));
         }
         let Some((server, arguments)) = completion::to_server(&library, &request) else {

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::line_splitter::{Line, LineSplitter};
 use super::raw_arguments;
+use crate::client::lenient;
 
 /// Maximum number of consecutive lines that are not messages, before the server is treated as one that speaks another
 /// protocol.
@@ -211,10 +212,11 @@ fn parse_line<Role: ServiceRole>(line: &[u8], normalize: Option<Normalize>) -> P
     if line.is_empty() {
         return ParsedLine::Empty;
     }
+    let normal = || normalize.and_then(|normalize| serde_json::from_value(normalize(line)?).ok());
     match parse_strictly(line) {
-        ParsedLine::Rejected(error, id) => {
-            let normal = normalize.and_then(|normalize| serde_json::from_value(normalize(line)?).ok());
-            normal.map_or(ParsedLine::Rejected(error, id), ParsedLine::Message)
+        ParsedLine::Rejected(error, id) => normal().map_or(ParsedLine::Rejected(error, id), ParsedLine::Message),
+        ParsedLine::Message(message) if Role::IS_CLIENT && lenient::is_handshake(line) => {
+            ParsedLine::Message(normal().unwrap_or(message))
         }
         parsed => parsed,
     }

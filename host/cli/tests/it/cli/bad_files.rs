@@ -338,7 +338,7 @@ fn tools_with_forbidden_texts_are_refused() {
         ── exit 6
     "#]],
     );
-    let long = Described { description: "x".repeat(5000), ..Described::new("a") };
+    let long = Described { description: "x".repeat(17_000), ..Described::new("a") };
     bench.answering("long", &[long], Answer::Nothing);
     check(
         &bench,
@@ -346,7 +346,7 @@ fn tools_with_forbidden_texts_are_refused() {
         expect![[r#"
         ── stderr
         error: cannot load long.wasm
-          because: the description of the tool `a` is 5000 bytes long; at most 4096 are accepted
+          because: the description of the tool `a` is 17000 bytes long; at most 16384 are accepted
         ── exit 6
     "#]],
     );

@@ -155,7 +155,7 @@ fn wrong_hooks_are_reported_with_their_place() {
     check("[[hooks.redact]]\npattern = '('", "unclosed group");
     check("[[hooks.redact]]\npattern = 'x*'", "matches an empty text");
     check("[[hooks.redact]]\npattern = '(?=x)'", "look-around");
-    check("[[hooks.redact]]\npattern = 'x'\ntools = [\"Text\"]", "is not a pattern of tools");
+    check("[[hooks.redact]]\npattern = 'x'\ntools = [\"te xt\"]", "is not a pattern of tools");
     check("[[hooks.rate_limit]]\nper_minute = 0", "nonzero");
     check("[[hooks.rate_limit]]\nper_minute = 5000000000", "per_minute");
     check("[[hooks.rate_limit]]\ntools = [\"text__*\"]", "per_minute");

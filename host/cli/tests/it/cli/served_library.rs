@@ -53,7 +53,7 @@ fn a_library_is_approved_with_its_server_and_its_reads_are_recorded() {
     let got = session.request(3, "prompts/get", json!({"name": "other__review"}));
     assert_eq!(got["result"]["messages"][0]["content"]["text"], "Review", "{got}");
     assert_eq!(session.leave().2, Some(0));
-    let log = bench.run(&["log", "list", "--json", "--log", "events.db"]);
+    let log = bench.run(&["log", "export", "--log", "events.db"]);
     let finished = |method: &str| {
         let records = log.stdout.lines().filter(|line| line.contains("other__") && line.contains(method));
         records.filter(|line| line.contains("tool_finished") && line.contains("\"ok\"")).count()

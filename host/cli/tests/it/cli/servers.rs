@@ -256,7 +256,7 @@ fn models_and_clients_are_given_names_without_the_prefix() {
     let ran = run(&bench, &["--log", "events.db", "--allow", "other__t", "--allow", "other__Get.item"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "All done.\n"), "{ran:?}");
     assert_eq!(ran.stderr.matches("✓ other__Get.item").count(), 2, "{ran:?}");
-    let log = bench.run(&["log", "list", "--json", "--log", "events.db"]);
+    let log = bench.run(&["log", "export", "--log", "events.db"]);
     assert!(log.stdout.contains("functions.Get_item_2d3a7978:1"), "{log:?}");
 
     // Two servers that would give the same names.

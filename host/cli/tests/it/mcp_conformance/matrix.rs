@@ -10,10 +10,12 @@ use super::served::FUMEHOOD;
 use super::stdio_client::StdioClient;
 use super::tools::{folder, root};
 
-/// Returns a tool as the gateway lists it: under the name of its server, and with a schema in the draft that all clients know.
+/// Returns a tool as the gateway lists it: under the name of its server, with a schema in the draft that all clients know, and
+/// without `execution`, because the gateway has tasks of its own.
 fn behind_gateway(server: &str, tool: &Value) -> Value {
     let mut tool = tool.clone();
     tool["name"] = format!("{server}__{}", tool["name"].as_str().unwrap()).into();
+    tool.as_object_mut().unwrap().remove("execution");
     for schema in ["inputSchema", "outputSchema"] {
         if let Some(schema) = tool.get_mut(schema).and_then(Value::as_object_mut) {
             schema.remove("$schema");

@@ -31,7 +31,10 @@ impl StdioClient {
         });
         let mut client = Self { child, input, lines, next_id: 0 };
         let info = json!({"name": "raw", "version": "0"});
-        client.request("initialize", &json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}));
+        // Those of the gateway: some servers have tools for clients with them only.
+        let capabilities = json!({"elicitation": {"form": {}, "url": {}}});
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
+        client.request("initialize", &hello);
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }

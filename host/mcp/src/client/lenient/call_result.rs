@@ -3,10 +3,16 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 
-use super::quote;
+use super::{quote, quote_at_most};
 
 /// Members of a part that the host does not need. A part is read again without them.
 const OPTIONAL_MEMBERS: [&str; 6] = ["annotations", "_meta", "icons", "size", "title", "description"];
+
+/// Maximum length of an unknown part that is quoted, in characters.
+const MAX_PART_CHARS: usize = 16 << 10;
+/// The first bytes of images in the formats that clients show, in base64, and their MIME types.
+const IMAGE_SIGNATURES: [(&str, &str); 4] =
+    [("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp")];
 
 /// Reads a result part by part. A part that cannot be read becomes a text that says so.
 pub(crate) fn read_call_result(value: Value) -> CallToolResult {
@@ -18,7 +24,16 @@ pub(crate) fn read_call_result(value: Value) -> CallToolResult {
     let is_error = result.remove("isError").is_some_and(|flag| flag == true || flag == "true");
     let content = match result.remove("content") {
         Some(Value::Array(parts)) => parts,
-        None | Some(Value::Null) => Vec::new(),
+        // Servers of the first revision wrote `toolResult`.
+        None | Some(Value::Null) => match result.remove("toolResult") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(parts)) if parts.iter().all(|part| part.get("type").is_some()) => parts,
+            Some(text @ Value::String(_)) => vec![text],
+            Some(value) => {
+                result.entry("structuredContent").or_insert(value);
+                Vec::new()
+            }
+        },
         Some(part) => vec![part],
     };
     let blocks = content.into_iter().map(read_block).collect();
@@ -38,8 +53,12 @@ fn read_block(part: Value) -> ContentBlock {
         Value::Object(members) => {
             let mut bare = members.clone();
             bare.retain(|name, _| !OPTIONAL_MEMBERS.contains(&name.as_str()));
-            if let Some(block) = read(&Value::Object(bare)) {
+            if let Some(block) = read(&Value::Object(bare.clone())).or_else(|| read(&complete(bare)?)) {
                 return block;
+            }
+            let inner = members.get("resource").and_then(|resource| resource.get("text")).and_then(Value::as_str);
+            if let Some(text) = inner.filter(|_| members.get("type").is_some_and(|kind| kind == "resource")) {
+                return ContentBlock::text(text);
             }
             let is_text = members.get("type").is_none_or(|kind| kind == "text");
             if let Some(text) = members.get("text").filter(|_| is_text) {
@@ -50,7 +69,24 @@ fn read_block(part: Value) -> ContentBlock {
     }
     let kind = part.get("type").and_then(Value::as_str);
     let of_kind = kind.map(|kind| format!(" of the type {}", quote(&kind.into()))).unwrap_or_default();
-    ContentBlock::text(format!("[a part{of_kind} that cannot be read: {}]", quote(&part)))
+    ContentBlock::text(format!("[a part{of_kind} that cannot be read: {}]", quote_at_most(&part, MAX_PART_CHARS)))
+}
+
+/// Adds a member to a part that lacks it, where the rest of the part says what it has to be.
+fn complete(mut part: Map<String, Value>) -> Option<Value> {
+    match part.get("type").and_then(Value::as_str)? {
+        "resource_link" => {
+            let uri = part.get("uri")?.clone();
+            part.insert("name".to_owned(), uri);
+        }
+        "image" => {
+            let data = part.get("data").and_then(Value::as_str)?;
+            let (_, mime_type) = IMAGE_SIGNATURES.iter().find(|(signature, _)| data.starts_with(signature))?;
+            part.insert("mimeType".to_owned(), (*mime_type).into());
+        }
+        _ => return None,
+    }
+    Some(Value::Object(part))
 }
 
 #[cfg(test)]
@@ -83,6 +119,17 @@ mod tests {
         let video = json!({"content": [{"type": "video", "url": "u"}, text("after")]});
         let described = r#"[a part of the type "video" that cannot be read: {"type":"video","url":"u"}]"#;
         check(video, good(json!([text(described), text("after")])));
+        let link = json!({"content": [{"type": "resource_link", "uri": "file:///a"}]});
+        check(link, good(json!([{"type": "resource_link", "uri": "file:///a", "name": "file:///a"}])));
+        let image = json!({"type": "image", "data": "iVBORw0KGgo="});
+        let typed = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+        check(json!({"content": [image]}), good(json!([typed])));
+        let nameless = json!({"content": [{"type": "resource", "resource": {"text": "x"}}]});
+        check(nameless, good(json!([text("x")])));
+        check(json!({"toolResult": "old"}), good(json!([text("old")])));
+        check(json!({"toolResult": [text("old")]}), good(json!([text("old")])));
+        let structured = json!({"content": [], "structuredContent": {"a": 1}, "isError": false});
+        check(json!({"toolResult": {"a": 1}}), structured);
         let failed = json!({"isError": "true", "content": [{"type": "image"}], "structuredContent": {"code": 1}});
         let described = r#"[a part of the type "image" that cannot be read: {"type":"image"}]"#;
         check(failed, json!({"content": [text(described)], "isError": true, "structuredContent": {"code": 1}}));

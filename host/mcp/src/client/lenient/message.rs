@@ -7,6 +7,7 @@ use rmcp::model::{ErrorCode, ErrorData};
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
+use super::handshake::mend_handshake;
 use super::quote;
 
 /// Member of an error's data that marks an answer which could not be read.
@@ -18,12 +19,13 @@ const UNREADABLE: &str = "fumehood/unreadable";
 /// response to the request that it names, so that nobody waits for it.
 pub(crate) fn normalize(line: &[u8]) -> Option<Value> {
     let text = String::from_utf8_lossy(line);
-    let read = serde_json::from_str(&text).or_else(|error| serde_json::from_str(&repair(&text)).map_err(|_| error));
+    let text = text.trim_start_matches('\u{feff}');
+    let read = serde_json::from_str(text).or_else(|error| serde_json::from_str(&repair(text)).map_err(|_| error));
     match read {
         Ok(Value::Object(message)) => normalize_object(message),
         Ok(_) => None,
         Err(error) => {
-            let Head { id: Some(id), has_method: false } = read_head(&text) else { return None };
+            let Head { id: Some(id), has_method: false } = read_head(text) else { return None };
             Some(unreadable(&id, &format!("it is no JSON: {error}")))
         }
     }
@@ -57,7 +59,10 @@ fn normalize_object(mut message: Map<String, Value>) -> Option<Value> {
     let error = message.remove("error").filter(|error| !error.is_null());
     match (error, message.remove("result")) {
         (Some(error), _) => Some(json!({"jsonrpc": "2.0", "id": id, "error": normalize_error(error)})),
-        (None, Some(result)) => Some(json!({"jsonrpc": "2.0", "id": id, "result": result})),
+        (None, Some(mut result)) => {
+            mend_handshake(&mut result);
+            Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+        }
         (None, None) if id.is_null() => None,
         (None, None) => Some(unreadable(&id, "it has neither a result nor an error")),
     }
@@ -175,6 +180,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"error":"plain"}"#, error(-32603, "plain")),
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1}}"#, error(-1, r#"{"code":-1}"#)),
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"7","message":5}}"#, error(7, "5")),
+            ("\u{feff}{\"id\":1,\"result\":{\"content\":[]}}", json!({"jsonrpc": "2.0", "id": 1, "result": result})),
             (
                 r#"{"id":1,"result":{"n":NaN,"m":-Infinity,"t":"NaN \"NaN"}}"#,
                 json!({"jsonrpc": "2.0", "id": 1, "result": {"n": null, "m": null, "t": "NaN \"NaN"}}),

@@ -67,7 +67,7 @@ fn ignores_malformed_docs() {
 
 #[test]
 fn truncates_long_docs_and_keeps_the_tool() {
-    let long = "ä".repeat(5_000);
+    let long = "ä".repeat(9_000);
     let items: serde_json::Map<_, _> = (0..70).map(|at| (format!("f{at}"), json!(long))).collect();
     let fields: Vec<_> = (0..70).map(|at| format!(r#"(field "f{at}" bool)"#)).collect();
     let documented = json!({"worlds": {"w": {
