@@ -268,7 +268,7 @@ fn check_rule_names((host, remotes): (&Host, &McpTools), config: &Config, typed:
     let unknown: Vec<String> = typed.ask.iter().filter(|name| !is_known(name)).cloned().collect();
     check_tool_names(host, remotes, "--ask", &unknown)?;
     let mut known = KnownTools::of_host(config);
-    known.extend_with(tools.iter().map(AsRef::as_ref));
+    known.extend(tools.iter().map(AsRef::as_ref));
     let has_tools = |name: &str| tools.iter().any(|tool| tool.namespace().is_some_and(|own| own.as_str() == name));
     for name in config.tools.keys().filter(|name| !has_tools(name)) {
         known.add_unknown(name);

@@ -61,7 +61,7 @@ async fn load_tools(arguments: &Arguments, config: &Config) -> Result<(KnownTool
             known.add_unknown(name.as_str());
         }
     }
-    known.extend_with(host.tools().iter().map(AsRef::as_ref));
+    known.extend(host.tools().iter().map(AsRef::as_ref));
     for (name, section) in &config.mcp.servers {
         add_server(&mut known, lock.as_ref(), name, section);
     }

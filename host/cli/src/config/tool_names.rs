@@ -41,13 +41,8 @@ impl KnownTools {
         Self { names, ..Self::default() }
     }
 
-    /// Adds tools by their full names.
-    pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = String>) {
-        self.names.extend(names);
-    }
-
     /// Adds tools with their aliases.
-    pub(crate) fn extend_with<'a>(&mut self, tools: impl IntoIterator<Item = &'a Tool>) {
+    pub(crate) fn extend<'a>(&mut self, tools: impl IntoIterator<Item = &'a Tool>) {
         for tool in tools {
             let name = tool.full_name();
             self.names.insert(name.to_owned());
@@ -236,5 +231,72 @@ impl NameFaults<'_> {
             let message = format!("the pattern `{pattern}` in [[hooks.{kind}]] matches no tool; {alternatives}");
             self.add(&keys, message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fumehood::{Annotations, NameForm, ToolDefinition};
+    use serde_json::json;
+
+    use super::super::read::read;
+    use super::*;
+
+    fn approved(name: &str, export: Option<&str>) -> Manifest {
+        let definition = ToolDefinition {
+            name: ToolName::parse(name).unwrap(),
+            export: export.map(Into::into),
+            title: None,
+            description: "Deletes.".into(),
+            input_schema: json!({}).into(),
+            output_schema: None,
+            annotations: Annotations::default(),
+            mcp_members: None,
+        };
+        Manifest::new(None, "mcp", Vec::new(), &[definition])
+    }
+
+    fn config(key: &str, name: &str) -> Config {
+        let text = match key {
+            "hooks" => format!("[[hooks.rate_limit]]\ntools = [{name:?}]\nper_minute = 1\n"),
+            key => format!("[guardrails]\n{key} = [{name:?}]\n"),
+        };
+        read(Path::new("fumehood.toml"), &text).unwrap()
+    }
+
+    #[test]
+    fn rules_and_hooks_name_tools_as_they_may_when_they_run() {
+        let gh = NamePrefix::Other(fumehood::Namespace::parse("gh").unwrap());
+        let mut known = KnownTools::default();
+        known.add_server("github", Some(&gh), Some(&approved("Repo.delete", None)));
+        known.add_server("old", None, Some(&approved("_x41__x50__x49_-self", Some("API-self"))));
+        known.add_server("away", Some(&NamePrefix::Other(fumehood::Namespace::parse("aw").unwrap())), None);
+        let portable = NameForm::Portable.alias("github__Repo.delete").into_owned();
+        for (key, name, is_known) in [
+            ("deny", "github__Repo.delete", true),
+            ("deny", "gh__Repo.delete", true),
+            ("ask", portable.as_str(), true),
+            ("deny", "gh__Repo.get", false),
+            ("ask", "old__API-self", true),
+            ("ask", "old___x41__x50__x49_-self", true),
+            ("deny", "old__API-other", false),
+            ("deny", "away__anything", true),
+            ("deny", "aw__anything", true),
+            ("hooks", "old__resources/read", true),
+            ("hooks", "*__prompts/get", true),
+            ("hooks", "old__API-*", true),
+            ("hooks", "old__resources/write", false),
+            ("deny", "old__resources/read", false),
+        ] {
+            let faults = check(&config(key, name), &known);
+            assert_eq!(faults.is_empty(), is_known, "{key}: {name}: {faults:?}");
+            let warnings = unknown_in_rules(&config(key, name), &known);
+            assert_eq!(warnings.is_empty(), is_known || key == "hooks", "{key}: {name}: {warnings:?}");
+        }
+        known.add_server("bare", Some(&NamePrefix::None), None);
+        assert!(known.has_named("whatever"), "a server that is away may give any name");
+        assert!(!known.has("whatever"));
     }
 }

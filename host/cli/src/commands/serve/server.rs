@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::http_api::{Api, ApiOptions};
-use fumehood::listener::{CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants};
+use fumehood::listener::{
+    CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants,
+};
 use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
 use fumehood::telemetry::{Metrics, MetricsService};
 use fumehood::{CancellationToken, Grant, Host, HostBuilder, Limits, McpTools};
