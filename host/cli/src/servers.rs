@@ -1,27 +1,26 @@
 //! The MCP servers of a configuration, ready to be connected to.
 
+mod remote;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use fumehood::agent::identity::ActorArguments;
-use fumehood::mcp::{
-    ClientSecret, Credentials, Endpoint, Headers, Launch, LaunchWrapper, LibraryOptions, LogLevel, OAuthOptions,
-    Remote, RemoteOptions, ServerRequestPolicy, Token, ToolNotice,
-};
-use fumehood::redact::Redactor;
+use fumehood::mcp::{LaunchWrapper, LogLevel, OAuthOptions, Remote, ToolNotice};
 use fumehood::settings::ValueSource;
 use fumehood::{Lock, McpTools, NameForm, Namespace, ToolAliases, ToolProvider as _};
 use tokio::task::JoinSet;
 
+use self::remote::{has_authorization, oauth_options, remote};
 use crate::args::END_WITH_PARENT;
 use crate::config::Config;
-use crate::config::mcp::{McpServerSection, PreferredForm};
+use crate::config::mcp::McpServerSection;
 use crate::config::tool::ApprovalRule;
 use crate::exit::UsageError;
-use crate::source::{error_chain, read_secret};
+use crate::source::error_chain;
 use crate::{render, user_folders};
 
 /// Wall time for starting or connecting to a server.
@@ -207,168 +206,8 @@ pub(crate) fn start_timeout(command: Option<&[String]>) -> Duration {
     }
 }
 
-fn remote(config: &Config, server: &Server, log_level: LogLevel) -> Result<Remote> {
-    let Server { name, section, .. } = server;
-    let defaults = RemoteOptions::default();
-    let secrets = secrets(config, name, section)?;
-    let options = RemoteOptions {
-        deadline: section.timeout.map_or(defaults.deadline, |time| time.0),
-        max_time: section.max_timeout.map_or(defaults.max_time, |time| time.0),
-        patience: section.start_timeout.map_or_else(|| start_timeout(section.command.as_deref()), |time| time.0),
-        result_form: section.prefer.map_or(defaults.result_form, PreferredForm::result_form),
-        output: section.output.map_or(defaults.output, |bytes| bytes.0),
-        string: section.string.map_or(defaults.string, |bytes| bytes.0),
-        unasked: section.unasked.map_or(defaults.unasked, |count| count.0.try_into().unwrap_or(u32::MAX)),
-        prefix: section
-            .name_prefix()
-            .transpose()
-            .map_err(|error| usage_error(&format!("[mcp.servers.{name}] `prefix`"), &error))?,
-        max_tools: section.max_tools.map_or(defaults.max_tools, |count| count.0.try_into().unwrap_or(usize::MAX)),
-        descriptions: section.descriptions.map_or(defaults.descriptions, |bytes| bytes.0),
-        only: section.tools.as_ref().map(|names| names.iter().cloned().collect()),
-        headers: headers(name, section, &secrets)?,
-        library: library_options(name, section)?,
-        client_requests: client_requests(section),
-        redactor: Redactor::from_values(secrets.iter().map(|secret| (secret.name.as_str(), secret.value.as_str())))?,
-        log_level,
-        ..defaults
-    };
-    Ok(Remote::new(name.clone(), endpoint(config, name, section, &secrets)?, options))
-}
-
-/// Returns the resources and prompts of a server that are passed on.
-///
-/// # Errors
-/// If an origin is none.
-fn library_options(name: &Namespace, section: &McpServerSection) -> Result<LibraryOptions> {
-    for origin in &section.app_origins {
-        let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        let is_host = |c: u8| c.is_ascii_alphanumeric() || b"-.:[]".contains(&c);
-        if !rest.is_some_and(|host| !host.is_empty() && host.bytes().all(is_host)) {
-            let message = format!(
-                "[mcp.servers.{name}] `app_origins` has `{origin}`; write a scheme and a host, such as \"https://api.example.com\""
-            );
-            return Err(UsageError(message).into());
-        }
-    }
-    let mut options = LibraryOptions::default();
-    options.resources = section.resources.unwrap_or(true);
-    options.prompts = section.prompts.unwrap_or(true);
-    options.app_origins.clone_from(&section.app_origins);
-    Ok(options)
-}
-
-/// Returns the requests of a server to clients that are passed on.
-fn client_requests(section: &McpServerSection) -> ServerRequestPolicy {
-    let mut policy = ServerRequestPolicy::default();
-    policy.elicitation = section.elicitation.unwrap_or(true);
-    policy.sampling = section.sampling.unwrap_or(false);
-    policy.apps = section.apps.unwrap_or(false);
-    policy
-}
-
-/// A secret value that the server is given.
-struct ServerSecret {
-    kind: SecretKind,
-    name: String,
-    value: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SecretKind {
-    Variable,
-    Header,
-    Bearer,
-}
-
-fn secrets(config: &Config, server: &Namespace, section: &McpServerSection) -> Result<Vec<ServerSecret>> {
-    let variables =
-        section.secret_env.iter().map(|(name, source)| (SecretKind::Variable, "secret_env", name.as_str(), source));
-    let headers = section.secret_headers.iter();
-    let headers = headers.map(|(name, source)| (SecretKind::Header, "secret_headers", name.as_str(), source));
-    let bearer = section.bearer.iter().map(|source| (SecretKind::Bearer, "bearer", "bearer", source));
-    let read = |(kind, key, name, source): (SecretKind, &str, &str, &ValueSource)| {
-        let value = read_secret(config, source, &format!("[mcp.servers.{server}] `{key}` {name}"))?;
-        Ok(ServerSecret { kind, name: name.to_owned(), value })
-    };
-    variables.chain(headers).chain(bearer).map(read).collect()
-}
-
-fn secrets_of_kind(secrets: &[ServerSecret], kind: SecretKind) -> impl Iterator<Item = &ServerSecret> {
-    secrets.iter().filter(move |secret| secret.kind == kind)
-}
-
-fn has_authorization(section: &McpServerSection) -> bool {
-    let mut names = section.headers.keys().chain(section.secret_headers.keys());
-    names.any(|name| name.eq_ignore_ascii_case("authorization"))
-}
-
 fn no_home() -> UsageError {
     UsageError("there is no home folder to keep tokens in; set HOME or XDG_STATE_HOME".to_owned())
-}
-
-/// Returns the settings of logins at a server; `None` if there is no home folder to keep tokens in.
-///
-/// # Errors
-/// If the secret of this program is not available.
-fn oauth_options(
-    config: &Config,
-    name: &Namespace,
-    section: &McpServerSection,
-    url: &str,
-) -> Result<Option<OAuthOptions>> {
-    let login = section.login.clone().unwrap_or_default();
-    let Some(file) = user_folders::login_of(config, name.as_str(), url) else { return Ok(None) };
-    let secret = login.client_secret.as_ref();
-    let secret = secret.map(|from| read_secret(config, from, &format!("[mcp.servers.{name}] `login.client_secret`")));
-    Ok(Some(OAuthOptions {
-        file,
-        client_id: login.client_id,
-        client_secret: secret.transpose()?.map(ClientSecret::new),
-        scopes: login.scopes,
-        authorization_server: login.authorization_server,
-        hint: format!("log in with `fumehood mcp login {name}`"),
-    }))
-}
-
-fn endpoint(
-    config: &Config,
-    name: &Namespace,
-    section: &McpServerSection,
-    secrets: &[ServerSecret],
-) -> Result<Endpoint> {
-    if let Some(url) = &section.url {
-        let token = secrets_of_kind(secrets, SecretKind::Bearer)
-            .next()
-            .map(|secret| Token::from_foreign(&secret.value))
-            .transpose();
-        let token = token.map_err(|error| usage_error(&format!("[mcp.servers.{name}] `bearer`"), &error))?;
-        let credentials = match token {
-            Some(token) => Credentials::Token(token),
-            // Its own header says who asks.
-            None if has_authorization(section) => Credentials::None,
-            None => oauth_options(config, name, section, url)?.map_or(Credentials::None, Credentials::OAuth),
-        };
-        return Ok(Endpoint::Http { url: url.clone(), credentials });
-    }
-    let (program, arguments) = section
-        .command
-        .as_deref()
-        .and_then(<[String]>::split_first)
-        .with_context(|| UsageError(format!("[mcp.servers.{name}] has neither `command` nor `url`")))?;
-    let mut environment: Vec<_> = section.env.clone().into_iter().collect();
-    environment.extend(
-        secrets_of_kind(secrets, SecretKind::Variable).map(|secret| (secret.name.clone(), secret.value.clone())),
-    );
-    // A name is looked up in PATH; a path is relative to the configuration, as all others in it.
-    let is_path = program.contains('/');
-    Ok(Endpoint::Process(Launch {
-        program: if is_path { config.absolute_folder().join(program) } else { PathBuf::from(program) },
-        arguments: arguments.to_vec(),
-        environment,
-        folder: section.folder.as_ref().map(|folder| config.absolute_folder().join(folder)),
-        wrapper: Some(through_this_program()),
-    }))
 }
 
 /// Returns the wrapper by which servers are started through this very program, so that they end even if it is killed.
@@ -377,23 +216,6 @@ pub(crate) fn through_this_program() -> LaunchWrapper {
         program: PathBuf::from("/proc/self/exe"),
         arguments: vec![END_WITH_PARENT.to_owned(), std::process::id().to_string()],
     }
-}
-
-fn headers(server: &Namespace, section: &McpServerSection, secrets: &[ServerSecret]) -> Result<Headers> {
-    let mut headers = Headers::default();
-    for (name, value) in section
-        .headers
-        .iter()
-        .chain(secrets_of_kind(secrets, SecretKind::Header).map(|secret| (&secret.name, &secret.value)))
-    {
-        let what = format!("[mcp.servers.{server}] the header {name}");
-        headers.add(name, value).map_err(|error| usage_error(&what, &error))?;
-    }
-    Ok(headers)
-}
-
-fn usage_error(what: &str, error: &dyn std::error::Error) -> UsageError {
-    UsageError(format!("{what}: {error}"))
 }
 
 /// Describes the start or the address of a server, one line for each setting. Secrets are given by name and source.

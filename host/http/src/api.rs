@@ -28,6 +28,8 @@ use crate::sessions::store::Sessions;
 use crate::state::{ApiOptions, Caller, Shared};
 use crate::trace_headers::{TRACEPARENT, parse_context};
 
+const RESERVED_NAME: &str = "the name of a member begins with `$serde_json::private::`, which is reserved; rename it";
+
 /// The API at `/v1`, and its document at `/openapi.json`.
 pub struct Api {
     shared: Arc<Shared>,
@@ -152,6 +154,7 @@ fn out_of_bounds(error: &BoundsError) -> Rejection {
         BoundsError::Depth => {
             (StatusCode::BAD_REQUEST, "the arguments are nested deeper than 127 levels; send flatter ones")
         }
+        BoundsError::ReservedName => (StatusCode::UNPROCESSABLE_ENTITY, RESERVED_NAME),
         BoundsError::Batch => (StatusCode::UNPROCESSABLE_ENTITY, "arguments are an object; send `{…}`"),
     };
     Rejection::new(status, why)

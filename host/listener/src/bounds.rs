@@ -12,6 +12,9 @@ pub const MAX_DEPTH: usize = 127;
 pub const MAX_VALUES: usize = 100_000;
 /// A message with at most this many bytes and 512 values is parsed where it is read, which takes about a millisecond.
 pub const CHEAP_BYTES: usize = 64 << 10;
+/// The beginning of the names by which `serde_json` passes numbers and texts through its own types. As the name of a member, one
+/// turns a string into the values in it, which nobody has counted.
+const RESERVED_NAMES: &[u8] = b"$serde_json::private::";
 /// See [`CHEAP_BYTES`].
 const CHEAP_VALUES: usize = 512;
 
@@ -44,6 +47,9 @@ pub enum BoundsError {
     /// Several messages in an array. The revisions of the protocol that are served do not support batches.
     #[error("batches are not supported; send one message at a time, as an object")]
     Batch,
+    /// A member with a name that the parser of JSON keeps for itself.
+    #[error("the name of a member begins with `$serde_json::private::`, which is reserved; rename it")]
+    ReservedName,
 }
 
 /// Bounds what parsing the message takes, in one pass and without allocating. It need not be JSON.
@@ -52,13 +58,19 @@ pub enum BoundsError {
 /// counts hold for what it has read by then.
 ///
 /// # Errors
-/// If the message is over [`MAX_DEPTH`] or [`MAX_VALUES`], or is an array.
+/// If the message is over [`MAX_DEPTH`] or [`MAX_VALUES`], is an array, or has a member with a reserved name.
 pub fn measure(message: &[u8]) -> Result<Size, BoundsError> {
     let (mut values, mut depth) = (1_usize, 0_usize);
     let mut bytes = message.iter();
     while let Some(byte) = bytes.next() {
         match byte {
-            b'"' => skip_string(&mut bytes),
+            b'"' => {
+                let rest = bytes.as_slice();
+                skip_string(&mut bytes);
+                if is_reserved(rest) && bytes.as_slice().trim_ascii_start().starts_with(b":") {
+                    return Err(BoundsError::ReservedName);
+                }
+            }
             b'[' | b'{' => {
                 (values, depth) = (values + 1, depth + 1);
                 if depth > MAX_DEPTH {
@@ -91,6 +103,24 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
             _ => {}
         }
     }
+}
+
+/// Returns whether a string, from the byte after its first quote on, begins as the reserved names do, however it is escaped.
+fn is_reserved(mut string: &[u8]) -> bool {
+    RESERVED_NAMES.iter().all(|expected| {
+        let rest = match string {
+            [found, rest @ ..] if found == expected => Some(rest),
+            // No other escape stands for a character of these names.
+            [b'\\', b'u', b'0', b'0', high, low, rest @ ..] => {
+                let digit = |hex: &u8| char::from(*hex).to_digit(16);
+                let code = digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low);
+                (code == Some(u32::from(*expected))).then_some(rest)
+            }
+            _ => None,
+        };
+        string = rest.unwrap_or_default();
+        rest.is_some()
+    })
 }
 
 #[cfg(test)]
@@ -126,6 +156,25 @@ mod tests {
         assert!(serde_json::from_str::<serde_json::Value>(&deep(MAX_DEPTH + 1)).is_err());
         for batch in ["[]", " [1]", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#] {
             assert_eq!(measure(batch.as_bytes()), Err(BoundsError::Batch), "{batch}");
+        }
+    }
+
+    #[test]
+    fn no_member_has_a_name_that_the_parser_makes_values_of() {
+        let is_reserved = |message: &str| measure(message.as_bytes()) == Err(BoundsError::ReservedName);
+        for name in [
+            "$serde_json::private::RawValue",
+            "$serde_json::private::Number",
+            r"\u0024serde_json::private::RawValue",
+            r"$s\u0065rde_json\u003A\u003a\u0070rivate::RawValu\u0065",
+        ] {
+            assert!(is_reserved(&format!(r#"{{"{name}":"[0,0]"}}"#)), "{name}");
+            assert!(is_reserved(&format!("{{\"a\":{{\"{name}\" \r\n\t: \"[0,0]\"}}}}")), "{name}");
+            assert!(!is_reserved(&format!(r#"{{"a":["{name}","{name}"],"b":"{name}"}}"#)), "{name} as a text");
+            assert!(!is_reserved(&format!(r#"{{"a{name}":"[0,0]"}}"#)), "within a name");
+        }
+        for other in ["$serde_json", r"\u0025serde_json::private::Number", r"\u24", "$serde_json::private:\\:"] {
+            assert!(!is_reserved(&format!(r#"{{"{other}":1}}"#)), "{other}");
         }
     }
 

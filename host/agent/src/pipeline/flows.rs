@@ -46,6 +46,7 @@ impl Dispatch<'_> {
         let scope = self.batch.scope;
         ProposedCall {
             tool: call.tool().full_name().to_owned(),
+            alias: call.tool().alias().map(str::to_owned),
             annotations: call.tool().definition().annotations,
             arguments: call.arguments().clone(),
             actor: scope.actor.clone(),

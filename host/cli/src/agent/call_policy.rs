@@ -9,7 +9,7 @@ use fumehood::agent::guardrail::{IgnoreList, JudgePolicy, ModelJudge, ProposedCa
 use fumehood::agent::persistence::Persistence;
 use fumehood::agent::registry::Policy;
 use fumehood::chat::Model;
-use fumehood::{Host, Tool, is_named};
+use fumehood::{Host, Tool};
 
 use crate::args::run::AgentArguments;
 use crate::config::Config;
@@ -97,7 +97,7 @@ pub(crate) fn rules(config: &Config, typed: &AgentArguments) -> Result<Vec<Arc<d
 
 /// Builds a rule that denies every call of these tools.
 fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| match is_named(&tools, &proposed.tool) {
+    Arc::new(RuleFn::new("deny", move |proposed: &ProposedCall| match proposed.is_named_in(&tools) {
         true => Verdict::Deny { reason: format!("the tool {} is never called here", proposed.tool) },
         false => Verdict::Allow,
     }))
@@ -105,7 +105,7 @@ fn deny_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
 
 /// Builds a rule that has a person asked about each call of these tools.
 fn ask_rule(tools: BTreeSet<String>) -> Arc<dyn Rule> {
-    Arc::new(RuleFn::new("ask", move |proposed: &ProposedCall| match is_named(&tools, &proposed.tool) {
+    Arc::new(RuleFn::new("ask", move |proposed: &ProposedCall| match proposed.is_named_in(&tools) {
         true => Verdict::Ask { question: format!("may {} run?", proposed.tool) },
         false => Verdict::Allow,
     }))

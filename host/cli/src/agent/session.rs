@@ -1,5 +1,6 @@
 //! A session of the agent: its tools, its log and its display, set up from options and fumehood.toml.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use fumehood::chat::ToolSpec;
 use fumehood::event_log::{EventLog, Retention};
 use fumehood::mcp::LogLevel;
 use fumehood::record::{NullRecorder, Recorder};
-use fumehood::{Host, HostBuilder, Limits, McpTools, ToolProvider as _};
+use fumehood::{Host, HostBuilder, Limits, McpTools, ToolProvider as _, is_named};
 
 use super::agent_setup::{self, AgentSetup, AgentTools};
 use super::approver::Approval;
@@ -27,6 +28,7 @@ use crate::args::{Arguments, name_limit_option};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::price::PriceSection;
+use crate::config::tool_names::{self, KnownTools};
 use crate::configured::Version;
 use crate::exit::{Exit, UsageError};
 use crate::trust::ConfigSource;
@@ -73,7 +75,7 @@ impl AgentSession {
         let remotes = Arc::new(servers::connect(&config, &lock, &LogLevel::default()).await?);
         list_notices::follow(&remotes, &config);
         check_tool_names(&host, &remotes, "--allow", &typed.allow)?;
-        check_tool_names(&host, &remotes, "--ask", &typed.ask)?;
+        check_rule_names((&host, &remotes), &config, typed)?;
         if let Some(tool) = setup.required_tool() {
             check_tool_names(&host, &remotes, "--tool-choice", &[tool.to_owned()])?;
         }
@@ -253,6 +255,29 @@ async fn load(
         host::load_configured(&host, &component, load).await?;
     }
     Ok(host)
+}
+
+/// Checks the names of tools whose calls the rules deny or ask about, which understand aliases. Those of the configuration
+/// are warned of, because a tool may come later; tools of a component or a server without any now are not known.
+fn check_rule_names((host, remotes): (&Host, &McpTools), config: &Config, typed: &AgentArguments) -> Result<()> {
+    let tools: Vec<_> = host.tools().into_iter().chain(remotes.tools()).collect();
+    let is_known = |name: &String| {
+        let list = BTreeSet::from([name.clone()]);
+        tools.iter().any(|tool| is_named(&list, tool.full_name(), tool.alias()))
+    };
+    let unknown: Vec<String> = typed.ask.iter().filter(|name| !is_known(name)).cloned().collect();
+    check_tool_names(host, remotes, "--ask", &unknown)?;
+    let mut known = KnownTools::of_host(config);
+    known.extend(tools.iter().map(AsRef::as_ref));
+    let has_tools = |name: &str| tools.iter().any(|tool| tool.namespace().is_some_and(|own| own.as_str() == name));
+    for name in config.tools.keys().filter(|name| !has_tools(name)) {
+        known.add_unknown(name);
+    }
+    for (name, section) in config.mcp.servers.iter().filter(|(name, _)| !has_tools(name)) {
+        known.add_server(name, section.name_prefix().and_then(Result::ok).as_ref(), None);
+    }
+    tool_names::unknown_in_rules(config, &known).iter().for_each(|unknown| render::warning(unknown));
+    Ok(())
 }
 
 /// Checks that these tools exist.

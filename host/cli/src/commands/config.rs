@@ -7,6 +7,7 @@ use anyhow::Result;
 use fumehood::{Host, Load, Lock, Namespace};
 
 use crate::args::{Arguments, Configuration};
+use crate::config::mcp::McpServerSection;
 use crate::config::registry::Place;
 use crate::config::tool::ToolSection;
 use crate::config::tool_names::{self, KnownTools};
@@ -60,9 +61,9 @@ async fn load_tools(arguments: &Arguments, config: &Config) -> Result<(KnownTool
             known.add_unknown(name.as_str());
         }
     }
-    known.extend(host.tools().iter().map(|tool| tool.full_name().to_owned()));
-    for name in config.mcp.servers.keys() {
-        add_server(&mut known, lock.as_ref(), name);
+    known.extend(host.tools().iter().map(AsRef::as_ref));
+    for (name, section) in &config.mcp.servers {
+        add_server(&mut known, lock.as_ref(), name, section);
     }
     for (index, hook) in config.hooks.component.iter().enumerate() {
         // What is not loaded was reported.
@@ -114,15 +115,14 @@ async fn load_from_folder(host: &Host, name: &Namespace, file: &Path) -> bool {
 }
 
 /// Adds the tools of a server that the lock has. Those of one that it does not have are not known.
-fn add_server(known: &mut KnownTools, lock: Option<&Lock>, name: &str) {
+fn add_server(known: &mut KnownTools, lock: Option<&Lock>, name: &str, section: &McpServerSection) {
     let approval = Namespace::parse(name).ok().and_then(|name| {
         let lock = lock?;
         lock.get(&name).or_else(|| lock.proposal(&name))
     });
-    match approval {
-        Some(approval) => known.extend(approval.manifest().tools.iter().map(|tool| format!("{name}__{}", tool.name))),
-        None => known.add_unknown(name),
-    }
+    // An invalid prefix was reported when the configuration was read.
+    let prefix = section.name_prefix().and_then(Result::ok);
+    known.add_server(name, prefix.as_ref(), approval.map(|approval| approval.manifest()));
 }
 
 fn path(keys: &[&str]) -> Vec<String> {

@@ -1,10 +1,13 @@
 //! Checks of the names of tools in a configuration, against the tools that there are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fumehood::agent::suggest;
 use fumehood::agent::tool_search::SEARCH_TOOLS;
 use fumehood::agent::{code, memory};
+use fumehood::approval::{Manifest, ToolManifest};
+use fumehood::mcp::NamePrefix;
+use fumehood::{Tool, ToolName, is_named};
 
 use super::fault::KeyFault;
 use super::file::Config;
@@ -13,10 +16,19 @@ use super::hooks::tools_of;
 /// Maximum number of names in a message that lists what there is.
 const MAX_LISTED_NAMES: usize = 20;
 
+/// The requests to a server that are tools for hooks, and are called by nobody.
+const LIBRARY_METHODS: [&str; 3] = ["resources/read", "prompts/get", "completion/complete"];
+
 /// The tools that a configuration has, as far as they are known without starting anything.
 #[derive(Debug, Default)]
 pub(crate) struct KnownTools {
     names: BTreeSet<String>,
+    /// The names that models and clients are given instead, by the full name.
+    aliases: BTreeMap<String, String>,
+    /// The requests that only hooks see.
+    methods: BTreeSet<String>,
+    /// The beginnings of names that tools which are not known may be given. One is empty if they are given bare names.
+    unknown_aliases: BTreeSet<String>,
     /// The components and servers whose tools are not known.
     unknown: BTreeSet<String>,
 }
@@ -26,12 +38,34 @@ impl KnownTools {
     pub(crate) fn of_host(config: &Config) -> Self {
         let own = memory::TOOL_NAMES.into_iter().chain([memory::READ_RESULT, SEARCH_TOOLS, code::RUN_CODE]);
         let names = own.map(str::to_owned).chain(config.knowledge.keys().cloned()).collect();
-        Self { names, unknown: BTreeSet::new() }
+        Self { names, ..Self::default() }
     }
 
-    /// Adds tools by their full names.
-    pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = String>) {
-        self.names.extend(names);
+    /// Adds tools with their aliases.
+    pub(crate) fn extend<'a>(&mut self, tools: impl IntoIterator<Item = &'a Tool>) {
+        for tool in tools {
+            let name = tool.full_name();
+            self.names.insert(name.to_owned());
+            self.aliases.extend(tool.alias().map(|alias| (name.to_owned(), alias.to_owned())));
+        }
+    }
+
+    /// Adds the tools of a server: those of its approval, or else any.
+    pub(crate) fn add_server(&mut self, name: &str, prefix: Option<&NamePrefix>, approved: Option<&Manifest>) {
+        self.methods.extend(LIBRARY_METHODS.map(|method| format!("{name}__{method}")));
+        let Some(approved) = approved else {
+            self.add_unknown(name);
+            self.unknown_aliases.extend(prefix.map(|prefix| match prefix {
+                NamePrefix::None => String::new(),
+                NamePrefix::Other(prefix) => format!("{prefix}__"),
+            }));
+            return;
+        };
+        for tool in approved.tools.iter().filter_map(current_name) {
+            let full_name = format!("{name}__{tool}");
+            self.aliases.extend(prefix.map(|prefix| (full_name.clone(), prefix.alias(&tool))));
+            self.names.insert(full_name);
+        }
     }
 
     /// Adds a component or a server whose tools are not known. Any name of one of its tools is accepted.
@@ -48,12 +82,20 @@ impl KnownTools {
         self.names.contains(name) || self.unknown.iter().any(|prefix| name.starts_with(prefix.as_str()))
     }
 
+    /// Returns whether a name in a list that restricts tools is that of a tool, or may be: see [`is_named`].
+    fn has_named(&self, name: &str) -> bool {
+        let list = BTreeSet::from([name.to_owned()]);
+        self.has(name)
+            || self.unknown_aliases.iter().any(|prefix| name.starts_with(prefix.as_str()))
+            || self.names.iter().any(|full| is_named(&list, full, self.aliases.get(full).map(String::as_str)))
+    }
+
     /// Returns whether a pattern matches a tool, or may match one that is not known.
     fn has_match(&self, pattern: &str) -> bool {
         // What is no pattern was reported when the configuration was read.
         let Ok(patterns) = tools_of(Some(&[pattern.to_owned()])) else { return true };
         let start = pattern.split(['*', '?']).next().unwrap_or_default();
-        self.names.iter().any(|name| patterns.matches(name))
+        self.names.iter().chain(&self.methods).any(|name| patterns.matches(name))
             || self.unknown.iter().any(|prefix| start.starts_with(prefix.as_str()) || prefix.starts_with(start))
     }
 
@@ -81,6 +123,23 @@ impl KnownTools {
     }
 }
 
+/// Returns the name that an approved tool of a server has now. Earlier releases escaped it.
+fn current_name(tool: &ToolManifest) -> Option<ToolName> {
+    let foreign = tool.export.as_ref().map(|export| export.expose_raw().as_str());
+    let escaped = foreign.filter(|foreign| ToolName::escaped(foreign).is_some_and(|name| name.as_str() == tool.name));
+    match escaped {
+        Some(foreign) => ToolName::from_foreign(foreign).ok(),
+        None => ToolName::parse(&tool.name).ok(),
+    }
+}
+
+/// Returns a sentence for each name in `deny` and `ask` of the guardrails that no tool has.
+pub(crate) fn unknown_in_rules(config: &Config, known: &KnownTools) -> Vec<String> {
+    let mut faults = NameFaults { known, found: Vec::new() };
+    faults.check_rules(config);
+    faults.found.into_iter().map(|(_, message)| message).collect()
+}
+
 /// Returns a fault for each name, and each pattern of a hook, that no tool has.
 pub(crate) fn check(config: &Config, known: &KnownTools) -> Vec<KeyFault> {
     let mut faults = NameFaults { known, found: Vec::new() };
@@ -101,11 +160,9 @@ pub(crate) fn check(config: &Config, known: &KnownTools) -> Vec<KeyFault> {
     faults.check_names(&["agent", "pinned"], "[agent]", &agent.pinned);
     let choice = agent.tool_choice.as_ref().filter(|choice| !["auto", "required", "none"].contains(&choice.as_str()));
     faults.check_name(&["agent", "tool_choice"], "[agent]", choice);
-    let guardrails = &config.guardrails;
-    faults.check_names(&["guardrails", "ask"], "[guardrails]", &guardrails.ask);
-    faults.check_names(&["guardrails", "deny"], "[guardrails]", &guardrails.deny);
-    if let Some(judge) = &guardrails.judge {
-        faults.check_names(&["guardrails", "judge", "always"], "the judge", &judge.always);
+    faults.check_rules(config);
+    if let Some(judge) = &config.guardrails.judge {
+        faults.check_restricted(&["guardrails", "judge", "always"], "the judge", &judge.always);
         faults.check_names(&["guardrails", "judge", "never"], "the judge", &judge.never);
     }
     faults.check_hooks(config);
@@ -131,9 +188,26 @@ impl NameFaults<'_> {
 
     fn check_name(&mut self, keys: &[&str], place: &str, name: Option<&String>) {
         if let Some(name) = name.filter(|name| !self.known.has(name)) {
-            let alternatives = self.known.alternatives(name);
-            self.add(keys, format!("{place} names the tool `{name}`, which there is not; {alternatives}"));
+            self.add_unknown(keys, place, name);
         }
+    }
+
+    /// Checks a list that restricts tools, which understands more names.
+    fn check_restricted(&mut self, keys: &[&str], place: &str, names: &[String]) {
+        for (index, name) in names.iter().enumerate().filter(|(_, name)| !self.known.has_named(name)) {
+            self.add_unknown(&[keys, &[&index.to_string()]].concat(), place, name);
+        }
+    }
+
+    fn add_unknown(&mut self, keys: &[&str], place: &str, name: &str) {
+        let alternatives = self.known.alternatives(name);
+        self.add(keys, format!("{place} names the tool `{name}`, which there is not; {alternatives}"));
+    }
+
+    fn check_rules(&mut self, config: &Config) {
+        let guardrails = &config.guardrails;
+        self.check_restricted(&["guardrails", "ask"], "[guardrails]", &guardrails.ask);
+        self.check_restricted(&["guardrails", "deny"], "[guardrails]", &guardrails.deny);
     }
 
     fn check_hooks(&mut self, config: &Config) {
@@ -157,5 +231,72 @@ impl NameFaults<'_> {
             let message = format!("the pattern `{pattern}` in [[hooks.{kind}]] matches no tool; {alternatives}");
             self.add(&keys, message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fumehood::{Annotations, NameForm, ToolDefinition};
+    use serde_json::json;
+
+    use super::super::read::read;
+    use super::*;
+
+    fn approved(name: &str, export: Option<&str>) -> Manifest {
+        let definition = ToolDefinition {
+            name: ToolName::parse(name).unwrap(),
+            export: export.map(Into::into),
+            title: None,
+            description: "Deletes.".into(),
+            input_schema: json!({}).into(),
+            output_schema: None,
+            annotations: Annotations::default(),
+            mcp_members: None,
+        };
+        Manifest::new(None, "mcp", Vec::new(), &[definition])
+    }
+
+    fn config(key: &str, name: &str) -> Config {
+        let text = match key {
+            "hooks" => format!("[[hooks.rate_limit]]\ntools = [{name:?}]\nper_minute = 1\n"),
+            key => format!("[guardrails]\n{key} = [{name:?}]\n"),
+        };
+        read(Path::new("fumehood.toml"), &text).unwrap()
+    }
+
+    #[test]
+    fn rules_and_hooks_name_tools_as_they_may_when_they_run() {
+        let gh = NamePrefix::Other(fumehood::Namespace::parse("gh").unwrap());
+        let mut known = KnownTools::default();
+        known.add_server("github", Some(&gh), Some(&approved("Repo.delete", None)));
+        known.add_server("old", None, Some(&approved("_x41__x50__x49_-self", Some("API-self"))));
+        known.add_server("away", Some(&NamePrefix::Other(fumehood::Namespace::parse("aw").unwrap())), None);
+        let portable = NameForm::Portable.alias("github__Repo.delete").into_owned();
+        for (key, name, is_known) in [
+            ("deny", "github__Repo.delete", true),
+            ("deny", "gh__Repo.delete", true),
+            ("ask", portable.as_str(), true),
+            ("deny", "gh__Repo.get", false),
+            ("ask", "old__API-self", true),
+            ("ask", "old___x41__x50__x49_-self", true),
+            ("deny", "old__API-other", false),
+            ("deny", "away__anything", true),
+            ("deny", "aw__anything", true),
+            ("hooks", "old__resources/read", true),
+            ("hooks", "*__prompts/get", true),
+            ("hooks", "old__API-*", true),
+            ("hooks", "old__resources/write", false),
+            ("deny", "old__resources/read", false),
+        ] {
+            let faults = check(&config(key, name), &known);
+            assert_eq!(faults.is_empty(), is_known, "{key}: {name}: {faults:?}");
+            let warnings = unknown_in_rules(&config(key, name), &known);
+            assert_eq!(warnings.is_empty(), is_known || key == "hooks", "{key}: {name}: {warnings:?}");
+        }
+        known.add_server("bare", Some(&NamePrefix::None), None);
+        assert!(known.has_named("whatever"), "a server that is away may give any name");
+        assert!(!known.has("whatever"));
     }
 }

@@ -1,5 +1,7 @@
 //! The port for requests of an MCP server to the client of a call: questions to its user, and samples of its model.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::boxed::BoxFuture;
@@ -42,4 +44,25 @@ pub trait ClientRequests: Send + Sync {
     /// # Errors
     /// A sentence, if the client does not support such requests or refuses this one.
     fn send(&self, kind: ClientRequestKind, params: Value) -> BoxFuture<'_, Result<Value, String>>;
+}
+
+/// A client that is asked for nothing. Its session is that of another one.
+struct Unasked {
+    session: u64,
+    why: &'static str,
+}
+
+impl ClientRequests for Unasked {
+    fn session(&self) -> u64 {
+        self.session
+    }
+
+    fn send(&self, _kind: ClientRequestKind, _params: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(std::future::ready(Err(self.why.to_owned())))
+    }
+}
+
+/// Wraps a client so that each request to it fails with this sentence.
+pub(crate) fn refuse_requests(client: &dyn ClientRequests, why: &'static str) -> Arc<dyn ClientRequests> {
+    Arc::new(Unasked { session: client.session(), why })
 }

@@ -5,10 +5,15 @@ use std::sync::Arc;
 
 use super::call_hook::{AfterDecision, Authorization, BeforeDecision, CallHook};
 use super::observer::without_partial_results;
+use crate::call::client_requests::refuse_requests;
 use crate::call::error_kind::ErrorKind;
 use crate::call::result::{CallError, CallResult};
 use crate::call::{Arguments, CallContext};
 use crate::tool::ValidatedCall;
+
+/// The error of a server that asks the client of a call to which hooks apply.
+const UNSEEN_ANSWERS: &str =
+    "hooks apply to the tool, and would not see what its client is asked and answers, so that it cannot be asked";
 
 /// The hooks of an operator, in the order in which they run. Cheap to clone.
 ///
@@ -73,11 +78,13 @@ impl CallHooks {
         self.for_tool(tool).any(|hook| hook.decides_on_results())
     }
 
-    /// Removes from the context what no hook sees: parts of a result before hooks have decided on it, and metadata that the
-    /// client sent beside the arguments.
+    /// Removes from the context what no hook sees: parts of a result before hooks have decided on it, metadata that the
+    /// client sent beside the arguments, and what it answers while the call runs.
     pub fn hold_back(&self, tool: &str, context: &mut CallContext) {
         if self.for_tool(tool).next().is_some() {
             context.client_meta = None;
+            context.client_requests =
+                context.client_requests.take().map(|client| refuse_requests(client.as_ref(), UNSEEN_ANSWERS));
         }
         if self.decide_on_results(tool) {
             context.observer = context.observer.take().map(without_partial_results);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::boxed::BoxFuture;
+use crate::call::client_requests::{ClientRequestKind, ClientRequests};
 use crate::call::content::Content;
 use crate::call::error_kind::ErrorKind;
 use crate::call::event::Progress;
@@ -201,6 +202,19 @@ async fn passes_on_replaced_results_and_messages() {
     assert_eq!(rewritten.error(), Some(&CallError::new(ErrorKind::Quota, "[left out]")));
 }
 
+/// A client that answers everything.
+struct Willing;
+
+impl ClientRequests for Willing {
+    fn session(&self) -> u64 {
+        7
+    }
+
+    fn send(&self, _kind: ClientRequestKind, params: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(std::future::ready(Ok(params)))
+    }
+}
+
 #[tokio::test]
 async fn what_hooks_do_not_see_is_dropped() {
     let hooks = hooks([hook("h", &Log::default())]);
@@ -218,10 +232,17 @@ async fn what_hooks_do_not_see_is_dropped() {
         );
     }
     let client_meta = json!({"a": 1}).as_object().cloned().map(Arc::new);
-    for (tool, expected) in [("add", false), ("other", true)] {
-        let mut context = CallContext { client_meta: client_meta.clone(), ..CallContext::default() };
+    for (tool, expected) in [("add", Err("hooks apply to the tool")), ("other", Ok(()))] {
+        let client_requests = Some(Arc::new(Willing) as Arc<dyn ClientRequests>);
+        let mut context = CallContext { client_meta: client_meta.clone(), client_requests, ..CallContext::default() };
         hooks.hold_back(tool, &mut context);
-        assert_eq!(context.client_meta.is_some(), expected, "{tool}");
+        assert_eq!(context.client_meta.is_some(), expected.is_ok(), "{tool}");
+        let client = context.client_requests.unwrap();
+        let answer = client.send(ClientRequestKind::Elicitation, json!({})).await;
+        assert_eq!((client.session(), answer.is_ok()), (7, expected.is_ok()), "{tool}");
+        if let (Err(why), Err(expected)) = (answer, expected) {
+            assert!(why.starts_with(expected), "{why}");
+        }
     }
 }
 

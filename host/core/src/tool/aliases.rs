@@ -79,7 +79,8 @@ pub struct ToolAliases {
 
 impl ToolAliases {
     /// Finds the aliases of tools with these full names. The second part of a pair is the name that its provider wants
-    /// instead; it is used if no other tool has it or wants it.
+    /// instead; it is used if no other tool has it or wants it. A tool's own name with `__` in it is not used: it would be
+    /// taken for a tool of another provider, which may be away.
     #[must_use]
     pub fn new<'a>(tools: impl IntoIterator<Item = (&'a str, Option<&'a str>)>, form: NameForm) -> Self {
         let mut wanted: BTreeMap<&str, Option<&str>> = BTreeMap::new();
@@ -93,8 +94,9 @@ impl ToolAliases {
         }
         let mut aliases = Self { names: wanted.keys().map(|name| (*name).to_owned()).collect(), ..Self::default() };
         for (name, alias) in &wanted {
+            let has_namespace = alias.is_some_and(|alias| names_another_namespace(name, alias));
             let Some(alias) = alias.map(|alias| form.alias(alias)).filter(|alias| *alias != *name) else { continue };
-            if claims.get(&alias) == Some(&1) && !aliases.names.contains(alias.as_ref()) {
+            if !has_namespace && claims.get(&alias) == Some(&1) && !aliases.names.contains(alias.as_ref()) {
                 aliases.add(name, alias.into_owned());
             } else {
                 aliases.displaced.push((*name).to_owned());
@@ -158,20 +160,24 @@ impl ToolAliases {
     }
 
     /// Returns the full names of the tools that are not given the name that their provider wants, because another tool has
-    /// it or wants it, too.
+    /// it or wants it, too, or might have it.
     #[must_use]
     pub fn displaced(&self) -> &[String] {
         &self.displaced
     }
 }
 
-/// Returns whether a list of an operator names the tool with this full name: by that, by its portable alias, or by the name
-/// that earlier releases gave it.
+/// Returns whether an alias is the tool's own name, and looks like the full name of another tool.
+fn names_another_namespace(full_name: &str, alias: &str) -> bool {
+    alias.contains(SEPARATOR) && full_name.split_once(SEPARATOR).is_some_and(|(_, own)| own == alias)
+}
+
+/// Returns whether a list of an operator that restricts tools names the one with this full name, and with this alias if it
+/// wants one: by either, by their portable aliases, or by the name that earlier releases gave it.
 #[must_use]
-pub fn is_named(list: &BTreeSet<String>, full_name: &str) -> bool {
-    list.contains(full_name)
-        || list.contains(NameForm::Portable.alias(full_name).as_ref())
-        || escaped(full_name).is_some_and(|escaped| list.contains(&escaped))
+pub fn is_named(list: &BTreeSet<String>, full_name: &str, alias: Option<&str>) -> bool {
+    let has = |name: &str| list.contains(name) || list.contains(NameForm::Portable.alias(name).as_ref());
+    has(full_name) || alias.is_some_and(has) || escaped(full_name).is_some_and(|escaped| list.contains(&escaped))
 }
 
 /// Returns the name that earlier releases gave the tool of a server, if it was another one.
@@ -291,8 +297,27 @@ mod tests {
         let aliases = portable(&["m__API-self"]);
         assert_eq!(aliases.resolve("m___x41__x50__x49_-self"), Some("m__API-self"));
         for named in ["m__API-self", "m___x41__x50__x49_-self"] {
-            assert!(is_named(&BTreeSet::from([named.to_owned()]), "m__API-self"), "{named}");
+            assert!(is_named(&BTreeSet::from([named.to_owned()]), "m__API-self", None), "{named}");
         }
-        assert!(!is_named(&BTreeSet::from(["m__api-self".to_owned()]), "m__API-self"));
+        assert!(!is_named(&BTreeSet::from(["m__api-self".to_owned()]), "m__API-self", None));
+    }
+
+    #[test]
+    fn a_list_names_a_tool_by_the_alias_that_everybody_sees() {
+        let portable = NameForm::Portable.alias("gh__repo.delete").into_owned();
+        for named in ["gh__repo.delete", portable.as_str(), "github__repo.delete"] {
+            let list = BTreeSet::from([named.to_owned()]);
+            assert!(is_named(&list, "github__repo.delete", Some("gh__repo.delete")), "{named}");
+            assert!(!is_named(&list, "github__repo.get", Some("gh__repo.get")), "{named}");
+        }
+    }
+
+    #[test]
+    fn no_alias_looks_like_a_tool_of_another_server() {
+        let tools =
+            [("evil__bank__pay", Some("bank__pay")), ("evil__get", Some("get")), ("hub__a__b", Some("gh__a__b"))];
+        let aliases = ToolAliases::new(tools, NameForm::Mcp);
+        assert_eq!(tools.map(|(name, _)| aliases.alias(name)), ["evil__bank__pay", "get", "gh__a__b"]);
+        assert_eq!((aliases.displaced(), aliases.resolve("bank__pay")), (&["evil__bank__pay".to_owned()][..], None));
     }
 }

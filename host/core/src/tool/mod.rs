@@ -7,6 +7,7 @@ pub mod name;
 mod provider;
 mod result_form;
 pub mod search;
+mod tool_flow;
 mod validated_call;
 
 use std::fmt;
@@ -28,6 +29,7 @@ pub use aliases::{NameForm, ToolAliases, is_named};
 pub use layer::{PendingCall, ToolLayer};
 pub use provider::{Changes, ProviderKind, Revision, Stop, ToolProvider, unknown_tool};
 pub use result_form::ResultForm;
+pub use tool_flow::ToolFlow;
 pub use validated_call::{InvalidCall, ValidatedCall};
 
 /// Maximum number of validation steps that are worth doing on the caller's thread. They take about 5 ms at worst;
@@ -370,34 +372,5 @@ impl Tool {
             bad(format!("the result does not match the tool's own output schema:\n{violations}"))
         };
         gate.parse(value).map(drop).map_err(mismatch)
-    }
-}
-
-/// The flows of a tool without labels: the reasons for which it counts as a private source or a public sink.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ToolFlow {
-    /// The reason for which it returns private data, such as `it reads granted folders`.
-    pub source: Option<&'static str>,
-    /// The reason for which its arguments may become public, such as `it sends HTTP requests`.
-    pub sink: Option<&'static str>,
-}
-
-impl ToolFlow {
-    /// A tool that neither returns private data nor sends any.
-    pub const NONE: Self = Self { source: None, sink: None };
-
-    /// A tool of a server that nobody approved, whose claims do not count.
-    pub const UNAPPROVED: Self =
-        Self { source: None, sink: Some("its server needs no approval, so its claims do not count") };
-
-    /// Returns the flows of a tool of which only its own claim is known. Without one, it reaches an open world, which is
-    /// the default of the MCP specification. One that says that it stays in a closed world works with what is kept there.
-    #[must_use]
-    pub fn from_claim(open_world: Option<bool>) -> Self {
-        match open_world {
-            Some(false) => Self { source: Some("it works with data of a closed world"), sink: None },
-            Some(true) => Self { source: None, sink: Some("it says that it reaches an open world") },
-            None => Self { source: None, sink: Some("it does not say that it stays in a closed world") },
-        }
     }
 }

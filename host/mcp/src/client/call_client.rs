@@ -10,11 +10,13 @@ use serde_json::Value;
 use super::call_clock::CallClock;
 
 /// Maximum number of requests to the client in one call.
-const MAX_REQUESTS: u32 = 32;
+pub(super) const MAX_REQUESTS: u32 = 32;
 /// The error where there is no client that could be asked.
 const NO_CLIENT: &str = "the tool asks its user for something, which nobody here can give";
 
 /// The client of a call. Cheap to clone; clones share their state.
+///
+/// It is carried in the extensions of the call's requests through rmcp to the transport.
 #[derive(Clone)]
 pub(crate) struct CallClient {
     observer: Arc<dyn Observer>,

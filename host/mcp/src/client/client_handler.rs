@@ -15,17 +15,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::message_tracker::MessageTracker;
 use super::server_requests::ServerRequests;
 
 /// A handler that answers `ping`, passes questions and samples on to the client of a call where the operator allows it,
 /// and rejects every other request. Roots are not offered: they are power that the operator has not granted to the server.
 pub(crate) struct ServerRequestHandler {
     requests: Arc<ServerRequests>,
+    tracker: Arc<MessageTracker>,
 }
 
 impl ServerRequestHandler {
-    pub(crate) fn new(requests: Arc<ServerRequests>) -> Self {
-        Self { requests }
+    pub(crate) fn new(requests: Arc<ServerRequests>, tracker: Arc<MessageTracker>) -> Self {
+        Self { requests, tracker }
     }
 
     async fn pass_on(
@@ -38,7 +40,7 @@ impl ServerRequestHandler {
             Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
             _ => None,
         };
-        let passed = self.requests.pass_on(kind, params, origin);
+        let passed = self.requests.pass_on(kind, params, self.tracker.client_of(origin));
         tokio::select! {
             answer = passed => answer,
             () = context.ct.cancelled() => Err(ErrorData::invalid_request("the server cancelled its request", None)),

@@ -12,13 +12,13 @@ use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::name::ToolName;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
-    GetExtensions as _, ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo,
-    ServerResult, SetLevelRequest, SetLevelRequestParams, SubscriptionFilter,
+    GetExtensions as _, ListToolsRequest, LoggingLevel, PaginatedRequestParams, ServerResult, SetLevelRequest,
+    SetLevelRequestParams,
 };
-use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::transport::{StreamableHttpClientTransport, Transport};
-use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
+use rmcp::{ClientLifecycleMode, RoleClient};
 use tokio_util::sync::CancellationToken;
 
 use tokio::sync::Notify;
@@ -28,16 +28,15 @@ use super::call_client::CallClient;
 use super::client_handler::ServerRequestHandler;
 use super::connect_error::{self, ConnectError};
 use super::endpoint::{Credentials, Endpoint, Launch};
+use super::handshake::{handshake, lifecycle_mode};
 use super::headers::Headers;
 use super::http_client::{self, BoundedClient};
-use super::inspecting_transport::InspectingTransport;
 use super::lenient::{self, ToolPage};
 use super::library::LibraryEvents;
 use super::message_tracker::MessageTracker;
 use super::oauth::TokenSource;
 use super::process::Process;
 use super::program::check_program;
-use super::progress::ProgressListener;
 use super::server_requests::ServerRequests;
 use super::tool_notice::ToolNotice;
 use crate::log_level::to_logging_level;
@@ -77,7 +76,6 @@ impl ConnectOptions {
 
 /// A connection. Dropping it ends the program behind it.
 pub(crate) struct Connection {
-    requests: Arc<ServerRequests>,
     service: RunningService<RoleClient, ServerRequestHandler>,
     process: Option<Process>,
     closed: CancellationToken,
@@ -130,7 +128,6 @@ impl Connection {
         let overflowed = lines.overflow_flag();
         match handshake(lines, &tracker, &options.requests, &closed, lifecycle).await {
             Ok(service) => Ok(Self {
-                requests: Arc::clone(&options.requests),
                 service,
                 process: Some(process),
                 closed,
@@ -174,7 +171,6 @@ impl Connection {
             .await
             .map_err(|error| connect_error::from_address(error, url, tokens.as_deref().map(TokenSource::hint)))?;
         Ok(Self {
-            requests: Arc::clone(&options.requests),
             service,
             process: None,
             closed,
@@ -322,11 +318,9 @@ impl Connection {
         mut request: ClientRequest,
         client: &CallClient,
     ) -> Result<ServerResult, ServiceError> {
-        request.extensions_mut().insert(ProgressListener(client.observer()));
-        let under_way = self.requests.begin(client);
+        request.extensions_mut().insert(client.clone());
         let sent = self.peer().send_request_with_option(request, PeerRequestOptions::no_options()).await?;
         let id = sent.id.clone();
-        under_way.identify(&id);
         let answer = self.unless_closed(InFlightRequest::new(sent).answer()).await;
         // If a request could not be sent, no answer ever removes it.
         self.tracker.forget(&id);
@@ -367,53 +361,4 @@ impl Connection {
             process.end().await;
         }
     }
-}
-
-/// Returns the order of revisions to try: the newest first, and the one before it for servers that do not support that.
-fn lifecycle_mode() -> ClientLifecycleMode {
-    ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::V_2025_11_25),
-    }
-}
-
-async fn handshake<T: Transport<RoleClient> + 'static>(
-    transport: T,
-    tracker: &Arc<MessageTracker>,
-    requests: &Arc<ServerRequests>,
-    closed: &CancellationToken,
-    lifecycle: ClientLifecycleMode,
-) -> Result<RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError> {
-    let transport = InspectingTransport::new(transport, Arc::clone(tracker), closed.clone());
-    let service = ServerRequestHandler::new(Arc::clone(requests)).serve_with_lifecycle(transport, lifecycle).await?;
-    subscribe_to_changes(service.peer(), closed);
-    Ok(service)
-}
-
-/// Subscribes to changes of the tools, resources and prompts with `subscriptions/listen` for as long as the connection is
-/// open. Servers of the newest revision send these notifications to subscribers only; [`MessageTracker`] reads them. A
-/// server that does not offer them has its tools listed again with the next connection.
-pub(crate) fn subscribe_to_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
-    let Some(filter) = peer.peer_info().and_then(|server| offered_changes(&server)) else { return };
-    let (peer, closed) = (peer.clone(), closed.clone());
-    tokio::spawn(async move {
-        let Ok(mut subscription) = peer.listen(filter).await else { return };
-        loop {
-            tokio::select! {
-                () = closed.cancelled() => return,
-                event = subscription.next() => if !matches!(event, Ok(Some(_))) { return },
-            }
-        }
-    });
-}
-
-/// Returns the changes that a server of the newest revision reports to subscribers.
-fn offered_changes(server: &ServerPeerInfo) -> Option<SubscriptionFilter> {
-    let capabilities = &server.capabilities;
-    let mut wanted = SubscriptionFilter::builder().tools_list_changed().build();
-    wanted.prompts_list_changed = Some(true);
-    wanted.resources_list_changed = Some(true);
-    let offered = wanted.supported_by(capabilities);
-    let is_newest = server.protocol_version >= ProtocolVersion::V_2026_07_28;
-    (is_newest && offered != SubscriptionFilter::default()).then_some(offered)
 }

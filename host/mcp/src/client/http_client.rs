@@ -218,7 +218,7 @@ async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
 
 /// Returns an error response to the request that this message answers, if it answers one.
 fn error_in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpcMessage> {
-    let why = ErrorData::internal_error(format!("the server answered with too much at once: {error}"), None);
+    let why = ErrorData::internal_error(format!("the answer of the server is not read: {error}"), None);
     parse_id(message).map(|id| JsonRpcMessage::error(why, Some(id)))
 }
 
@@ -232,7 +232,7 @@ fn bound_events(events: Events) -> Events {
             return Ok(event);
         }
         // rmcp itself rejects events that are nested too deep, or contain several messages.
-        if let Err(error @ BoundsError::Values) = bounds::measure(data) {
+        if let Err(error @ (BoundsError::Values | BoundsError::ReservedName)) = bounds::measure(data) {
             let refusal = error_in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
             let refusal = refusal.ok_or_else(|| SseError::Body(Box::new(io::Error::other(error))))?;
             event.data = Some(refusal);

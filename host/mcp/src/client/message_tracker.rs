@@ -13,12 +13,24 @@ use rmcp::model::{
 
 use tokio::sync::Notify;
 
+use super::call_client::CallClient;
 use super::library::LibraryEvents;
-use super::progress::{self, ProgressListener};
+use super::progress;
+use super::unsolicited_limit::UnsolicitedLimit;
 use crate::log_level::from_logging_level;
 
 /// Maximum number of cancelled requests that are remembered, because they may still be answered.
 const MAX_CANCELLED: usize = 256;
+/// Time for which a server is taken to go on with a cancelled call, unless it answers that. Meanwhile, what names no call
+/// may belong to it.
+const CANCELLED_TIME: Duration = Duration::from_secs(60);
+
+const NO_CALL: &str = "no call is under way that could ask for something; ask during one";
+const CALL_ENDED: &str = "the call that this request belongs to has ended";
+const SEVERAL_CLIENTS: &str =
+    "calls of several clients are under way, and it is not known which of them asks; connect over HTTP, or ask again";
+const CANCELLED_CALL: &str = "a call of another client was cancelled and not answered, so that it is not known which of \
+                              them asks; answer cancelled calls, connect over HTTP, or ask again";
 
 /// The state of a connection, derived from its messages.
 pub(crate) struct MessageTracker {
@@ -37,8 +49,9 @@ pub(crate) struct MessageTracker {
 struct PendingRequests {
     unsolicited: UnsolicitedLimit,
     open: HashMap<RequestId, OpenRequest>,
-    cancelled: VecDeque<RequestId>,
-    listeners: HashMap<ProgressToken, ProgressListener>,
+    cancelled: VecDeque<CancelledRequest>,
+    /// The open requests with these tokens.
+    tokens: HashMap<ProgressToken, RequestId>,
     /// The open `server/discover` request, and its deadline.
     discovery: Option<(RequestId, tokio::time::Instant)>,
     discovery_timeout: Duration,
@@ -49,6 +62,18 @@ struct OpenRequest {
     token: Option<ProgressToken>,
     /// True for a list, which a server can bring about itself. It does not end the count of its unsolicited messages.
     is_list: bool,
+    /// The client of the call that it belongs to, if it belongs to one.
+    client: Option<CallClient>,
+}
+
+/// A request that was cancelled, and may still be answered.
+struct CancelledRequest {
+    id: RequestId,
+    at: Instant,
+    /// True if it belonged to a call.
+    is_call: bool,
+    /// The session of that call, if it has one.
+    session: Option<u64>,
 }
 
 impl MessageTracker {
@@ -66,7 +91,7 @@ impl MessageTracker {
             unsolicited: UnsolicitedLimit::new(max_unsolicited),
             open: HashMap::new(),
             cancelled: VecDeque::new(),
-            listeners: HashMap::new(),
+            tokens: HashMap::new(),
             discovery: None,
             discovery_timeout,
         };
@@ -97,6 +122,15 @@ impl MessageTracker {
     /// Returns the number of answers to unknown requests since the last matching one.
     pub(crate) fn unmatched_answers(&self) -> u32 {
         self.unmatched_answers.load(Ordering::Relaxed)
+    }
+
+    /// Returns the client that a request of the server is for: that of the call `origin`, if the transport knows it, or the
+    /// only one with calls under way.
+    ///
+    /// # Errors
+    /// A sentence, if no call is under way, or more than one client may be meant.
+    pub(crate) fn client_of(&self, origin: Option<&RequestId>) -> Result<CallClient, &'static str> {
+        self.lock().client_of(origin, Instant::now())
     }
 
     /// Removes a request whose answer is not awaited any more.
@@ -172,9 +206,9 @@ impl MessageTracker {
     fn inspect_notification(&self, notification: &ServerNotification) -> Verdict {
         let passes = match notification {
             ServerNotification::ProgressNotification(progress) => {
-                let listener = self.lock().listeners.get(&progress.params.progress_token).cloned();
-                if let Some(ProgressListener(observer)) = listener {
-                    observer.progress(progress::from_notification(&progress.params));
+                let client = self.lock().client_with_token(&progress.params.progress_token);
+                if let Some(client) = client {
+                    client.observer().progress(progress::from_notification(&progress.params));
                 }
                 false
             }
@@ -196,10 +230,10 @@ impl MessageTracker {
                 false
             }
             ServerNotification::LoggingMessageNotification(message) => {
-                let listener = self.lock().only_listener();
-                if let Some(ProgressListener(observer)) = listener {
+                let client = self.lock().only_client(Instant::now());
+                if let Some(client) = client {
                     let line = progress::to_log_line(&message.params);
-                    observer.log(from_logging_level(message.params.level), &line);
+                    client.observer().log(from_logging_level(message.params.level), &line);
                 }
                 false
             }
@@ -225,28 +259,63 @@ impl PendingRequests {
         if !is_list {
             self.unsolicited.reset();
         }
-        let mut token = None;
-        if let Some(listener) = request.extensions().get::<ProgressListener>() {
-            token = request.get_meta().get_progress_token();
-            self.listeners.extend(token.clone().map(|token| (token, listener.clone())));
-        }
+        let client = request.extensions().get::<CallClient>().cloned();
+        let token = client.as_ref().and_then(|_| request.get_meta().get_progress_token());
+        self.tokens.extend(token.clone().map(|token| (token, id.clone())));
         if matches!(request, ClientRequest::DiscoverRequest(_)) {
             self.discovery = Some((id.clone(), tokio::time::Instant::now() + self.discovery_timeout));
         }
-        self.open.insert(id.clone(), OpenRequest { token, is_list });
+        self.open.insert(id.clone(), OpenRequest { token, is_list, client });
     }
 
-    /// Returns the listener of the running call, if there is one only. Log lines name no call: one that might be about another
+    /// Returns the clients of the open requests.
+    fn clients(&self) -> impl Iterator<Item = &CallClient> {
+        self.open.values().filter_map(|request| request.client.as_ref())
+    }
+
+    fn client_with_token(&self, token: &ProgressToken) -> Option<CallClient> {
+        self.open.get(self.tokens.get(token)?)?.client.clone()
+    }
+
+    /// See [`MessageTracker::client_of`].
+    fn client_of(&self, origin: Option<&RequestId>, now: Instant) -> Result<CallClient, &'static str> {
+        if let Some(origin) = origin {
+            return self.open.get(origin).and_then(|request| request.client.clone()).ok_or(CALL_ENDED);
+        }
+        let mut clients = self.clients();
+        let first = clients.next().ok_or(NO_CALL)?;
+        if clients.any(|client| client.session() != first.session()) {
+            return Err(SEVERAL_CLIENTS);
+        }
+        if self.may_go_on_for_another(first, now) { Err(CANCELLED_CALL) } else { Ok(first.clone()) }
+    }
+
+    /// Returns the client of the running call, if there is one only. Log lines name no call: one that might be about another
     /// client's call is nobody's.
-    fn only_listener(&self) -> Option<ProgressListener> {
-        let mut listeners = self.listeners.values();
-        let only = listeners.next().cloned();
-        only.filter(|_| listeners.next().is_none())
+    fn only_client(&self, now: Instant) -> Option<CallClient> {
+        let mut clients = self.clients();
+        let only = clients.next()?;
+        let is_alone = clients.next().is_none() && !self.may_go_on_for_another(only, now);
+        is_alone.then(|| only.clone())
+    }
+
+    /// Returns whether the server may still be busy with a cancelled call of another client than this one.
+    fn may_go_on_for_another(&self, client: &CallClient, now: Instant) -> bool {
+        let is_recent = |request: &&CancelledRequest| now.saturating_duration_since(request.at) < CANCELLED_TIME;
+        let mut cancelled = self.cancelled.iter().filter(is_recent).filter(|request| request.is_call);
+        // Of two clients without a session, nobody knows whether they are one.
+        cancelled.any(|other| other.session.is_none() || other.session != client.session())
     }
 
     fn cancel(&mut self, id: &RequestId) {
-        if self.close(id).is_some() {
-            self.cancelled.push_back(id.clone());
+        if let Some(OpenRequest { client, .. }) = self.close(id) {
+            let session = client.as_ref().and_then(CallClient::session);
+            self.cancelled.push_back(CancelledRequest {
+                id: id.clone(),
+                at: Instant::now(),
+                is_call: client.is_some(),
+                session,
+            });
             let surplus = self.cancelled.len().saturating_sub(MAX_CANCELLED);
             self.cancelled.drain(..surplus);
         }
@@ -256,7 +325,7 @@ impl PendingRequests {
     fn close(&mut self, id: &RequestId) -> Option<OpenRequest> {
         let request = self.open.remove(id)?;
         if let Some(token) = &request.token {
-            self.listeners.remove(token);
+            self.tokens.remove(token);
         }
         if self.discovery.as_ref().is_some_and(|(discovery, _)| discovery == id) {
             self.discovery = None;
@@ -277,7 +346,7 @@ impl PendingRequests {
                 }
                 return AnswerKind::Open;
             }
-            if let Some(position) = self.cancelled.iter().position(|cancelled| cancelled == id) {
+            if let Some(position) = self.cancelled.iter().position(|cancelled| cancelled.id == *id) {
                 self.cancelled.remove(position);
                 return AnswerKind::Late;
             }
@@ -300,52 +369,95 @@ pub(crate) enum Verdict {
     Flood,
 }
 
-/// The time after which the count starts again.
-const WINDOW: Duration = Duration::from_secs(60);
-
-/// A limit on unsolicited messages: notifications, requests, and answers to unknown requests.
-#[derive(Debug)]
-pub(crate) struct UnsolicitedLimit {
-    max: u32,
-    count: u32,
-    since: Option<Instant>,
-}
-
-impl UnsolicitedLimit {
-    /// Creates a limit of `max` messages for one call, and for one minute between calls.
-    pub(crate) fn new(max: u32) -> Self {
-        Self { max, count: 0, since: None }
-    }
-
-    /// Starts the count again, after a request or its answer.
-    pub(crate) fn reset(&mut self) {
-        (self.count, self.since) = (0, None);
-    }
-
-    /// Counts one message. Returns whether it is within the limit.
-    pub(crate) fn admit(&mut self, now: Instant) -> bool {
-        let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) > WINDOW {
-            (self.count, self.since) = (0, Some(now));
-        }
-        self.count = self.count.saturating_add(1);
-        self.count <= self.max
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use fumehood_core::boxed::BoxFuture;
+    use fumehood_core::call::client_requests::{ClientRequestKind, ClientRequests};
+    use serde_json::{Value, json};
 
-    #[test]
-    fn resets_with_every_call_and_every_minute() {
-        let (mut unsolicited, start) = (UnsolicitedLimit::new(2), Instant::now());
-        let mut take = |seconds: u64| unsolicited.admit(start + Duration::from_secs(seconds));
-        assert_eq!(
-            [take(0), take(1), take(2), take(60), take(61), take(62), take(63)],
-            [true, true, false, false, true, true, false]
-        );
-        unsolicited.reset();
-        assert!(unsolicited.admit(start) && unsolicited.admit(start) && !unsolicited.admit(start));
+    use super::*;
+    use crate::client::call_clock::CallClock;
+
+    struct Session(u64);
+
+    impl ClientRequests for Session {
+        fn session(&self) -> u64 {
+            self.0
+        }
+
+        fn send(&self, _kind: ClientRequestKind, params: Value) -> BoxFuture<'_, Result<Value, String>> {
+            Box::pin(std::future::ready(Ok(params)))
+        }
+    }
+
+    fn tracker() -> Arc<MessageTracker> {
+        MessageTracker::new(100, Duration::from_secs(1), Arc::default(), Arc::default())
+    }
+
+    /// Sends a call of the client of a session, or of one that cannot be asked.
+    fn send_call(tracker: &MessageTracker, id: i64, session: Option<u64>) {
+        let clock = CallClock::start(Duration::from_secs(60), Duration::from_secs(60));
+        let requests = session.map(|session| Arc::new(Session(session)) as Arc<dyn ClientRequests>);
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "a"}});
+        let mut message: ClientJsonRpcMessage = serde_json::from_value(call).unwrap();
+        let JsonRpcMessage::Request(call) = &mut message else { panic!("{message:?}") };
+        call.request.extensions_mut().insert(CallClient::new(&clock, None, requests));
+        tracker.record_sent(&message);
+    }
+
+    fn cancel(tracker: &MessageTracker, id: i64) {
+        let params = json!({"requestId": id});
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        tracker.record_sent(&serde_json::from_value(cancelled).unwrap());
+    }
+
+    fn answer(tracker: &MessageTracker, id: i64) {
+        let answer = json!({"jsonrpc": "2.0", "id": id, "result": {}});
+        tracker.inspect_received(&serde_json::from_value(answer).unwrap());
+    }
+
+    fn session_of(tracker: &MessageTracker, origin: Option<i64>, later: Duration) -> Result<Option<u64>, &'static str> {
+        let origin = origin.map(RequestId::Number);
+        tracker.lock().client_of(origin.as_ref(), Instant::now() + later).map(|client| client.session())
+    }
+
+    const NOW: Duration = Duration::ZERO;
+
+    #[tokio::test]
+    async fn a_request_reaches_the_call_that_it_names_or_the_only_session() {
+        let tracker = tracker();
+        assert_eq!(session_of(&tracker, None, NOW), Err(NO_CALL));
+        send_call(&tracker, 1, Some(10));
+        send_call(&tracker, 2, Some(10));
+        assert_eq!(session_of(&tracker, None, NOW), Ok(Some(10)));
+        send_call(&tracker, 3, Some(11));
+        assert_eq!(session_of(&tracker, None, NOW), Err(SEVERAL_CLIENTS));
+        assert_eq!(session_of(&tracker, Some(3), NOW), Ok(Some(11)));
+        answer(&tracker, 3);
+        assert_eq!(session_of(&tracker, Some(3), NOW), Err(CALL_ENDED), "it never goes to another session");
+        assert_eq!(session_of(&tracker, None, NOW), Ok(Some(10)));
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_call_of_another_session_may_still_ask_and_log() {
+        let has_listener =
+            |tracker: &MessageTracker, later| tracker.lock().only_client(Instant::now() + later).is_some();
+        for (cancelled, next, is_known) in
+            [(Some(10), Some(11), false), (None, Some(11), false), (None, None, false), (Some(10), Some(10), true)]
+        {
+            let tracker = tracker();
+            send_call(&tracker, 1, cancelled);
+            cancel(&tracker, 1);
+            send_call(&tracker, 2, next);
+            let expected = if is_known { Ok(next) } else { Err(CANCELLED_CALL) };
+            assert_eq!(session_of(&tracker, None, NOW), expected, "{cancelled:?}, {next:?}");
+            assert_eq!(has_listener(&tracker, NOW), is_known);
+            assert_eq!(session_of(&tracker, Some(2), NOW), Ok(next), "one that names its call is known");
+            assert_eq!(session_of(&tracker, None, CANCELLED_TIME), Ok(next), "but not for ever");
+            assert!(has_listener(&tracker, CANCELLED_TIME));
+            answer(&tracker, 1);
+            assert_eq!(session_of(&tracker, None, NOW), Ok(next), "nor once it is answered");
+            assert!(has_listener(&tracker, NOW));
+        }
     }
 }

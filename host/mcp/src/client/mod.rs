@@ -9,6 +9,7 @@ mod client_handler;
 mod connect_error;
 mod connection;
 mod endpoint;
+mod handshake;
 mod headers;
 mod http_client;
 mod inspecting_transport;
@@ -29,6 +30,7 @@ mod server_requests;
 mod service_error;
 mod tool_notice;
 mod tool_pins;
+mod unsolicited_limit;
 
 pub use connect_error::ConnectError;
 pub use endpoint::{AddressError, Credentials, Endpoint, Launch, LaunchWrapper, check_address};

@@ -10,10 +10,6 @@ use fumehood_core::text::untrusted::PrintableText;
 use rmcp::model::{LoggingMessageNotificationParam, ProgressNotificationParam};
 use serde_json::Value;
 
-/// The observer of one call, carried in the extensions of its request through rmcp to the transport.
-#[derive(Clone)]
-pub(crate) struct ProgressListener(pub(crate) Arc<dyn Observer>);
-
 /// An observer that redacts secrets from progress and log lines before it forwards them.
 struct RedactingObserver {
     redactor: Redactor,

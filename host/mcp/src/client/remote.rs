@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tracing::Instrument as _;
 
 use super::backoff::Backoff;
-use super::call_client::CallClient;
+use super::call_client::{CallClient, MAX_REQUESTS};
 use super::call_clock::{CallClock, Exceeded};
 use super::call_error;
 use super::call_tool_result::{self, Answer};
@@ -35,8 +35,8 @@ use super::service_error;
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{ToolList, ToolPins};
 
-/// Maximum number of times that a call goes on after the server got answers of its client.
-pub(super) const MAX_INPUT_ROUNDS: usize = 10;
+/// Maximum number of requests to the server in one call: the first, and one after each answer of its client.
+pub(super) const MAX_INPUT_ROUNDS: usize = MAX_REQUESTS as usize + 1;
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
@@ -255,7 +255,7 @@ impl Remote {
                 Err(error) => return Err(self.service_error(&connection, error)),
             }
         }
-        Err(call_error::from_refused_input(format!("the tool asked its user more than {MAX_INPUT_ROUNDS} times")))
+        Err(call_error::from_refused_input(format!("the tool asked its user more than {MAX_REQUESTS} times")))
     }
 
     fn deadline_error(&self, clock: &CallClock, exceeded: Exceeded) -> CallError {

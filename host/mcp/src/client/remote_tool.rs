@@ -65,7 +65,8 @@ pub enum NamePrefix {
 
 impl NamePrefix {
     /// Returns the name that models and clients are given for a tool.
-    pub(crate) fn alias(&self, tool: &ToolName) -> String {
+    #[must_use]
+    pub fn alias(&self, tool: &ToolName) -> String {
         match self {
             Self::None => tool.to_string(),
             Self::Other(namespace) => QualifiedName { namespace: namespace.clone(), tool: tool.clone() }.to_string(),

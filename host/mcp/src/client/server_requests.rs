@@ -1,9 +1,8 @@
-//! Requests of a server to the clients of its calls: which are allowed, whom they reach, and what is passed on.
+//! Requests of a server to the clients of its calls: which are allowed, and what is passed on.
 
 #![expect(deprecated, reason = "servers of the revisions before the newest ask for samples")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fumehood_core::call::client_requests::ClientRequestKind;
 use fumehood_core::call::result::CallError;
@@ -13,8 +12,8 @@ use fumehood_core::tool::name::Namespace;
 use fumehood_transport::Url;
 use rmcp::model::{
     ClientCapabilities, CreateMessageRequest, ElicitRequest, ElicitResult, ElicitationCapability, ErrorCode, ErrorData,
-    FormElicitationCapability, InputRequest, InputRequiredResult, InputResponses, JsonObject, RequestId,
-    SamplingCapability, UrlElicitationCapability,
+    FormElicitationCapability, InputRequest, InputRequiredResult, InputResponses, JsonObject, SamplingCapability,
+    UrlElicitationCapability,
 };
 use serde_json::{Value, json};
 
@@ -42,54 +41,16 @@ pub struct ServerRequestPolicy {
     pub apps: bool,
 }
 
-/// The calls under way at a server, and the rules for its requests.
+/// The rules for the requests of a server.
 pub(crate) struct ServerRequests {
     server: Namespace,
     policy: ServerRequestPolicy,
     redactor: Option<Redactor>,
-    calls: Arc<Mutex<OpenCalls>>,
-}
-
-#[derive(Default)]
-struct OpenCalls {
-    next: u64,
-    open: BTreeMap<u64, OpenCall>,
-}
-
-struct OpenCall {
-    client: CallClient,
-    /// The request of the call, once it was sent.
-    request: Option<RequestId>,
-}
-
-/// A call under way. It ends when this is dropped.
-pub(crate) struct CallUnderWay {
-    calls: Arc<Mutex<OpenCalls>>,
-    number: u64,
-}
-
-impl CallUnderWay {
-    /// Notes the request of the call, which servers over HTTP relate their own requests to.
-    pub(crate) fn identify(&self, request: &RequestId) {
-        if let Some(call) = lock(&self.calls).open.get_mut(&self.number) {
-            call.request = Some(request.clone());
-        }
-    }
-}
-
-impl Drop for CallUnderWay {
-    fn drop(&mut self) {
-        lock(&self.calls).open.remove(&self.number);
-    }
-}
-
-fn lock(calls: &Mutex<OpenCalls>) -> MutexGuard<'_, OpenCalls> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ServerRequests {
     pub(crate) fn new(server: Namespace, policy: ServerRequestPolicy, redactor: Option<Redactor>) -> Arc<Self> {
-        Arc::new(Self { server, policy, redactor, calls: Arc::default() })
+        Arc::new(Self { server, policy, redactor })
     }
 
     /// Returns the capabilities of the client that the server connects to.
@@ -110,44 +71,17 @@ impl ServerRequests {
         capabilities
     }
 
-    /// Notes that a call of this client begins.
-    pub(crate) fn begin(&self, client: &CallClient) -> CallUnderWay {
-        let mut calls = lock(&self.calls);
-        let number = calls.next;
-        calls.next += 1;
-        calls.open.insert(number, OpenCall { client: client.clone(), request: None });
-        CallUnderWay { calls: Arc::clone(&self.calls), number }
-    }
-
-    /// Passes a request of the server on to the client whose call it belongs to: that of `origin`, if the transport knows
-    /// it, or the only one that has calls under way.
+    /// Passes a request of the server on to the client whose call it belongs to, if that is known.
     pub(crate) async fn pass_on(
         &self,
         kind: ClientRequestKind,
         params: Value,
-        origin: Option<&RequestId>,
+        client: Result<CallClient, &'static str>,
     ) -> Result<Value, ErrorData> {
         // One that was not offered does not exist.
         self.check_policy(kind).map_err(|why| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None))?;
-        let refused = |why: String| ErrorData::invalid_request(why, None);
-        let client = self.client(origin).map_err(refused)?;
-        self.ask(kind, params, &client).await.map_err(refused)
-    }
-
-    fn client(&self, origin: Option<&RequestId>) -> Result<CallClient, String> {
-        let calls = lock(&self.calls);
-        if let Some(call) = origin.and_then(|id| calls.open.values().find(|call| call.request.as_ref() == Some(id))) {
-            return Ok(call.client.clone());
-        }
-        let sessions: BTreeSet<Option<u64>> = calls.open.values().map(|call| call.client.session()).collect();
-        let first = calls.open.values().next();
-        match (first, sessions.len()) {
-            (Some(call), 1) => Ok(call.client.clone()),
-            (None, _) => Err("no call is under way that could ask for something; ask during one".to_owned()),
-            _ => Err("calls of several clients are under way, and it is not known which of them asks; connect over \
-                      HTTP, or ask again"
-                .to_owned()),
-        }
+        let client = client.map_err(|why| ErrorData::invalid_request(why, None))?;
+        self.ask(kind, params, &client).await.map_err(|why| ErrorData::invalid_request(why, None))
     }
 
     /// Answers everything that a server of the newest revision needs before a call can go on.
@@ -214,7 +148,7 @@ impl ServerRequests {
         }
         let mut params = params;
         if let Some(redactor) = &self.redactor {
-            redact(redactor, &mut params);
+            redactor.redact_value(&mut params);
         }
         let Value::Object(mut params) = printable_value(&params).0.into_owned() else {
             return Err("what the server asks for cannot be read".to_owned());
@@ -235,16 +169,6 @@ impl ServerRequests {
             }
         }
         Ok(Value::Object(params))
-    }
-}
-
-/// Replaces secrets in all texts of a value.
-fn redact(redactor: &Redactor, value: &mut Value) {
-    match value {
-        Value::String(text) => redactor.redact_text(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| redact(redactor, item)),
-        Value::Object(members) => members.values_mut().for_each(|value| redact(redactor, value)),
-        _ => {}
     }
 }
 
@@ -281,7 +205,7 @@ mod tests {
     use super::*;
 
     fn requests(policy: ServerRequestPolicy) -> Arc<ServerRequests> {
-        let redactor = Redactor::from_values([("key", "hunter22")]).unwrap();
+        let redactor = Redactor::from_values([("key", "hunter22"), ("pin", "4242424242")]).unwrap();
         ServerRequests::new(Namespace::parse("files").unwrap(), policy, redactor)
     }
 
@@ -290,10 +214,15 @@ mod tests {
         let requests = requests(ServerRequestPolicy::default());
         let prepared = requests.prepare(
             ClientRequestKind::Elicitation,
-            json!({"message": "Is it hunter22\u{200b}?", "requestedSchema": {"type": "object"}, "_meta": {"a": 1}}),
+            json!({
+                "message": "Is it hunter22\u{200b}?",
+                "requestedSchema": {"type": "object", "properties": {"hunter22": {"maximum": 4242424242_u64}}},
+                "_meta": {"a": 1},
+            }),
         );
         let prepared = prepared.unwrap();
-        assert_eq!(prepared["requestedSchema"], json!({"type": "object"}));
+        let properties = json!({"[secret key]": {"maximum": "[secret pin]"}});
+        assert_eq!(prepared["requestedSchema"], json!({"type": "object", "properties": properties}));
         let message = prepared["message"].as_str().unwrap();
         assert!(message.starts_with("files asks: Is it ") && message.ends_with("\\u{200b}?"), "{message}");
         assert!(!message.contains("hunter22") && prepared.get("_meta").is_none(), "{prepared}");

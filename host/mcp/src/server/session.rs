@@ -10,6 +10,7 @@ use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
+use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use fumehood_listener::{Called, JobCall, Jobs};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData};
@@ -32,9 +33,6 @@ use super::tools::call_tool_result;
 use crate::apps;
 use crate::client::{LibraryMethod, RemoteLibrary, passed_client_metadata};
 use crate::log_level;
-
-/// Maximum length of an unknown name that an error repeats, in characters.
-const MAX_NAME_CHARS: usize = 130;
 
 /// The result of `tools/call`.
 pub(super) type CallToolOutcome = Result<CallToolResponse, ErrorData>;
@@ -170,7 +168,7 @@ impl Session {
     ) -> CallToolOutcome {
         let catalogue = self.server.catalogue();
         let Some(entry) = catalogue.find(&request.name) else {
-            let name: String = printable(&request.name).chars().take(MAX_NAME_CHARS).collect();
+            let name: String = printable(&request.name).chars().take(MAX_FULL_NAME_BYTES).collect();
             // A provider remembers tools that it had, and says so.
             let gone = self.server.tools().find(&request.name).and_then(|tool| tool.refusal().cloned());
             let why = gone.map_or_else(|| catalogue.suggestions(), |refusal| refusal.message.to_string());
@@ -273,7 +271,7 @@ impl Session {
 }
 
 pub(super) fn method_not_found(method: &str) -> ErrorData {
-    let method: String = printable(method).chars().take(MAX_NAME_CHARS).collect();
+    let method: String = printable(method).chars().take(MAX_FULL_NAME_BYTES).collect();
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
 }
 

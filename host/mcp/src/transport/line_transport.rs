@@ -148,7 +148,7 @@ where
                 None
             }
             Err(error) => {
-                if Role::IS_CLIENT && error == BoundsError::Values {
+                if Role::IS_CLIENT && matches!(error, BoundsError::Values | BoundsError::ReservedName) {
                     // Like a line that is too long.
                     self.overflowed.store(true, Ordering::Relaxed);
                     self.closed.cancel();
@@ -158,7 +158,7 @@ where
                     BoundsError::Batch => {
                         ParsedLine::Rejected(ErrorData::invalid_request(error.to_string(), None), None)
                     }
-                    BoundsError::Values => {
+                    BoundsError::Values | BoundsError::ReservedName => {
                         ParsedLine::Rejected(ErrorData::invalid_request(error.to_string(), None), parse_id(&line))
                     }
                 })

@@ -195,8 +195,17 @@ async fn answers_of_too_many_values_are_not_parsed() {
         let zeroes = "0,".repeat(values);
         format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{{"a":[{zeroes}0]}}}}}}"#)
     };
+    // One string, of which the parser would make as many values.
+    let hidden = |name: &str| {
+        let zeroes = "0,".repeat(1_000_000);
+        format!(
+            r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{{"{name}":"[{zeroes}0]"}}}}}}"#
+        )
+    };
     let event = |body: String| format!("data: {body}\n\n");
     for (kind, body, says) in [
+        ("application/json", hidden("$serde_json::private::RawValue"), "is reserved"),
+        ("text/event-stream", event(hidden(r"\u0024serde_json::private::RawValue")), "is reserved"),
         ("application/json", bomb(1_000_000), "100000 values"),
         ("text/event-stream", event(bomb(1_000_000)), "100000 values"),
         ("application/json", bomb(1_000), "[0,0,"),

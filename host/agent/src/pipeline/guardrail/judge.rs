@@ -35,7 +35,7 @@ pub trait Judge: Send + Sync {
 /// Annotations are claims of the tool. List tools that are not trusted in `always`.
 #[derive(Debug, Clone, Default)]
 pub struct JudgePolicy {
-    /// The full names of tools whose calls are judged regardless of their annotations.
+    /// The names of tools whose calls are judged regardless of their annotations.
     pub always: BTreeSet<String>,
     /// The full names of tools whose calls are not judged. `always` takes precedence.
     pub never: BTreeSet<String>,
@@ -46,7 +46,7 @@ impl JudgePolicy {
     #[must_use]
     pub fn applies(&self, proposed: &ProposedCall) -> bool {
         let is_read_only = proposed.annotations.read_only == Some(true);
-        self.always.contains(&proposed.tool) || !(is_read_only || self.never.contains(&proposed.tool))
+        proposed.is_named_in(&self.always) || !(is_read_only || self.never.contains(&proposed.tool))
     }
 }
 

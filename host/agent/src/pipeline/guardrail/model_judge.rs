@@ -207,6 +207,7 @@ mod tests {
 
     fn proposed(arguments: Value) -> ProposedCall {
         ProposedCall {
+            alias: None,
             tool: "shell__run".to_owned(),
             annotations: Annotations::default(),
             arguments,

@@ -176,6 +176,7 @@ mod tests {
 
     fn is_denied(rule: &dyn Rule, arguments: Value) -> bool {
         let proposed = ProposedCall {
+            alias: None,
             tool: "fs__read".to_owned(),
             annotations: fumehood_core::tool::definition::Annotations::default(),
             arguments,

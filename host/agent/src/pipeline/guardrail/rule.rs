@@ -1,9 +1,11 @@
 //! Rules about calls, and verdicts. Rules are pure: no clock, no file, no waiting.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use fumehood_core::tool::definition::Annotations;
+use fumehood_core::tool::is_named;
 use serde_json::Value;
 
 /// A call that rules decide on. Its arguments fit the schema and its actor may make it.
@@ -11,6 +13,8 @@ use serde_json::Value;
 pub struct ProposedCall {
     /// The full name of the tool.
     pub tool: String,
+    /// The name that models and clients may be given instead.
+    pub alias: Option<String>,
     /// The tool's claims about its effects.
     pub annotations: Annotations,
     /// The arguments, as earlier rules left them.
@@ -21,6 +25,14 @@ pub struct ProposedCall {
     pub skill: Option<Arc<str>>,
     /// The id of the session.
     pub session: String,
+}
+
+impl ProposedCall {
+    /// Returns whether a list that restricts tools names that of the call: see [`is_named`].
+    #[must_use]
+    pub fn is_named_in(&self, tools: &BTreeSet<String>) -> bool {
+        is_named(tools, &self.tool, self.alias.as_deref())
+    }
 }
 
 /// The decision of a rule, a judge or a person on a call.

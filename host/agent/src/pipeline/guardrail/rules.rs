@@ -115,6 +115,7 @@ mod tests {
 
     fn proposed() -> ProposedCall {
         ProposedCall {
+            alias: None,
             tool: "t".to_owned(),
             annotations: fumehood_core::tool::definition::Annotations::default(),
             arguments: json!({"glob": "**"}),

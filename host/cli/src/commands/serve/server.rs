@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fumehood::http_api::{Api, ApiOptions};
-use fumehood::listener::{CallSink, HttpOptions, HttpService, Jobs, Listener, Tenant, TenantTools, Tenants};
+use fumehood::listener::{
+    CallSink, HttpOptions, HttpService, Jobs, Listener, RunningCalls, Tenant, TenantTools, Tenants,
+};
 use fumehood::mcp::{LogLevel, McpService, Server, ServerOptions};
-use fumehood::telemetry::MetricsService;
+use fumehood::telemetry::{Metrics, MetricsService};
 use fumehood::{CancellationToken, Grant, Host, HostBuilder, Limits, McpTools};
 use tokio::task::JoinHandle;
 
@@ -177,10 +179,8 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
                 listener,
             )?;
             if let Some(metrics) = metrics.filter(|_| !config.telemetry.no_metrics) {
-                let actor = serve.actor.as_deref().map(Arc::from);
-                let readers = config.telemetry.metrics_readers.clone();
                 // Before the API, whose paths include that of the running calls.
-                services.insert(0, Arc::new(MetricsService::new((metrics, running), readers, actor, listener)));
+                services.insert(0, metrics_service(serve, &config, (metrics, running), listener));
             }
             render::note(&format!("serving {} tools at {urls}", offered.count));
             listening.serve(services, signals.received()).await
@@ -269,6 +269,17 @@ fn services(
         urls.push(format!("{base}/v1"));
     }
     Ok((services, urls.join(" and ")))
+}
+
+/// Creates the service of the metrics, for the readers of the configuration.
+fn metrics_service(
+    serve: &ServeOptions,
+    config: &Config,
+    (metrics, running): (Arc<Metrics>, RunningCalls),
+    listener: &Listener,
+) -> Arc<dyn HttpService> {
+    let actor = serve.actor.as_deref().map(Arc::from);
+    Arc::new(MetricsService::new((metrics, running), config.telemetry.metrics_readers.clone(), actor, listener))
 }
 
 /// Creates a host and loads all components: those of the command line with the powers of the options, those of the

@@ -37,6 +37,7 @@ const TOO_MANY_SESSIONS: &str = "there are too many sessions of this client, and
 /// Time after which a session may have ended.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
 const DUPLICATE_MEMBER: &str = "the message can be read in two ways; send each member once";
+const RESERVED_NAME: &str = "the name of a member begins with `$serde_json::private::`, which is reserved; rename it";
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 type SessionService = StreamableHttpService<Session, LocalSessionManager>;
@@ -301,6 +302,7 @@ fn out_of_bounds(error: &BoundsError) -> Rejection {
         BoundsError::Depth => {
             (StatusCode::BAD_REQUEST, "the message is nested deeper than 127 levels; send a flatter one")
         }
+        BoundsError::ReservedName => (StatusCode::BAD_REQUEST, RESERVED_NAME),
         BoundsError::Batch => {
             (StatusCode::BAD_REQUEST, "batches are not supported; send one message at a time, as an object")
         }
