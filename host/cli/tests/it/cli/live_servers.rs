@@ -340,13 +340,13 @@ fn instructions_and_log_lines_of_a_server_reach_the_client() {
     assert_eq!(lines, ["srv: detail", "srv: trouble"]);
     assert_eq!(session.next()["id"], 3);
     // Nobody waits for the server's answer to the level.
-    let asked = std::time::Instant::now();
+    let asked = Instant::now();
     let level = loop {
         match std::fs::read_to_string(bench.path("level.json")) {
             Ok(level) if !level.is_empty() => break level,
-            _ => assert!(asked.elapsed() < std::time::Duration::from_secs(30), "the server was asked for no level"),
+            _ => assert!(asked.elapsed() < Duration::from_secs(30), "the server was asked for no level"),
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     };
     assert!(level.contains("\"debug\""), "{level}");
 }
