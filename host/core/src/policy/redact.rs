@@ -174,7 +174,7 @@ impl Redactor {
     /// Replaces the values in a JSON value, and returns whether there were any.
     ///
     /// Recursion is bounded, because parsed JSON has bounded nesting.
-    fn redact_value(&self, value: &mut Value) -> bool {
+    pub fn redact_value(&self, value: &mut Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) => false,
             Value::Number(number) => match self.redact(&number.to_string()) {

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use fumehood_core::call::event::Level;
+use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::name::ToolName;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, CustomResult,
-    GetExtensions as _, ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerPeerInfo,
-    ServerResult, SetLevelRequest, SetLevelRequestParams, SubscriptionFilter,
+    GetExtensions as _, ListToolsRequest, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerResult,
+    SetLevelRequest, SetLevelRequestParams,
 };
 use rmcp::service::{ClientInitializeError, Peer, PeerRequestOptions, RunningService, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -33,8 +34,10 @@ use super::http_client::{self, BoundedClient};
 use super::inspecting_transport::InspectingTransport;
 use super::lenient::{self, ToolPage};
 use super::library::LibraryEvents;
+use super::list_changes::subscribe_to_changes;
 use super::message_tracker::MessageTracker;
 use super::oauth::TokenSource;
+use super::pager::{NextPage, Pager};
 use super::process::Process;
 use super::program::check_program;
 use super::progress::ProgressListener;
@@ -205,11 +208,12 @@ impl Connection {
         self.lost_call.load(Ordering::Relaxed)
     }
 
-    /// Returns the instructions of the server.
-    pub(crate) fn instructions(&self) -> Option<Arc<Untrusted<String>>> {
+    /// Returns the instructions of the server, redacted.
+    pub(crate) fn instructions(&self, redactor: Option<&Redactor>) -> Option<Arc<Untrusted<String>>> {
         let server = self.service.peer().peer_info()?;
-        let text = server.instructions.as_deref().filter(|text| !text.trim().is_empty())?;
-        Some(Arc::new(truncate_str(text, MAX_INSTRUCTIONS_BYTES).into()))
+        let mut text = server.instructions.clone().filter(|text| !text.trim().is_empty())?;
+        redactor.iter().for_each(|redactor| redactor.redact_text(&mut text));
+        Some(Arc::new(truncate_str(&text, MAX_INSTRUCTIONS_BYTES).into()))
     }
 
     /// Asks the server for log lines from this level on, unless it was. Servers of the newest revision are asked in the
@@ -242,7 +246,7 @@ impl Connection {
         only: Option<&BTreeSet<String>>,
     ) -> Result<ToolPage, ConnectError> {
         let mut listed = ToolPage::default();
-        let mut cursors = BTreeSet::new();
+        let mut pager = Pager::new(max_tools.max(MIN_PAGES));
         loop {
             let params = PaginatedRequestParams::default().with_cursor(listed.next_cursor.take());
             let ToolPage { tools, next_cursor, rejected, mended } = self.list_page(params).await?;
@@ -250,31 +254,22 @@ impl Connection {
             let may_be_named =
                 |name: &str| only.is_none_or(|only| only.contains(name)) || ToolName::parse(name).is_err();
             listed.tools.extend(tools.into_iter().filter(|tool| may_be_named(&tool.name)));
-            listed.rejected.extend(rejected);
-            listed.mended.extend(mended);
-            let max_pages = max_tools.max(MIN_PAGES);
-            let advice = "name those to use in its `tools`, or raise its `max_tools`";
-            // Some servers end with an empty cursor.
-            let cursor = next_cursor.filter(|cursor| !cursor.is_empty());
-            let cut = match cursor {
-                _ if listed.tools.len() > max_tools => {
-                    listed.tools.truncate(max_tools);
-                    Some(format!("the server lists more than {max_tools} tools; {advice}"))
-                }
-                None => return Ok(listed),
-                Some(_) if cursors.len() >= max_pages => {
-                    Some(format!("the server lists more than {max_pages} pages of tools; {advice}"))
-                }
-                Some(cursor) if cursors.insert(cursor.clone()) => {
+            listed.rejected.append(rejected);
+            listed.mended.append(mended);
+            let has_too_many = listed.tools.len() > max_tools || listed.rejected.count() > max_tools;
+            listed.tools.truncate(max_tools);
+            let why = match pager.follow(next_cursor) {
+                _ if has_too_many => format!("lists more than {max_tools} tools"),
+                NextPage::Cut(why) => why,
+                NextPage::End => return Ok(listed),
+                NextPage::At(cursor) => {
                     listed.next_cursor = Some(cursor);
-                    None
+                    continue;
                 }
-                Some(_) => Some("the server repeats a page of its tools; those until then are used".to_owned()),
             };
-            if let Some(reason) = cut {
-                listed.rejected.push(ToolNotice::new("further tools", reason));
-                return Ok(listed);
-            }
+            let reason = format!("the server {why}; name those to use in its `tools`, or raise its `max_tools`");
+            listed.rejected.push_about_list(ToolNotice::new("further tools", reason));
+            return Ok(listed);
         }
     }
 
@@ -388,32 +383,4 @@ async fn handshake<T: Transport<RoleClient> + 'static>(
     let service = ServerRequestHandler::new(Arc::clone(requests)).serve_with_lifecycle(transport, lifecycle).await?;
     subscribe_to_changes(service.peer(), closed);
     Ok(service)
-}
-
-/// Subscribes to changes of the tools, resources and prompts with `subscriptions/listen` for as long as the connection is
-/// open. Servers of the newest revision send these notifications to subscribers only; [`MessageTracker`] reads them. A
-/// server that does not offer them has its tools listed again with the next connection.
-pub(crate) fn subscribe_to_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
-    let Some(filter) = peer.peer_info().and_then(|server| offered_changes(&server)) else { return };
-    let (peer, closed) = (peer.clone(), closed.clone());
-    tokio::spawn(async move {
-        let Ok(mut subscription) = peer.listen(filter).await else { return };
-        loop {
-            tokio::select! {
-                () = closed.cancelled() => return,
-                event = subscription.next() => if !matches!(event, Ok(Some(_))) { return },
-            }
-        }
-    });
-}
-
-/// Returns the changes that a server of the newest revision reports to subscribers.
-fn offered_changes(server: &ServerPeerInfo) -> Option<SubscriptionFilter> {
-    let capabilities = &server.capabilities;
-    let mut wanted = SubscriptionFilter::builder().tools_list_changed().build();
-    wanted.prompts_list_changed = Some(true);
-    wanted.resources_list_changed = Some(true);
-    let offered = wanted.supported_by(capabilities);
-    let is_newest = server.protocol_version >= ProtocolVersion::V_2026_07_28;
-    (is_newest && offered != SubscriptionFilter::default()).then_some(offered)
 }

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use rmcp::RoleClient;
+use rmcp::model::{ProtocolVersion, ServerPeerInfo, SubscriptionFilter};
+use rmcp::service::Peer;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::remote::Remote;
 
@@ -54,4 +58,32 @@ impl ListChanges {
             }
         }
     }
+}
+
+/// Subscribes to changes of the tools, resources and prompts with `subscriptions/listen` for as long as the connection is
+/// open. Servers of the newest revision send these notifications to subscribers only; `MessageTracker` reads them. A
+/// server that does not offer them has its tools listed again with the next connection.
+pub(super) fn subscribe_to_changes(peer: &Peer<RoleClient>, closed: &CancellationToken) {
+    let Some(filter) = peer.peer_info().and_then(|server| offered_changes(&server)) else { return };
+    let (peer, closed) = (peer.clone(), closed.clone());
+    tokio::spawn(async move {
+        let Ok(mut subscription) = peer.listen(filter).await else { return };
+        loop {
+            tokio::select! {
+                () = closed.cancelled() => return,
+                event = subscription.next() => if !matches!(event, Ok(Some(_))) { return },
+            }
+        }
+    });
+}
+
+/// Returns the changes that a server of the newest revision reports to subscribers.
+fn offered_changes(server: &ServerPeerInfo) -> Option<SubscriptionFilter> {
+    let capabilities = &server.capabilities;
+    let mut wanted = SubscriptionFilter::builder().tools_list_changed().build();
+    wanted.prompts_list_changed = Some(true);
+    wanted.resources_list_changed = Some(true);
+    let offered = wanted.supported_by(capabilities);
+    let is_newest = server.protocol_version >= ProtocolVersion::V_2026_07_28;
+    (is_newest && offered != SubscriptionFilter::default()).then_some(offered)
 }
