@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fumehood::mcp::ToolNotice;
 use fumehood::{ListChange, ListObserver, LockedApproval, McpTools, Namespace};
 
 use crate::config::Config;
@@ -25,6 +26,12 @@ impl ListObserver for ListNotices {
             render::note(&notice);
         } else {
             render::warning(&format!("{notice}; look at what waits with `fumehood approve {server}`"));
+        }
+    }
+
+    fn library_changed(&self, server: &Namespace, notices: &[ToolNotice]) {
+        for line in ToolNotice::lines(notices) {
+            render::warning(&format!("resources and prompts of the MCP server `{server}`: {line}"));
         }
     }
 }

@@ -9,8 +9,12 @@ pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
 const MIME_TYPE: &str = "text/html;profile=mcp-app";
 /// The member of `_meta` that the extension defines.
 pub(crate) const META_KEY: &str = "ui";
-/// The same of drafts of the extension.
-const DRAFT_META_KEY: &str = "ui/resourceUri";
+/// The prefix of members of drafts of the extension.
+const DRAFT_META_PREFIX: &str = "ui/";
+/// The scheme of pages.
+const SCHEME: &str = "ui:";
+/// The type of a page where it is not shown.
+const PLAIN_TYPE: &str = "text/html";
 /// The lists of origins that a page may reach.
 const ORIGIN_LISTS: [&str; 4] = ["connectDomains", "resourceDomains", "frameDomains", "baseUriDomains"];
 
@@ -28,7 +32,12 @@ pub(crate) fn are_supported(capabilities: &ClientCapabilities) -> bool {
 
 /// Returns whether a URI is one of a page.
 pub(crate) fn is_app_uri(uri: &str) -> bool {
-    uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("ui://"))
+    uri.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
+}
+
+/// Returns whether a member of `_meta` belongs to the extension.
+pub(crate) fn is_app_key(key: &str) -> bool {
+    key == META_KEY || key.starts_with(DRAFT_META_PREFIX)
 }
 
 fn is_app_type(mime_type: &str) -> bool {
@@ -39,22 +48,47 @@ fn is_app_type(mime_type: &str) -> bool {
 /// Removes what belongs to the extension from the `_meta` of an object.
 pub(crate) fn remove(object: &mut Map<String, Value>) {
     let Some(Value::Object(meta)) = object.get_mut("_meta") else { return };
-    meta.remove(META_KEY);
-    meta.remove(DRAFT_META_KEY);
+    meta.retain(|key, _| !is_app_key(key));
     if meta.is_empty() {
         object.remove("_meta");
     }
 }
 
-/// Removes what belongs to the extension from `_meta` of a tool.
+/// Like [`remove`], for the `_meta` of a tool.
 pub(crate) fn remove_from_meta(meta: &mut Option<MetaObject>) {
     if let Some(members) = meta {
-        members.0.remove(META_KEY);
+        members.0.retain(|key, _| !is_app_key(key));
     }
     meta.take_if(|members| members.0.is_empty());
 }
 
-/// Restricts the `_meta.ui` of a page to the origins that the operator allows. A list without allowed origins is empty, so
+/// Makes a part of a resource one that no client shows as a page: it gets this URI if its own is one of a page.
+pub(crate) fn remove_from_contents(part: &mut Map<String, Value>, uri: &str) {
+    remove(part);
+    if part.get("uri").and_then(Value::as_str).is_some_and(is_app_uri) {
+        part.insert("uri".to_owned(), uri.into());
+    }
+    if part.get("mimeType").and_then(Value::as_str).is_some_and(is_app_type) {
+        part.insert("mimeType".to_owned(), PLAIN_TYPE.into());
+    }
+}
+
+/// Makes the content of a message one that no client shows as a page: without the URI of a page, its text is left.
+pub(crate) fn remove_from_content(content: &mut Map<String, Value>) {
+    remove(content);
+    let is_page = |object: &Map<String, Value>| object.get("uri").and_then(Value::as_str).is_some_and(is_app_uri);
+    let is_link = is_page(content);
+    let text = match content.get_mut("resource") {
+        Some(Value::Object(resource)) if is_page(resource) => resource.remove("text"),
+        Some(Value::Object(resource)) => return remove(resource),
+        _ if is_link => None,
+        _ => return,
+    };
+    let text = text.filter(Value::is_string).unwrap_or_else(|| "[a page, which is not shown here]".into());
+    *content = Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), text)]);
+}
+
+/// Restricts the `_meta.ui` of an object to the origins that the operator allows. A list without allowed origins is empty, so
 /// that the client's own default, which denies all, holds. Devices such as the camera are never passed on.
 pub(crate) fn restrict(object: &mut Map<String, Value>, allowed: &[String]) {
     let ui = object.get_mut("_meta").and_then(|meta| meta.get_mut(META_KEY)).and_then(Value::as_object_mut);
@@ -95,7 +129,34 @@ mod tests {
         check(json!({"mimeTypes": ["text/html"]}), false);
         check(json!({}), false);
         assert!(!are_supported(&ClientCapabilities::default()));
-        assert!(is_app_uri("UI://chart/x") && !is_app_uri("file:///ui://"));
+        assert!(
+            is_app_uri("UI://chart/x") && is_app_uri("ui:x") && !is_app_uri("file:///ui://") && !is_app_uri("uix:a")
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_page_is_left_where_none_is_shown() {
+        let object = |value: Value| value.as_object().unwrap().clone();
+        let page =
+            json!({"uri": "ui:x", "mimeType": "text/html; profile=mcp-app", "text": "<p>", "_meta": {"ui/x": 1}});
+        let mut part = object(page.clone());
+        remove_from_contents(&mut part, "note://b");
+        assert_eq!(Value::Object(part), json!({"uri": "note://b", "mimeType": "text/html", "text": "<p>"}));
+        for (content, expected) in [
+            (json!({"type": "resource", "resource": page}), json!({"type": "text", "text": "<p>"})),
+            (
+                json!({"type": "resource_link", "uri": "UI://x", "name": "x"}),
+                json!({"type": "text", "text": "[a page, which is not shown here]"}),
+            ),
+            (
+                json!({"type": "resource", "resource": {"uri": "a://b", "text": "x", "_meta": {"ui": {}}}}),
+                json!({"type": "resource", "resource": {"uri": "a://b", "text": "x"}}),
+            ),
+        ] {
+            let mut content = object(content);
+            remove_from_content(&mut content);
+            assert_eq!(Value::Object(content), expected);
+        }
     }
 
     #[test]

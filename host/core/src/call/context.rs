@@ -44,6 +44,9 @@ pub struct CallContext {
     pub client_requests: Option<Arc<dyn ClientRequests>>,
     /// The repairs that the arguments may get before they are refused; `None` refuses them as they are.
     pub repairs: Option<Arc<RepairPolicy>>,
+    /// True if the call is a request of an MCP client for a resource or a prompt. Tools in place of such requests take no
+    /// other calls.
+    pub is_library_request: bool,
 }
 
 /// A token that cancels calls. Clones share their state, which is cancelled once and for all.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use fumehood_core::tool::name::Namespace;
+use fumehood_mcp::ToolNotice;
 
 use crate::lock::approval_check::LockedApproval;
 
@@ -59,4 +60,9 @@ pub trait ListObserver: Send + Sync {
 
     /// Receives a change of a server's tools, after it took effect.
     fn tools_changed(&self, server: &Namespace, change: &ListChange);
+
+    /// Receives new notices about a server's resources and prompts, such as those that wait for an approval.
+    fn library_changed(&self, server: &Namespace, notices: &[ToolNotice]) {
+        let _ = (server, notices);
+    }
 }

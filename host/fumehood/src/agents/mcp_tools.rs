@@ -43,6 +43,15 @@ struct State {
     removed: BTreeMap<String, Arc<Tool>>,
 }
 
+/// The changes of a server since its lists were taken last.
+struct Refreshed {
+    change: ListChange,
+    /// True if clients can ask for other things than before.
+    has_other_requests: bool,
+    /// New notices about its resources and prompts.
+    notices: Vec<ToolNotice>,
+}
+
 /// A tool and the server that runs it.
 #[derive(Clone)]
 struct ServerTool {
@@ -137,39 +146,47 @@ impl McpTools {
     /// changed. Returns whether some of its tools wait for an approval.
     fn take_changes(&self, server: &Namespace, has_new_list: bool, observer: &dyn ListObserver) -> bool {
         let approved = observer.approval(server);
-        let change = self.refresh(server, has_new_list, approved);
-        if !change.is_empty() {
+        let Some(refreshed) = self.refresh(server, has_new_list, approved) else { return self.has_waiting(server) };
+        let Refreshed { change, has_other_requests, notices } = refreshed;
+        if !change.is_empty() || has_other_requests {
             self.revision.advance();
+        }
+        if !change.is_empty() {
             observer.tools_changed(server, &change);
+        }
+        if !notices.is_empty() {
+            observer.library_changed(server, &notices);
         }
         self.has_waiting(server)
     }
 
-    fn refresh(&self, server: &Namespace, has_new_list: bool, approved: Option<LockedApproval>) -> ListChange {
+    fn refresh(&self, server: &Namespace, has_new_list: bool, approved: Option<LockedApproval>) -> Option<Refreshed> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
-        let Some(source) = state.sources.iter_mut().find(|source| source.remote.name() == server) else {
-            return ListChange::default();
-        };
+        let source = state.sources.iter_mut().find(|source| source.remote.name() == server)?;
         let has_new_approval = source.set_approval(approved);
         if !has_new_list && !has_new_approval {
-            return ListChange::default();
+            return None;
         }
+        let before = source.library_notices.clone();
         let tools = source.tools(&self.actor_arguments);
         let requests = source.requests();
+        let notices = source.library_notices.iter().filter(|notice| !before.contains(notice)).cloned().collect();
         let remote = source.remote.clone();
-        state.replace_requests(&remote, requests);
-        state.replace(&remote, tools)
+        let has_other_requests = state.replace_requests(&remote, requests);
+        Some(Refreshed { change: state.replace(&remote, tools), has_other_requests, notices })
     }
 
-    /// Returns whether something of a server waits for an approval.
+    /// Returns whether something of a server waits for an approval, or could not be listed.
     fn has_waiting(&self, server: &Namespace) -> bool {
         let state = self.state();
         let is_pinned = |source: &ServerSource| source.pinned.is_some() && source.remote.name() == server;
         let is_waiting = |known: &ServerTool| known.server.name() == server && !known.tool.is_approved();
         let has_waiting = |source: &ServerSource| source.remote.library().has_waiting();
+        let is_unlisted = |source: &ServerSource| source.remote.name() == server && source.is_unlisted();
         let mut pinned = state.sources.iter().filter(|source| is_pinned(source));
         pinned.any(|source| has_waiting(source) || state.tools.iter().any(is_waiting))
+            || state.sources.iter().any(is_unlisted)
     }
 
     /// Returns the tools of servers that are left out, each with the reason.
@@ -234,15 +251,19 @@ impl State {
         }
     }
 
-    /// Replaces the tools in place of requests to a server. One that is the same stays the same object.
-    fn replace_requests(&mut self, server: &Remote, requests: Vec<Tool>) {
+    /// Replaces the tools in place of requests to a server. One that is the same stays the same object. Returns whether any is
+    /// another one.
+    fn replace_requests(&mut self, server: &Remote, requests: Vec<Tool>) -> bool {
         let is_its = |known: &ServerTool| known.server.name() == server.name();
         let (old, mut all): (Vec<_>, Vec<_>) = std::mem::take(&mut self.requests).into_iter().partition(is_its);
+        let mut has_others = old.len() != requests.len();
         for tool in requests {
             let before = old.iter().find(|known| is_same(&known.tool, &tool)).map(|known| Arc::clone(&known.tool));
+            has_others |= before.is_none();
             all.push(ServerTool { tool: before.unwrap_or_else(|| Arc::new(tool)), server: server.clone() });
         }
         self.requests = all;
+        has_others
     }
 
     /// Replaces the tools of a server. One that is the same stays the same object, so that calls of it go on.
@@ -299,13 +320,16 @@ fn is_same(one: &Tool, other: &Tool) -> bool {
         && one.instructions() == other.instructions()
 }
 
-/// Takes the tools of a server whenever it has others, and while some wait, whenever its approval changed.
+/// Takes the tools of a server whenever it has others, or other resources and prompts, and while some wait, whenever its
+/// approval changed.
 async fn follow_server(
     tools: Weak<McpTools>,
     remote: Remote,
     mut changes: ListChanges,
     observer: Arc<dyn ListObserver>,
 ) {
+    let library = remote.library();
+    let mut library_changes = library.changes();
     loop {
         let mut changed = pin!(changes.next());
         let mut has_new_list = true;
@@ -318,7 +342,16 @@ async fn follow_server(
             has_new_list = false;
             tokio::select! {
                 () = &mut changed => break,
-                () = tokio::time::sleep(APPROVAL_INTERVAL), if is_waiting => {}
+                _ = library_changes.next() => {
+                    // It may have changed before this, too. A failure is repeated later.
+                    let _unavailable = library.refresh().await;
+                    has_new_list = true;
+                }
+                () = tokio::time::sleep(APPROVAL_INTERVAL), if is_waiting => {
+                    if !library.was_listed() {
+                        let _unavailable = library.refresh().await;
+                    }
+                }
             }
         }
     }

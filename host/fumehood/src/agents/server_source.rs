@@ -32,6 +32,8 @@ pub(super) struct ServerSource {
     pub(super) unchecked: Vec<ToolNotice>,
     /// The notice that resources and prompts could not be listed.
     unlisted: Option<ToolNotice>,
+    /// The notices about resources and prompts that are among [`Self::refused`].
+    pub(super) library_notices: Vec<ToolNotice>,
     /// The reason for which nothing of the server may be used.
     refusal: Option<CallError>,
 }
@@ -116,13 +118,19 @@ fn covers_server(approved: &Manifest, check: &ApprovalCheck) -> bool {
 
 impl ServerSource {
     pub(super) fn new(remote: Remote, pinned: Option<PinnedServer>) -> Self {
-        Self { remote, pinned, refused: Vec::new(), unchecked: Vec::new(), unlisted: None, refusal: None }
+        let [refused, unchecked, library_notices] = Default::default();
+        Self { remote, pinned, refused, unchecked, unlisted: None, library_notices, refusal: None }
     }
 
     /// Lists the resources and prompts of the server. If it does not list them, it has none, with a notice.
     pub(super) async fn read_library(&mut self) {
         let listed = self.remote.library().refresh().await;
         self.unlisted = listed.err().map(|error| ToolNotice::new("resources and prompts", error.to_string()));
+    }
+
+    /// Returns whether the resources and prompts could not be listed yet.
+    pub(super) fn is_unlisted(&self) -> bool {
+        self.unlisted.is_some() && !self.remote.library().was_listed()
     }
 
     /// Returns the tools in place of requests for resources and prompts.
@@ -150,7 +158,9 @@ impl ServerSource {
         let (listed, refused) = acceptable(self.remote.listed_tools(), actor_arguments);
         self.refused.extend(refused);
         let standing = self.pinned.as_mut().map(|pinned| pinned.compare(&self.remote, &listed));
-        self.refused.extend(self.unlisted.clone().into_iter().chain(self.remote.library().notices()));
+        let unlisted = self.unlisted.clone().filter(|_| self.is_unlisted());
+        self.library_notices = unlisted.into_iter().chain(self.remote.library().notices()).collect();
+        self.refused.extend(self.library_notices.iter().cloned());
         self.refusal = match &standing {
             Some(Standing::Refused(refusal)) => refusal.clone(),
             _ => None,

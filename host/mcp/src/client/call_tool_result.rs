@@ -14,7 +14,8 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
-use super::metadata::{is_ui_resource, passed_metadata};
+use super::metadata::{passed_metadata, retain_safe_icons};
+use crate::apps;
 
 /// The answer of a server to a call.
 pub(crate) struct Answer {
@@ -140,6 +141,11 @@ fn into_part(block: ContentBlock) -> Result<Part, CallError> {
 }
 
 fn link_part(link: Resource) -> Part {
+    // Without its URI it is no page of MCP Apps any more.
+    if apps::is_app_uri(&link.uri) {
+        let name = link.title.as_deref().unwrap_or(&link.name);
+        return Part::new(Content::text(format!("[a page of the server: {name}]")), link.annotations, link.meta);
+    }
     let annotations = link.annotations.clone();
     let meta = link.meta.clone();
     let content = Content::Link {
@@ -151,6 +157,7 @@ fn link_part(link: Resource) -> Part {
     if let Value::Object(others) = json!(link) {
         let is_other = |name: &str| !["uri", "mimeType", "annotations", "_meta"].contains(&name);
         part.members.extend(others.into_iter().filter(|(name, _)| is_other(name)));
+        retain_safe_icons(&mut part.members);
     }
     part
 }
@@ -172,7 +179,7 @@ fn resource_part(
     };
     let mut part = Part::new(content, annotations, meta);
     // Without its URI it is no resource of MCP Apps any more, and no client runs it.
-    if !is_ui_resource(&uri) {
+    if !apps::is_app_uri(&uri) {
         let mut resource = Map::from_iter([("uri".to_owned(), uri.into())]);
         resource.extend(mime_type.map(|mime_type| ("mimeType".to_owned(), mime_type.into())));
         let own_meta = own_meta.and_then(|meta| passed_metadata(meta.0));
@@ -233,6 +240,8 @@ mod tests {
         check(json!({"content": [image]}), json!([{"type": "blob", "mime_type": "image/png", "data": "AA=="}]));
         let image = json!({"type": "image", "data": "-_8\r\n", "mimeType": "image/png"});
         check(json!({"content": [image]}), json!([{"type": "blob", "mime_type": "image/png", "data": "+/8="}]));
+        let page = json!({"type": "resource_link", "uri": "ui://x", "name": "x"});
+        check(json!({"content": [page]}), json!([{"type": "text", "text": "[a page of the server: x]"}]));
         let broken = json!({"type": "image", "data": "!", "mimeType": "image/png"});
         let why = "bad_result: the server's answer is no result: its data is not base64: Invalid symbol 33, offset 0.";
         check(json!({"content": [broken]}), json!(why));

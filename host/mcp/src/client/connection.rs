@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::event::Level;
+use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::name::ToolName;
@@ -35,6 +36,7 @@ use super::lenient::{self, ToolPage};
 use super::library::LibraryEvents;
 use super::message_tracker::MessageTracker;
 use super::oauth::TokenSource;
+use super::pager::{NextPage, Pager};
 use super::process::Process;
 use super::program::check_program;
 use super::server_requests::ServerRequests;
@@ -201,11 +203,12 @@ impl Connection {
         self.lost_call.get().copied()
     }
 
-    /// Returns the instructions of the server.
-    pub(crate) fn instructions(&self) -> Option<Arc<Untrusted<String>>> {
+    /// Returns the instructions of the server, redacted.
+    pub(crate) fn instructions(&self, redactor: Option<&Redactor>) -> Option<Arc<Untrusted<String>>> {
         let server = self.service.peer().peer_info()?;
-        let text = server.instructions.as_deref().filter(|text| !text.trim().is_empty())?;
-        Some(Arc::new(truncate_str(text, MAX_INSTRUCTIONS_BYTES).into()))
+        let mut text = server.instructions.clone().filter(|text| !text.trim().is_empty())?;
+        redactor.iter().for_each(|redactor| redactor.redact_text(&mut text));
+        Some(Arc::new(truncate_str(&text, MAX_INSTRUCTIONS_BYTES).into()))
     }
 
     /// Asks the server for log lines from this level on, unless it was. Servers of the newest revision are asked in the
@@ -238,7 +241,7 @@ impl Connection {
         only: Option<&BTreeSet<String>>,
     ) -> Result<ToolPage, ConnectError> {
         let mut listed = ToolPage::default();
-        let mut cursors = BTreeSet::new();
+        let mut pager = Pager::new(max_tools.max(MIN_PAGES));
         loop {
             let params = PaginatedRequestParams::default().with_cursor(listed.next_cursor.take());
             let ToolPage { tools, next_cursor, rejected, mended } = self.list_page(params).await?;
@@ -246,31 +249,22 @@ impl Connection {
             let may_be_named =
                 |name: &str| only.is_none_or(|only| only.contains(name)) || ToolName::parse(name).is_err();
             listed.tools.extend(tools.into_iter().filter(|tool| may_be_named(&tool.name)));
-            listed.rejected.extend(rejected);
-            listed.mended.extend(mended);
-            let max_pages = max_tools.max(MIN_PAGES);
-            let advice = "name those to use in its `tools`, or raise its `max_tools`";
-            // Some servers end with an empty cursor.
-            let cursor = next_cursor.filter(|cursor| !cursor.is_empty());
-            let cut = match cursor {
-                _ if listed.tools.len() > max_tools => {
-                    listed.tools.truncate(max_tools);
-                    Some(format!("the server lists more than {max_tools} tools; {advice}"))
-                }
-                None => return Ok(listed),
-                Some(_) if cursors.len() >= max_pages => {
-                    Some(format!("the server lists more than {max_pages} pages of tools; {advice}"))
-                }
-                Some(cursor) if cursors.insert(cursor.clone()) => {
+            listed.rejected.append(rejected);
+            listed.mended.append(mended);
+            let has_too_many = listed.tools.len() > max_tools || listed.rejected.count() > max_tools;
+            listed.tools.truncate(max_tools);
+            let why = match pager.follow(next_cursor) {
+                _ if has_too_many => format!("lists more than {max_tools} tools"),
+                NextPage::Cut(why) => why,
+                NextPage::End => return Ok(listed),
+                NextPage::At(cursor) => {
                     listed.next_cursor = Some(cursor);
-                    None
+                    continue;
                 }
-                Some(_) => Some("the server repeats a page of its tools; those until then are used".to_owned()),
             };
-            if let Some(reason) = cut {
-                listed.rejected.push(ToolNotice::new("further tools", reason));
-                return Ok(listed);
-            }
+            let reason = format!("the server {why}; name those to use in its `tools`, or raise its `max_tools`");
+            listed.rejected.push_about_list(ToolNotice::new("further tools", reason));
+            return Ok(listed);
         }
     }
 

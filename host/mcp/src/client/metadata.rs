@@ -2,7 +2,9 @@
 
 use fumehood_core::trace_context;
 use rmcp::model::{JsonObject, MetaObject, RequestMetaObject};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use crate::apps;
 
 /// Maximum size of the icons and metadata of a tool, in bytes of JSON.
 pub(super) const MAX_TOOL_MEMBERS_BYTES: usize = 64 << 10;
@@ -15,34 +17,51 @@ const MAX_CLIENT_META_BYTES: usize = 16 << 10;
 const CONNECTION_KEYS: [&str; 4] = ["progressToken", "traceparent", "tracestate", "baggage"];
 /// Prefixes of keys with a meaning between a client and its server, or of the gateway itself.
 const RESERVED_PREFIXES: [&str; 3] = ["io.modelcontextprotocol/", "modelcontextprotocol.io/", "fumehood/"];
-/// Keys of the metadata of MCP Apps, and the prefix of those of earlier drafts.
-const UI_KEY: &str = "ui";
-const UI_PREFIX: &str = "ui/";
-/// Scheme of the resources of MCP Apps.
-const UI_SCHEME: &str = "ui:";
+/// Schemes of icons that clients may load (MCP specification, "Icons").
+const ICON_SCHEMES: [&str; 3] = ["https:", "http:", "data:image/"];
 
 /// Returns the metadata that are passed on, without those of one connection and those of MCP Apps; `None` if none are left.
 pub(super) fn passed_metadata(mut meta: Map<String, Value>) -> Option<Value> {
     meta.retain(|key, _| is_passed(key));
-    remove_ui_metadata(&mut meta);
     (!meta.is_empty()).then_some(Value::Object(meta))
 }
 
-/// Removes the metadata of MCP Apps: what they name is HTML that a client would run.
-pub(super) fn remove_ui_metadata(meta: &mut Map<String, Value>) {
-    meta.retain(|key, _| key != UI_KEY && !key.starts_with(UI_PREFIX));
+/// Leaves in the `_meta` of an object what is passed on. Its page is passed on only with `app_origins`, which are those that
+/// it may reach.
+pub(super) fn retain_passed_metadata(object: &mut Map<String, Value>, app_origins: Option<&[String]>) {
+    let Some(Value::Object(mut meta)) = object.remove("_meta") else { return };
+    let page = meta.remove(apps::META_KEY).filter(|page| app_origins.is_some() && page.is_object());
+    let mut passed = passed_metadata(meta);
+    if let Some(page) = page
+        && let Some(meta) = passed.get_or_insert_with(|| json!({})).as_object_mut()
+    {
+        meta.insert(apps::META_KEY.to_owned(), page);
+    }
+    object.extend(passed.map(|meta| ("_meta".to_owned(), meta)));
+    apps::restrict(object, app_origins.unwrap_or_default());
 }
 
-/// Returns whether a URI is that of a resource of MCP Apps.
-pub(super) fn is_ui_resource(uri: &str) -> bool {
-    uri.get(..UI_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(UI_SCHEME))
+/// Leaves those of an object's icons that clients may load.
+pub(super) fn retain_safe_icons(object: &mut Map<String, Value>) {
+    let Some(icons) = object.get_mut("icons") else { return };
+    match icons.as_array_mut() {
+        Some(icons) => icons.retain(|icon| icon.get("src").and_then(Value::as_str).is_some_and(is_safe_icon)),
+        None => *icons = json!([]),
+    }
+    if icons.as_array().is_some_and(Vec::is_empty) {
+        object.remove("icons");
+    }
+}
+
+/// Returns whether clients may load an icon from here.
+pub(super) fn is_safe_icon(src: &str) -> bool {
+    ICON_SCHEMES.iter().any(|scheme| src.starts_with(scheme))
 }
 
 /// Returns the metadata of a client's call that its server gets. Those over 16 KiB are left out as a whole.
 pub(crate) fn passed_client_metadata(meta: &Map<String, Value>) -> Option<Map<String, Value>> {
-    let mut passed: Map<_, _> =
+    let passed: Map<_, _> =
         meta.iter().filter(|(key, _)| is_passed(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
-    remove_ui_metadata(&mut passed);
     let is_small = || Value::Object(passed.clone()).to_string().len() <= MAX_CLIENT_META_BYTES;
     (!passed.is_empty() && is_small()).then_some(passed)
 }
@@ -58,13 +77,13 @@ pub(super) fn outgoing_meta(client_meta: Option<&JsonObject>) -> RequestMetaObje
 }
 
 fn is_passed(key: &str) -> bool {
-    !CONNECTION_KEYS.contains(&key) && !RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+    let is_reserved = CONNECTION_KEYS.contains(&key) || RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+    // What the metadata of MCP Apps name is HTML that a client would run.
+    !is_reserved && !apps::is_app_key(key)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -80,6 +99,26 @@ mod tests {
         assert_eq!(sent.keys().collect::<Vec<_>>(), ["com.example/trace"]);
         let large = object(json!({"x": "y".repeat(MAX_CLIENT_META_BYTES)}));
         assert_eq!(passed_client_metadata(&large), None);
-        assert!(is_ui_resource("UI://a") && !is_ui_resource("uix://a"));
+    }
+
+    #[test]
+    fn no_member_of_an_object_passes_by_itself() {
+        let server = json!({
+            "_meta": {"k": 1, "fumehood/sanitized": 0, "ui": {"permissions": {}, "domain": "d"}, "ui/resourceUri": "x"},
+            "icons": [{"src": "javascript:x"}, {"src": "https://example.com/i.png"}],
+        });
+        let filter = |origins: Option<&[String]>| {
+            let mut object = server.as_object().unwrap().clone();
+            retain_passed_metadata(&mut object, origins);
+            retain_safe_icons(&mut object);
+            Value::Object(object)
+        };
+        let icons = json!([{"src": "https://example.com/i.png"}]);
+        assert_eq!(filter(None), json!({"_meta": {"k": 1}, "icons": icons}));
+        assert_eq!(filter(Some(&[])), json!({"_meta": {"k": 1, "ui": {"domain": "d"}}, "icons": icons}));
+        let mut odd = json!({"_meta": 5, "icons": "x"}).as_object().unwrap().clone();
+        retain_passed_metadata(&mut odd, None);
+        retain_safe_icons(&mut odd);
+        assert!(odd.is_empty(), "{odd:?}");
     }
 }

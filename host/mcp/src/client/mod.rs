@@ -19,6 +19,7 @@ mod list_changes;
 mod message_tracker;
 mod metadata;
 mod oauth;
+mod pager;
 mod process;
 mod program;
 mod progress;

@@ -8,8 +8,8 @@ use fumehood_core::call::CallContext;
 use fumehood_core::call::result::{CallError, CallResult, Metadata};
 use fumehood_core::telemetry::{self, CallContent};
 use fumehood_core::text::untrusted::Untrusted;
-use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::{ValidatedCall, unknown_tool};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, JsonObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -24,7 +24,7 @@ use super::call_tool_result::{self, Answer};
 use super::connect_error::ConnectError;
 use super::connection::{ConnectOptions, Connection};
 use super::endpoint::{Credentials, Endpoint};
-use super::library::{LibraryMethod, LibraryState, RemoteLibrary};
+use super::library::{LibraryMethod, LibraryRequest, LibraryState, RemoteLibrary};
 use super::list_changes::ListChanges;
 use super::metadata::outgoing_meta;
 use super::progress;
@@ -181,7 +181,8 @@ impl Remote {
     /// of the call or of the server fails this call only.
     pub async fn call(&self, call: ValidatedCall, context: CallContext) -> CallResult {
         let started = Instant::now();
-        let CallContext { id, limits, observer, cancelled, client_meta, client_requests, .. } = context;
+        let CallContext { id, limits, observer, cancelled, client_meta, client_requests, is_library_request, .. } =
+            context;
         let (tool, options) = (Arc::clone(call.tool()), &self.0.options);
         let at_most = |time: Duration| limits.map_or(time, |limits| limits.deadline.min(time));
         let deadline = at_most(options.deadline);
@@ -191,7 +192,8 @@ impl Remote {
         let client = CallClient::new(&clock, observer, client_requests);
         let span = telemetry::mcp_client_span(tool.full_name(), &id);
         let content = CallContent::record_arguments(&span, &call);
-        let attempt = clock.limit(self.attempt(call, client, client_meta.as_deref()).instrument(span.clone()));
+        let attempt = self.attempt(call, client, client_meta.as_deref(), is_library_request);
+        let attempt = clock.limit(attempt.instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
             None => Some(attempt.await),
@@ -227,11 +229,17 @@ impl Remote {
         call: ValidatedCall,
         client: CallClient,
         client_meta: Option<&JsonObject>,
+        is_library_request: bool,
     ) -> Result<Answer, CallError> {
+        let method = LibraryMethod::of(call.tool());
+        if method.is_some() && !is_library_request {
+            return Err(unknown_tool(call.tool().full_name(), std::iter::empty()));
+        }
         let connection =
             self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
-        if let Some(method) = LibraryMethod::of(call.tool()) {
-            return self.library().ask(&connection, method, call.into_arguments(), client).await;
+        if let Some(method) = method {
+            let (params, meta) = (call.into_arguments(), outgoing_meta(client_meta));
+            return self.library().ask(&connection, LibraryRequest { method, params, meta }, client).await;
         }
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
         let mut request = CallToolRequestParams::new(foreign.to_string());
@@ -334,7 +342,7 @@ impl Remote {
             announcements: Arc::clone(&self.0.announcements),
         };
         let connection = Arc::new(Connection::open(&self.0.endpoint, &connect_options).await?);
-        self.0.instructions.get_or_init(|| connection.instructions());
+        self.0.instructions.get_or_init(|| connection.instructions(self.0.options.redactor.as_ref()));
         self.refresh_tools(&connection).await?;
         self.0.library.renew_subscriptions(&connection);
         Ok(connection)

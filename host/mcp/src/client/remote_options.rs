@@ -89,3 +89,10 @@ impl Default for RemoteOptions {
         }
     }
 }
+
+impl RemoteOptions {
+    /// Returns the origins that pages of the server may reach; `None` if no pages are passed on.
+    pub(super) fn app_origins(&self) -> Option<&[String]> {
+        self.client_requests.apps.then_some(self.library.app_origins.as_slice())
+    }
+}

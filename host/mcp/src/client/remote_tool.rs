@@ -13,16 +13,13 @@ use fumehood_core::tool::{ResultForm, Tool};
 use rmcp::model::Tool as McpTool;
 use serde_json::{Map, Value, json};
 
-use super::metadata::{MAX_TOOL_MEMBERS_BYTES, passed_metadata};
+use super::metadata::{MAX_TOOL_MEMBERS_BYTES, is_safe_icon, passed_metadata};
 use super::remote_options::RemoteOptions;
 use super::tool_notice::ToolNotice;
 use crate::apps;
 
 /// Reason of the notice about a tool whose results are not checked.
 const UNREADABLE_OUTPUT_SCHEMA: &str = "its output schema cannot be read, so that its results are not checked";
-
-/// Schemes of icons that clients may load (MCP specification, "Icons").
-const ICON_SCHEMES: [&str; 3] = ["https:", "http:", "data:image/"];
 
 /// A tool of a server, as it was when its description was first seen.
 #[derive(Debug, Clone)]
@@ -48,8 +45,8 @@ pub(crate) struct SchemaLimits {
     pub(crate) result_form: ResultForm,
     /// The beginning of their names for models and clients; `None` for the name of the server.
     pub(crate) prefix: Option<NamePrefix>,
-    /// True if the pages that tools name are passed on.
-    pub(crate) has_apps: bool,
+    /// The origins that the pages of tools may reach; `None` if no pages are passed on.
+    pub(crate) app_origins: Option<Vec<String>>,
     /// Maximum size of the descriptions of all tools together, in bytes.
     pub(crate) descriptions: usize,
 }
@@ -84,7 +81,7 @@ impl From<&RemoteOptions> for SchemaLimits {
             arguments,
             result_form: options.result_form,
             prefix: options.prefix.clone(),
-            has_apps: options.client_requests.apps,
+            app_origins: options.app_origins().map(<[String]>::to_vec),
             descriptions: options.descriptions,
         }
     }
@@ -122,20 +119,20 @@ impl RemoteTool {
             input_schema: if size(&input_schema) > caps.schema_bytes { schema } else { input_schema }.into(),
             output_schema: output_schema.map(Untrusted::new),
             annotations: annotations(tool),
-            mcp_members: mcp_members(tool, limits.has_apps, &mut notices).map(Untrusted::new),
+            mcp_members: mcp_members(tool, limits.app_origins.as_deref(), &mut notices).map(Untrusted::new),
         };
         let presented = ForeignSchema::translate(definition.input_schema.expose_raw(), &limits.arguments).schema;
         let presented = ToolDefinition { input_schema: presented.into(), ..definition.clone() };
         let in_host = Tool::new(presented, gate).in_namespace(server).result_gate(results);
         let alias = limits.prefix.as_ref().map(|prefix| prefix.alias(&name));
         let in_host = in_host.with_result_form(limits.result_form).with_alias(alias.as_deref());
-        let in_host = Arc::new(in_host.identified_by(compute_digest(tool, limits.has_apps)));
+        let in_host = Arc::new(in_host.identified_by(compute_digest(tool, limits.app_origins.is_some())));
         Ok((Self { foreign: tool.name.as_ref().into(), definition, tool: in_host }, notices))
     }
 
     /// Returns whether it was converted from the same definition.
     pub(crate) fn is_same(&self, tool: &McpTool, limits: &SchemaLimits) -> bool {
-        *self.foreign == *tool.name && self.tool.digest() == Some(compute_digest(tool, limits.has_apps))
+        *self.foreign == *tool.name && self.tool.digest() == Some(compute_digest(tool, limits.app_origins.is_some()))
     }
 }
 
@@ -218,8 +215,9 @@ fn annotations(tool: &McpTool) -> Annotations {
 }
 
 /// Returns the members that only clients use: the title among the annotations, the icons and the metadata.
-fn mcp_members(tool: &McpTool, has_apps: bool, notices: &mut Vec<ToolNotice>) -> Option<Value> {
-    let mut members = shown_members(tool, has_apps);
+fn mcp_members(tool: &McpTool, app_origins: Option<&[String]>, notices: &mut Vec<ToolNotice>) -> Option<Value> {
+    let mut members = shown_members(tool, app_origins.is_some());
+    apps::restrict(&mut members, app_origins.unwrap_or_default());
     if let Some(title) = tool.annotations.as_ref().and_then(|annotations| annotations.title.clone()) {
         members.insert("title".to_owned(), title.into());
     }
@@ -234,8 +232,8 @@ fn mcp_members(tool: &McpTool, has_apps: bool, notices: &mut Vec<ToolNotice>) ->
 
 /// Returns the icons that clients may load, and the metadata that are passed on.
 fn shown_members(tool: &McpTool, has_apps: bool) -> Map<String, Value> {
-    let is_safe = |src: &str| ICON_SCHEMES.iter().any(|scheme| src.starts_with(scheme));
-    let icons: Vec<_> = tool.icons.iter().flatten().filter(|icon| is_safe(&icon.src)).map(|icon| json!(icon)).collect();
+    let icons: Vec<_> =
+        tool.icons.iter().flatten().filter(|icon| is_safe_icon(&icon.src)).map(|icon| json!(icon)).collect();
     let mut members = Map::new();
     if !icons.is_empty() {
         members.insert("icons".to_owned(), icons.into());
@@ -355,6 +353,14 @@ mod tests {
         assert_ne!(one, with("_meta", json!({"a": 1})));
         assert_ne!(one, with("icons", json!([{"src": "https://example.com/i.png"}])));
         assert_eq!(one, with("icons", json!([{"src": "javascript:x"}])), "icons that no client may load");
+    }
+
+    #[test]
+    fn the_page_of_a_tool_gets_neither_origins_nor_devices() {
+        let ui = json!({"resourceUri": "ui://x", "csp": {"connectDomains": ["https://a.example"]}, "permissions": {}});
+        let tool = serde_json::from_value(json!({"name": "a", "inputSchema": {}, "_meta": {"ui": ui}})).unwrap();
+        let members = mcp_members(&tool, Some(&[]), &mut Vec::new()).unwrap();
+        assert_eq!(members["_meta"]["ui"], json!({"resourceUri": "ui://x", "csp": {"connectDomains": []}}));
     }
 
     #[test]

@@ -8,6 +8,11 @@ use fumehood_core::text::sanitize::printable;
 /// Maximum number of tools that are named for one reason; the rest are counted.
 const MAX_NAMES: usize = 8;
 
+/// Maximum number of notices about one list; the rest are counted.
+const MAX_NOTICES: usize = 100;
+/// Maximum length of a reason, in characters. It may quote the server.
+const MAX_REASON_CHARS: usize = 1000;
+
 /// A notice about a tool of a server: the reason that it is left out, or the part of its schemas that is not checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolNotice {
@@ -20,7 +25,9 @@ pub struct ToolNotice {
 impl ToolNotice {
     /// Creates a notice about the tool with this name.
     pub fn new(tool: &str, reason: impl Into<String>) -> Self {
-        Self { tool: printable(tool).chars().take(80).collect(), reason: reason.into() }
+        let reason = reason.into();
+        let reason = printable(&reason).chars().take(MAX_REASON_CHARS).collect();
+        Self { tool: printable(tool).chars().take(80).collect(), reason }
     }
 
     /// Formats one line for each reason, with the tools that it is about.
@@ -47,6 +54,47 @@ impl fmt::Display for ToolNotice {
     }
 }
 
+/// The notices about one list, of which the first are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    kept: Vec<ToolNotice>,
+    count: usize,
+}
+
+impl Notices {
+    pub(crate) fn push(&mut self, notice: ToolNotice) {
+        self.count += 1;
+        if self.kept.len() < MAX_NOTICES {
+            self.kept.push(notice);
+        }
+    }
+
+    /// Adds a notice that is kept in any case.
+    pub(crate) fn push_about_list(&mut self, notice: ToolNotice) {
+        self.count += 1;
+        self.kept.push(notice);
+    }
+
+    pub(crate) fn append(&mut self, others: Self) {
+        let dropped = others.count - others.kept.len();
+        others.kept.into_iter().for_each(|notice| self.push(notice));
+        self.count += dropped;
+    }
+
+    /// Returns the number of notices, with those that were not kept.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns those that were kept, and one about the others.
+    pub(crate) fn into_vec(mut self) -> Vec<ToolNotice> {
+        if let Some(more @ 1..) = self.count.checked_sub(self.kept.len()) {
+            self.kept.push(ToolNotice::new(&format!("{more} more"), "there are further notices of this kind"));
+        }
+        self.kept
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +105,19 @@ mod tests {
         notices.push(ToolNotice::new("a\u{200b}", "odd"));
         let expected = ["a\\u{200b}: odd", "t1, t2, t3, t4, t5, t6, t7, t8 and 2 more tools: too long"];
         assert_eq!(ToolNotice::lines(&notices), expected);
+    }
+
+    #[test]
+    fn a_list_has_so_many_notices_and_a_count() {
+        let mut notices = Notices::default();
+        for page in 0..2 {
+            let mut more = Notices::default();
+            (0..1000).for_each(|n| more.push(ToolNotice::new(&format!("t{page}.{n}"), "x".repeat(2000))));
+            notices.append(more);
+        }
+        assert_eq!(notices.count(), 2000);
+        let kept = notices.into_vec();
+        assert_eq!((kept.len(), kept[99].tool.as_str(), kept[99].reason.len()), (101, "t0.99", MAX_REASON_CHARS));
+        assert_eq!(kept[100].tool, "1900 more");
     }
 }

@@ -15,7 +15,7 @@ use rmcp::model::Tool as McpTool;
 use super::lenient::ToolPage;
 use super::library::LibraryMethod;
 use super::remote_tool::{RemoteTool, SchemaLimits, max_description_bytes};
-use super::tool_notice::ToolNotice;
+use super::tool_notice::{Notices, ToolNotice};
 
 /// The tools of one `tools/list`.
 #[derive(Default)]
@@ -55,7 +55,8 @@ impl ToolList {
         before: &ListedTools,
     ) -> Self {
         let ToolPage { tools, rejected, mended, .. } = page;
-        let mut listed = Self { rejected, unchecked: mended, ..Self::default() };
+        let [rejected, unchecked] = [rejected, mended].map(Notices::into_vec);
+        let mut listed = Self { rejected, unchecked, ..Self::default() };
         let names = names_in_host(tools.iter().map(|tool| tool.name.as_ref()));
         let is_named = |only: &str, tool: &McpTool| {
             let own = tool.name.as_ref();

@@ -8,12 +8,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::sanitizer::{META_KEY, Sanitizer};
+use super::tools::call_tool_result::{self, ERROR_META_KEY};
 use crate::apps;
 
 /// Returns the result of a call that stands for a request, sanitized.
 pub(super) fn read_result<T: DeserializeOwned>(result: CallResult) -> Result<T, ErrorData> {
     let sanitized = result.metadata.sanitized;
-    let parts = result.outcome.map_err(|error| to_error_data(&error))?;
+    let parts = result.outcome.map_err(to_error_data)?;
     let value = parts.iter().find_map(|part| match part {
         Content::Json { value } => value.read::<Value>().ok(),
         _ => None,
@@ -36,26 +37,58 @@ pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
         .map_err(|error| ErrorData::internal_error(format!("the server's answer cannot be read: {error}"), None))
 }
 
-/// Removes what belongs to MCP Apps from the contents of a resource.
-pub(super) fn remove_apps(read: &mut Value) {
+/// Removes what belongs to MCP Apps from the contents of a resource with this URI.
+pub(super) fn remove_apps_from_contents(read: &mut Value, uri: &str) {
     let parts = read.get_mut("contents").and_then(Value::as_array_mut);
-    parts.into_iter().flatten().filter_map(Value::as_object_mut).for_each(apps::remove);
+    let parts = parts.into_iter().flatten().filter_map(Value::as_object_mut);
+    parts.for_each(|part| apps::remove_from_contents(part, uri));
 }
 
+/// Removes what belongs to MCP Apps from the messages of a prompt.
+pub(super) fn remove_apps_from_messages(got: &mut Value) {
+    let messages = got.get_mut("messages").and_then(Value::as_array_mut);
+    let contents = messages.into_iter().flatten().filter_map(|message| message.get_mut("content"));
+    contents.filter_map(Value::as_object_mut).for_each(apps::remove_from_content);
+}
+
+/// Codes of a server's own errors that clients get. Others may make a client act, such as open an address.
+const PASSED_CODES: [ErrorCode; 2] = [ErrorCode::INVALID_PARAMS, ErrorCode::RESOURCE_NOT_FOUND];
+
 /// Returns the error of a call as one of the protocol: the sentence, and the whole of it for programs.
-fn to_error_data(error: &CallError) -> ErrorData {
-    let details = error.details.as_deref();
+fn to_error_data(error: CallError) -> ErrorData {
     // That of the server, if it refused.
-    let code = details.and_then(|details| details.code).and_then(|code| i32::try_from(code).ok());
-    let code = code.map(ErrorCode).unwrap_or(match error.kind {
+    let code = error.details.as_deref().and_then(|details| details.code).and_then(|code| i32::try_from(code).ok());
+    let code = match error.kind {
         ErrorKind::InvalidArguments => ErrorCode::INVALID_PARAMS,
-        _ => ErrorCode::INTERNAL_ERROR,
-    });
-    let data = details.and_then(|details| details.data.as_ref()).map(|data| data.to_sanitized().into_owned());
+        _ => code.map(ErrorCode).filter(|code| PASSED_CODES.contains(code)).unwrap_or(ErrorCode::INTERNAL_ERROR),
+    };
     let message = match &error.hint {
         Some(hint) => format!("{}; {hint}", error.message),
         None => error.message.to_string(),
     };
-    let whole = || serde_json::to_value(error).ok().map(|error| json!({ "fumehood/error": error }));
-    ErrorData::new(code, message, data.or_else(whole))
+    let data = call_tool_result::describe_error(error).map(|error| json!({ ERROR_META_KEY: error }));
+    ErrorData::new(code, message, data)
+}
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::call::ErrorDetails;
+
+    use super::*;
+
+    #[test]
+    fn a_server_chooses_no_code_that_makes_a_client_act() {
+        let address = json!({"elicitations": [{"mode": "url", "url": "https://evil.example"}]});
+        for (code, expected) in
+            [(-32042, -32603), (-32602, -32602), (-32002, -32002), (-32601, -32603), (1 << 40, -32603)]
+        {
+            let details =
+                ErrorDetails { code: Some(code), data: Some(address.clone().into()), ..ErrorDetails::default() };
+            let error = CallError::new(ErrorKind::ToolFailed, "no").with_details(details);
+            let data = to_error_data(error);
+            let about = &data.data.as_ref().unwrap()["fumehood/error"];
+            assert_eq!((data.code.0, &about["code"], &about["data"]), (expected, &json!(code), &address));
+            assert_eq!(data.data.unwrap().as_object().unwrap().len(), 1);
+        }
+    }
 }

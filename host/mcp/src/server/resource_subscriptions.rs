@@ -3,46 +3,93 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fumehood_core::tool::name::Namespace;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
 use rmcp::service::SubscriptionSink;
 use rmcp::{Peer, RoleServer};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{RemoteLibrary, ResourceSubscription};
+use super::mcp_server::Server;
+use super::served_library::answers;
+use crate::client::{LibraryMethod, RemoteLibrary, ResourceSubscription};
 
 /// Maximum number of resources that one session is subscribed to.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 100;
 
 /// The resources that a session is subscribed to.
 #[derive(Default)]
-pub(super) struct ResourceSubscriptions(Mutex<HashMap<String, ResourceSubscription>>);
+pub(super) struct ResourceSubscriptions(Mutex<HashMap<Key, Subscription>>);
+
+/// A server, and the URI of a resource of it.
+type Key = (Namespace, String);
+
+/// A subscription, or the place of one that the server was asked for.
+#[derive(Default)]
+struct Subscription {
+    /// The number of requests that are under way.
+    requests: usize,
+    active: Option<ResourceSubscription>,
+}
+
+/// A request for a subscription. When this is dropped, its place is free again, unless it became a subscription.
+struct Reservation<'a> {
+    subscriptions: &'a ResourceSubscriptions,
+    key: Key,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut known = self.subscriptions.lock();
+        let Some(subscription) = known.get_mut(&self.key) else { return };
+        subscription.requests = subscription.requests.saturating_sub(1);
+        if subscription.requests == 0 && subscription.active.is_none() {
+            known.remove(&self.key);
+        }
+    }
+}
 
 impl ResourceSubscriptions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ResourceSubscription>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Subscription>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes to a resource of a server.
-    pub(super) async fn subscribe(&self, library: &RemoteLibrary, uri: &str) -> Result<(), ErrorData> {
-        let is_full = |known: &HashMap<String, _>| known.len() >= MAX_SUBSCRIPTIONS && !known.contains_key(uri);
-        if is_full(&self.lock()) {
+    /// Subscribes to a resource of a server, for this principal.
+    pub(super) async fn subscribe(
+        &self,
+        library: &RemoteLibrary,
+        uri: &str,
+        owner: &Arc<str>,
+    ) -> Result<(), ErrorData> {
+        let place = self.reserve((library.name().clone(), uri.to_owned()))?;
+        let subscription = library.subscribe(uri, owner).await.map_err(|why| ErrorData::internal_error(why, None))?;
+        let replaced = self.lock().get_mut(&place.key).and_then(|it| it.active.replace(subscription));
+        // It ends outside of the lock.
+        drop(replaced);
+        Ok(())
+    }
+
+    /// Takes the place of a subscription.
+    fn reserve(&self, key: Key) -> Result<Reservation<'_>, ErrorData> {
+        let mut known = self.lock();
+        if known.len() >= MAX_SUBSCRIPTIONS && !known.contains_key(&key) {
             let why = format!("a session can subscribe to {MAX_SUBSCRIPTIONS} resources; unsubscribe from one first");
             return Err(ErrorData::invalid_request(why, None));
         }
-        let subscription = library.subscribe(uri).await.map_err(|why| ErrorData::internal_error(why, None))?;
-        self.lock().insert(uri.to_owned(), subscription);
-        Ok(())
+        known.entry(key.clone()).or_default().requests += 1;
+        Ok(Reservation { subscriptions: self, key })
     }
 
     /// Ends a subscription, if there is one.
     pub(super) fn unsubscribe(&self, uri: &str) {
-        // It ends outside of the lock.
-        let _ended = self.lock().remove(uri);
+        let ended: Vec<_> = self.lock().extract_if(|(_, known), _| known == uri).collect();
+        // They end outside of the lock.
+        drop(ended);
     }
 
-    fn contains(&self, uri: &str) -> bool {
-        self.lock().contains_key(uri)
+    fn contains(&self, server: &Namespace, uri: &str) -> bool {
+        let key = (server.clone(), uri.to_owned());
+        self.lock().get(&key).is_some_and(|subscription| subscription.active.is_some())
     }
 }
 
@@ -80,8 +127,9 @@ impl Recipient {
     }
 }
 
-/// Passes the changes of a server's library on until the client is gone.
+/// Passes the changes of a library on until the client is gone, as far as the server's tools include it.
 pub(super) fn pass_on_changes(
+    server: &Server,
     library: &RemoteLibrary,
     subscriptions: Arc<ResourceSubscriptions>,
     recipient: Recipient,
@@ -91,15 +139,26 @@ pub(super) fn pass_on_changes(
     let mut resources = events.subscribe_to_resources();
     let mut prompts = events.subscribe_to_prompts();
     let mut updates = events.subscribe_to_updates();
+    let server = server.clone();
+    let library = library.clone();
     tokio::spawn(async move {
+        let has = |method| answers(&server, &library, method);
         loop {
             let is_there = tokio::select! {
                 () = closed.cancelled() => return,
-                change = resources.next() => change.is_some() && recipient.resources_changed().await,
-                change = prompts.next() => change.is_some() && recipient.prompts_changed().await,
+                change = resources.next() => match change {
+                    Some(_) => !has(LibraryMethod::Read) || recipient.resources_changed().await,
+                    None => false,
+                },
+                change = prompts.next() => match change {
+                    Some(_) => !has(LibraryMethod::Get) || recipient.prompts_changed().await,
+                    None => false,
+                },
                 updated = updates.recv() => match updated {
-                    Ok(uri) => !subscriptions.contains(&uri) || recipient.resource_updated(&uri).await,
-                    Err(RecvError::Lagged(_)) => true,
+                    Ok(uri) if subscriptions.contains(library.name(), &uri) && has(LibraryMethod::Read) => {
+                        recipient.resource_updated(&uri).await
+                    }
+                    Ok(_) | Err(RecvError::Lagged(_)) => true,
                     Err(RecvError::Closed) => false,
                 },
             };
@@ -108,4 +167,23 @@ pub(super) fn pass_on_changes(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_taken_before_the_server_is_asked() {
+        let subscriptions = ResourceSubscriptions::default();
+        let server = Namespace::parse("files").unwrap();
+        let reserve = |n: usize| subscriptions.reserve((server.clone(), format!("note://{n}")));
+        let places: Vec<_> = (0..MAX_SUBSCRIPTIONS).map(|n| reserve(n).unwrap()).collect();
+        assert!(reserve(MAX_SUBSCRIPTIONS).is_err());
+        drop(reserve(0).unwrap());
+        assert!(reserve(MAX_SUBSCRIPTIONS).is_err(), "another request for the same resource is under way");
+        assert!(!subscriptions.contains(&server, "note://0"), "a place is no subscription yet");
+        drop(places);
+        assert!(subscriptions.lock().is_empty() && reserve(MAX_SUBSCRIPTIONS).is_ok());
+    }
 }

@@ -34,10 +34,7 @@ impl<'a> ServedLibrary<'a> {
     /// Returns the servers that answer a method, for this client.
     pub(super) fn servers(&self, method: LibraryMethod) -> impl Iterator<Item = &'a RemoteLibrary> {
         let server = self.server;
-        server.options().servers.iter().filter(move |library| {
-            let tool = server.tools().find(&method.full_name(library.name()));
-            library.offers(method) && tool.is_some_and(|tool| tool.is_approved())
-        })
+        server.options().servers.iter().filter(move |library| answers(server, library, method))
     }
 
     pub(super) fn has_resources(&self) -> bool {
@@ -56,9 +53,9 @@ impl<'a> ServedLibrary<'a> {
         self.servers(LibraryMethod::Read).any(RemoteLibrary::takes_subscriptions)
     }
 
-    /// Lists the libraries of all servers anew. What a server that cannot be used listed before stays.
+    /// Lists the libraries of all servers anew. What a server that cannot be used, or is slow, listed before stays.
     pub(super) async fn refresh(&self, method: LibraryMethod) {
-        let _unavailable = join_all(self.servers(method).map(RemoteLibrary::refresh)).await;
+        join_all(self.servers(method).map(RemoteLibrary::refresh_for_client)).await;
     }
 
     /// Returns the resources of servers, by their URIs.
@@ -111,9 +108,12 @@ impl<'a> ServedLibrary<'a> {
         self.has_apps && library.passes_apps()
     }
 
-    /// Returns the server that has a resource: the first that lists it, that has a template for it, or that has others with
+    /// Returns the server that has a resource, unless the operator has one of that URI: the first that lists it, that has a template for it, or that has others with
     /// its scheme; else the only one with resources.
     pub(super) fn server_of_resource(&self, uri: &str) -> Option<&'a RemoteLibrary> {
+        if self.own().entries().contains_key(uri) {
+            return None;
+        }
         let servers: Vec<_> = self.servers(LibraryMethod::Read).collect();
         let ways: [fn(&RemoteLibrary, &str) -> bool; 3] =
             [RemoteLibrary::has_resource, RemoteLibrary::has_template_for, RemoteLibrary::has_scheme_of];
@@ -122,11 +122,20 @@ impl<'a> ServedLibrary<'a> {
         found.or(only).copied().filter(|library| !apps::is_app_uri(uri) || self.shows_apps(library))
     }
 
-    /// Returns the server that has a prompt, and the server's own name of it.
+    /// Returns the server that has a prompt, and the server's own name of it, unless the operator has one of that name.
     pub(super) fn server_of_prompt<'n>(&self, name: &'n str) -> Option<(&'a RemoteLibrary, &'n str)> {
+        if self.own().prompts().contains_key(name) {
+            return None;
+        }
         self.servers(LibraryMethod::Get).find_map(|library| {
             let own = name.strip_prefix(library.name().as_str())?.strip_prefix(SEPARATOR)?;
             library.prompts().iter().any(|(known, _)| known == own).then_some((library, own))
         })
     }
+}
+
+/// Returns whether a server answers a method for the clients that these tools are for.
+pub(super) fn answers(server: &Server, library: &RemoteLibrary, method: LibraryMethod) -> bool {
+    let tool = server.tools().find(&method.full_name(library.name()));
+    library.offers(method) && tool.is_some_and(|tool| tool.is_approved())
 }

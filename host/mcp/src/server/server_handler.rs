@@ -97,9 +97,13 @@ impl ServerHandler for Session {
     /// Notifies a client of revisions with a handshake of every change of the tools, resources and prompts, and of tools
     /// that wait for an approval since then.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        // A client may say it again and again.
+        if self.is_initialized.swap(true, Ordering::Relaxed) {
+            return;
+        }
         for library in self.server.options().servers.iter() {
             let recipient = Recipient::Session(context.peer.clone());
-            pass_on_changes(library, Arc::clone(&self.subscriptions), recipient, self.closed.clone());
+            pass_on_changes(&self.server, library, Arc::clone(&self.subscriptions), recipient, self.closed.clone());
         }
         let (mut changes, closed) = (self.server.changes(), self.closed.clone());
         changes.mark_seen();
@@ -131,15 +135,15 @@ impl ServerHandler for Session {
         let subscriptions = Arc::<ResourceSubscriptions>::default();
         let library = self.library(context.request_context());
         for uri in context.accepted().resource_subscriptions.iter().flatten() {
-            if let Some(server) = library.server_of_resource(uri) {
-                subscriptions.subscribe(server, uri).await?;
+            if let Some(server) = library.server_of_resource(uri).filter(|server| server.takes_subscriptions()) {
+                subscriptions.subscribe(server, uri, &self.principal.owner).await?;
             }
         }
         let ended = self.closed.child_token();
         let _ended = ended.clone().drop_guard();
         for server in self.server.options().servers.iter() {
             let recipient = Recipient::Subscription(context.sink().clone());
-            pass_on_changes(server, Arc::clone(&subscriptions), recipient, ended.clone());
+            pass_on_changes(&self.server, server, Arc::clone(&subscriptions), recipient, ended.clone());
         }
         let mut changes = self.server.changes();
         changes.mark_seen();
@@ -205,7 +209,7 @@ impl ServerHandler for Session {
         let server = library.server_of_resource(uri).ok_or_else(|| resources::unknown_resource(uri))?;
         let mut read: Value = self.ask_library(server, LibraryMethod::Read, json!({ "uri": uri }), context).await?;
         if !library.shows_apps(server) {
-            library_result::remove_apps(&mut read);
+            library_result::remove_apps_from_contents(&mut read, uri);
         }
         Ok(library_result::typed::<ReadResourceResult>(read)?.into())
     }
@@ -216,7 +220,7 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let server = self.subscribable("resources/subscribe", &request.uri, &context)?;
-        self.subscriptions.subscribe(server, &request.uri).await
+        self.subscriptions.subscribe(server, &request.uri, &self.principal.owner).await
     }
 
     async fn unsubscribe(
@@ -251,8 +255,11 @@ impl ServerHandler for Session {
         if let (Some(given), Value::Object(arguments)) = (request.arguments, &mut arguments) {
             arguments.insert("arguments".to_owned(), given.into());
         }
-        let got: GetPromptResult = self.ask_library(server, LibraryMethod::Get, arguments, context).await?;
-        Ok(got.into())
+        let mut got: Value = self.ask_library(server, LibraryMethod::Get, arguments, context).await?;
+        if !library.shows_apps(server) {
+            library_result::remove_apps_from_messages(&mut got);
+        }
+        Ok(library_result::typed::<GetPromptResult>(got)?.into())
     }
 
     async fn complete(

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
@@ -48,6 +48,15 @@ pub(crate) struct Principal {
     pub(crate) decides_sampling: bool,
 }
 
+/// The tool of a call, by its full name and by the one that the client knows.
+#[derive(Clone, Copy)]
+struct NamedCall<'n> {
+    full_name: &'n str,
+    shown_name: &'n str,
+    /// True if it stands for a request that is no call of a tool.
+    is_library_request: bool,
+}
+
 /// The session of one client.
 pub(crate) struct Session {
     pub(super) server: Server,
@@ -59,6 +68,8 @@ pub(crate) struct Session {
     /// The number of the session, for servers that ask its client for something.
     number: u64,
     pub(super) subscriptions: Arc<ResourceSubscriptions>,
+    /// True once its client has said that it is ready.
+    pub(super) is_initialized: AtomicBool,
     /// Cancelled once the client is gone, before rmcp has cleaned up after it.
     pub(super) closed: CancellationToken,
     /// Cancels what the session started when rmcp drops it.
@@ -71,8 +82,9 @@ impl Session {
         let number = next_session();
         let subscriptions = Arc::default();
         let history = Arc::default();
+        let is_initialized = AtomicBool::new(false);
         let ended = closed.clone().drop_guard();
-        Self { server, level, principal, history, number, subscriptions, closed, _ended: ended }
+        Self { server, level, principal, history, number, subscriptions, is_initialized, closed, _ended: ended }
     }
 
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
@@ -140,7 +152,8 @@ impl Session {
     ) -> Result<T, ErrorData> {
         let tool = method.full_name(library.name());
         let span = request_span(&tool, &context, self.principal.decides_sampling);
-        let called = self.call_tool_of(&tool, method.name(), arguments.into(), context, None);
+        let request = NamedCall { full_name: &tool, shown_name: method.name(), is_library_request: true };
+        let called = self.call_tool_of(request, arguments.into(), context, None);
         let Called::Ended(result) = called.instrument(span.clone()).await else {
             return Err(ErrorData::internal_error("the request became a job", None));
         };
@@ -152,10 +165,12 @@ impl Session {
 
     /// Returns whether this server has a method of this name that takes parameters.
     pub(super) fn has_method(&self, method: &str, is_stateless: bool) -> bool {
+        let library = ServedLibrary::new(&self.server, false);
         match method {
-            "resources/read" => ServedLibrary::new(&self.server, false).has_resources(),
-            "prompts/get" => ServedLibrary::new(&self.server, false).has_prompts(),
-            "completion/complete" => ServedLibrary::new(&self.server, false).has_completions(),
+            "resources/list" | "resources/templates/list" | "resources/read" => library.has_resources(),
+            "resources/subscribe" | "resources/unsubscribe" => !is_stateless && library.takes_subscriptions(),
+            "prompts/list" | "prompts/get" => library.has_prompts(),
+            "completion/complete" => library.has_completions(),
             _ if tasks::METHODS.contains(&method) => self.server.options().jobs.is_some(),
             _ => METHODS.contains(&method) && !(is_stateless && HANDSHAKE_METHODS.contains(&method)),
         }
@@ -178,7 +193,8 @@ impl Session {
         let span = request_span(&entry.full_name, &context, decides_sampling);
         let arguments = call_arguments(&context.extensions, request.arguments);
         let jobs = self.server.options().jobs.as_ref().filter(|_| has_tasks(&context));
-        let called = self.call_tool_of(&entry.full_name, &request.name, arguments, context, jobs);
+        let named = NamedCall { full_name: &entry.full_name, shown_name: &request.name, is_library_request: false };
+        let called = self.call_tool_of(named, arguments, context, jobs);
         let called = called.instrument(span.clone()).await;
         match called {
             Called::Job(job) => Ok(tasks::created(&job).into()),
@@ -193,11 +209,9 @@ impl Session {
         }
     }
 
-    /// Calls the tool of this full name, which the client knows under another name.
     async fn call_tool_of(
         &self,
-        full_name: &str,
-        shown_name: &str,
+        named: NamedCall<'_>,
         arguments: Arguments,
         context: RequestContext<RoleServer>,
         jobs: Option<&Jobs>,
@@ -206,7 +220,7 @@ impl Session {
         let cancelled = CallToken::new();
         let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
         let call = Call {
-            tool: full_name.to_owned(),
+            tool: named.full_name.to_owned(),
             arguments,
             context: CallContext {
                 actor: self.principal.actor.clone(),
@@ -218,6 +232,7 @@ impl Session {
                 history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
                 client_requests: Some(Arc::new(SessionClient::new(self.number, &context, self.closed.clone()))),
                 repairs: self.server.options().repairs.clone(),
+                is_library_request: named.is_library_request,
                 ..CallContext::default()
             },
         };
@@ -225,7 +240,7 @@ impl Session {
         match &outbox {
             None => running.await,
             Some(outbox) => {
-                let notifier = Notifier { peer: &context.peer, token, tool: shown_name };
+                let notifier = Notifier { peer: &context.peer, token, tool: named.shown_name };
                 let running = async {
                     let called = running.await;
                     outbox.close();

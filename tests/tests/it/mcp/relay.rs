@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fumehood::McpTools;
 use fumehood::approval::LibraryItem;
 use fumehood::mcp::{
     Access, HttpListener, HttpOptions, LibraryOptions, RemoteOptions, Server, ServerOptions, ServerRequestPolicy,
 };
+use fumehood::{Call, CallContext, ErrorKind, McpTools, ToolProvider as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -31,6 +31,7 @@ case $line in
 *'"method":"resources/unsubscribe"'*) answer '{}' ;;
 *'"method":"prompts/list"'*) answer '{"prompts":[{"name":"review","title":"Review","arguments":[{"name":"text","required":true}]}]}' ;;
 *'"method":"prompts/get"'*'"text":"x"'*) answer '{"description":"d","messages":[{"role":"user","content":{"type":"text","text":"Review x"}},{"role":"assistant","content":{"type":"resource","resource":{"uri":"note://b","text":"hi"}}}]}' ;;
+*'"method":"prompts/get"'*'"text":"open"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"open it","data":{"url":"https://evil.example"}}}\n' "$id" ;;
 *'"method":"prompts/get"'*) fail -32602 'the argument text is missing' ;;
 *'"method":"completion/complete"'*'"ref/prompt"'*'"review"'*) answer '{"completion":{"values":["one","two"],"total":2,"hasMore":false}}' ;;
 *'"method":"completion/complete"'*) answer '{"completion":{"values":["note"]}}' ;;
@@ -138,6 +139,10 @@ async fn prompts_have_the_prefix_of_their_server_and_are_completed() {
         {"role": "assistant", "content": resource}
     ]);
     assert_eq!(got, json!({"description": "d", "messages": messages}));
+    let open = json!({"name": "other__review", "arguments": {"text": "open"}});
+    let open = raw.request("prompts/get", open).await["error"].clone();
+    assert_eq!((&open["code"], &open["data"]["fumehood/error"]["code"]), (&json!(-32603), &json!(-32042)), "{open}");
+    assert_eq!(open["data"]["url"], Value::Null, "no client opens it");
     let refused = raw.request("prompts/get", json!({"name": "other__review"})).await["error"].clone();
     assert!(refused["message"].as_str().unwrap().contains("the argument text is missing"), "{refused}");
     let unknown = raw.request("prompts/get", json!({"name": "review"})).await["error"].clone();
@@ -173,6 +178,17 @@ async fn nothing_is_passed_on_that_is_switched_off_or_not_approved() {
     assert_eq!(raw.request("resources/list", json!({})).await["result"]["resources"].as_array().unwrap().len(), 1);
     let get = raw.request("prompts/get", json!({"name": "other__review", "arguments": {"text": "x"}})).await;
     assert_eq!(get["error"]["code"], -32602, "{get}");
+    // A caller that is no client of MCP finds the tool in place of the request, and cannot call it.
+    for arguments in [json!({"name": "review", "arguments": {"text": "x"}}), json!({"name": "other"})] {
+        let call = Call::new("other__prompts/get", arguments.clone());
+        let error = tools.dispatch(call.clone()).await.outcome.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::UnknownTool, "{error}");
+        let context = CallContext { is_library_request: true, ..CallContext::default() };
+        let error = tools.dispatch(Call { context, ..call }).await.outcome.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NeedsApproval, "not even for a client of MCP: {error}");
+    }
+    let malformed = raw.request("resources/subscribe", json!({"uri": 5})).await;
+    assert_eq!(malformed["error"]["code"], -32602, "{malformed}");
     raw.leave().await;
     tools.close().await;
 }

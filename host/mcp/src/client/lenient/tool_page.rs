@@ -3,7 +3,7 @@
 use rmcp::model::{ListToolsResult, Tool};
 use serde_json::{Map, Value, json};
 
-use crate::client::tool_notice::ToolNotice;
+use crate::client::tool_notice::{Notices, ToolNotice};
 
 /// Members of a definition that may be left out, and what their absence means.
 const OPTIONAL_MEMBERS: [(&str, &str); 6] = [
@@ -23,9 +23,9 @@ pub(crate) struct ToolPage {
     pub(crate) tools: Vec<Tool>,
     pub(crate) next_cursor: Option<String>,
     /// The tools that were left out.
-    pub(crate) rejected: Vec<ToolNotice>,
+    pub(crate) rejected: Notices,
     /// The parts of definitions that were left out.
-    pub(crate) mended: Vec<ToolNotice>,
+    pub(crate) mended: Notices,
 }
 
 impl From<ListToolsResult> for ToolPage {
@@ -150,13 +150,14 @@ mod tests {
         ] {
             let page = read(odd.clone());
             assert_eq!(page.tools.len(), 2, "{odd}");
-            assert!(page.rejected.is_empty(), "{odd}");
-            assert!(page.mended.iter().any(|notice| notice.to_string().contains(words)), "{odd}: {:?}", page.mended);
+            assert_eq!(page.rejected.count(), 0, "{odd}");
+            let mended = page.mended.into_vec();
+            assert!(mended.iter().any(|notice| notice.to_string().contains(words)), "{odd}: {mended:?}");
         }
         let page = read(json!({"name": "b", "inputSchema": schema, "annotations": {"readOnlyHint": "true"}}));
         assert_eq!(page.tools[1].annotations.as_ref().unwrap().read_only_hint, Some(true));
         let page = read(json!({"name": "b", "input_schema": {"type": "object", "title": "t"}}));
-        assert_eq!((page.tools[1].input_schema["title"].as_str(), page.mended.len()), (Some("t"), 0));
+        assert_eq!((page.tools[1].input_schema["title"].as_str(), page.mended.count()), (Some("t"), 0));
     }
 
     #[test]
@@ -167,7 +168,7 @@ mod tests {
             (json!({"name": 5, "inputSchema": {}}), "tool 2: it has no name"),
         ] {
             let page = read(odd.clone());
-            assert_eq!((page.tools.len(), page.rejected[0].to_string().as_str()), (1, words), "{odd}");
+            assert_eq!((page.tools.len(), page.rejected.into_vec()[0].to_string().as_str()), (1, words), "{odd}");
         }
         assert!(read_tool_page(json!({"tool": []})).is_none());
         let cursor = |cursor: Value| read_tool_page(json!({"tools": [], "nextCursor": cursor})).unwrap().next_cursor;

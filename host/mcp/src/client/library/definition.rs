@@ -8,8 +8,9 @@ use rmcp::service::ServiceError;
 use serde_json::{Map, Value, json};
 
 use super::{MAX_DEFINITION_BYTES, result};
-use crate::apps;
 use crate::client::connection::Connection;
+use crate::client::metadata::{retain_passed_metadata, retain_safe_icons};
+use crate::client::remote_options::RemoteOptions;
 use crate::client::tool_notice::ToolNotice;
 
 /// Members of a definition that may be left out.
@@ -83,12 +84,18 @@ impl ListKind {
 }
 
 impl Definition {
-    /// Reads a definition. Parts that cannot be read are left out. `app_origins` are those that pages may reach; without
-    /// them, nothing of MCP Apps is passed on.
+    /// Reads a definition. Parts that cannot be read, or that are not passed on, are left out.
     ///
     /// # Errors
     /// If it has no usable name or URI, or is too large.
-    pub(super) fn read(kind: ListKind, value: Value, app_origins: Option<&[String]>) -> Result<Self, ToolNotice> {
+    pub(super) fn read(kind: ListKind, mut value: Value, options: &RemoteOptions) -> Result<Self, ToolNotice> {
+        let written = value.get(kind.key()).cloned();
+        if let Some(redactor) = &options.redactor {
+            redactor.redact_value(&mut value);
+        }
+        if value.get(kind.key()) != written.as_ref() {
+            return Err(ToolNotice::new(kind.member(), "a definition has a secret in its name"));
+        }
         let Value::Object(mut definition) = value else {
             return Err(ToolNotice::new(kind.member(), "a definition is no object"));
         };
@@ -115,10 +122,8 @@ impl Definition {
         }
         let item = LibraryItem::new(kind.item_kind(), &key, &whole);
         let digest = item.digest();
-        match app_origins {
-            Some(origins) => apps::restrict(&mut definition, origins),
-            None => apps::remove(&mut definition),
-        }
+        retain_passed_metadata(&mut definition, options.app_origins());
+        retain_safe_icons(&mut definition);
         let value = printable_value(&Value::Object(definition)).0.into_owned();
         Ok(Self { key, value, item, digest })
     }
@@ -168,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_definition_is_mended_or_left_out() {
-        let read = |kind, value| Definition::read(kind, value, None);
+        let read = |kind, value| Definition::read(kind, value, &RemoteOptions::default());
         let odd =
             json!({"uri": "a://b", "title": 5, "size": "large", "mimeType": "text/plain", "_meta": {"ui": {}, "x": 1}});
         let read_odd = read(ListKind::Resources, odd).unwrap();
@@ -191,7 +196,8 @@ mod tests {
     #[test]
     fn the_digest_covers_what_the_server_wrote() {
         let digest = |about: &str| {
-            Definition::read(ListKind::Prompts, json!({"name": "p", "description": about}), None).unwrap().digest
+            let value = json!({"name": "p", "description": about});
+            Definition::read(ListKind::Prompts, value, &RemoteOptions::default()).unwrap().digest
         };
         assert_eq!(digest("a"), digest("a"));
         assert_ne!(digest("a"), digest("b"));

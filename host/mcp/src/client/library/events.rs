@@ -42,9 +42,25 @@ impl LibraryEvents {
         let _receivers = self.updates.send(Arc::from(uri));
     }
 
-    /// Returns whether something has changed since the last call of this method.
-    pub(super) fn take_stale(&self) -> bool {
-        self.is_stale.swap(false, Ordering::Relaxed)
+    /// Tells all sessions to list again, because they have lists from before a change.
+    pub(super) fn ask_again(&self) {
+        self.resources.advance();
+        self.prompts.advance();
+    }
+
+    /// Returns whether something has changed since the last list.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Relaxed)
+    }
+
+    /// Notes that what has changed until now is being listed.
+    pub(super) fn take_stale(&self) {
+        self.is_stale.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes again that something has changed, because it could not be listed.
+    pub(super) fn set_stale(&self) {
+        self.is_stale.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn subscribe_to_resources(&self) -> Changes {

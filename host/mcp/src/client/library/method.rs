@@ -93,6 +93,8 @@ impl LibraryMethod {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -111,7 +113,7 @@ mod tests {
                 json!({"ref": {}}),
             ),
         ] {
-            let tool = std::sync::Arc::new(method.tool(&server, &GateLimits::default()).unwrap());
+            let tool = Arc::new(method.tool(&server, &GateLimits::default()).unwrap());
             assert_eq!(
                 (tool.full_name(), LibraryMethod::of(&tool)),
                 (method.full_name(&server).as_str(), Some(method))

@@ -2,8 +2,10 @@
 
 mod definition;
 mod events;
+mod lists;
 mod method;
 mod remote_library;
+mod request;
 mod result;
 mod subscriptions;
 mod uri_template;
@@ -12,6 +14,7 @@ pub(crate) use events::LibraryEvents;
 pub(crate) use method::LibraryMethod;
 pub(crate) use remote_library::LibraryState;
 pub use remote_library::{LibraryOptions, RemoteLibrary};
+pub(in crate::client) use request::LibraryRequest;
 pub(crate) use subscriptions::ResourceSubscription;
 
 /// Maximum number of resources, of templates and of prompts that are taken from one server.

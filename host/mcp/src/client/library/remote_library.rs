@@ -2,23 +2,26 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::approval::LibraryItem;
-use fumehood_core::tool::Tool;
+use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::name::Namespace;
-use rmcp::model::{ClientRequest, ErrorCode, ServerCapabilities, ServerResult};
-use rmcp::service::ServiceError;
-use serde_json::{Value, json};
+use fumehood_core::tool::{Changes, Revision, Tool};
+use rmcp::model::ServerResult;
+use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::definition::{Definition, ListKind, list_page};
+use super::definition::Definition;
+use super::lists::Lists;
+use super::request::LibraryRequest;
 use super::subscriptions::{self, Subscriptions};
-use super::{LibraryEvents, LibraryMethod, MAX_LISTED_ITEMS, ResourceSubscription, result, uri_template};
-use crate::apps;
+use super::{LibraryEvents, LibraryMethod, ResourceSubscription, result, uri_template};
+use crate::client::backoff::Backoff;
 use crate::client::call_client::CallClient;
 use crate::client::call_error;
 use crate::client::call_tool_result::{self, Answer};
@@ -27,8 +30,10 @@ use crate::client::connection::Connection;
 use crate::client::remote::{MAX_INPUT_ROUNDS, Remote};
 use crate::client::tool_notice::ToolNotice;
 
-/// Time for which a list is not requested again, unless the server reports a change.
+/// Time for which a list is not requested again.
 const FRESH: Duration = Duration::from_secs(1);
+/// Maximum time that a client waits for new lists of a server.
+const MAX_CLIENT_WAIT: Duration = Duration::from_secs(3);
 
 /// The resources and prompts of a server that are passed on to clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,18 +55,20 @@ pub(crate) struct LibraryState {
     lists: Lock<Arc<Lists>>,
     /// The digests of the items that were approved; `None` if none need to be.
     approved: Lock<Option<BTreeSet<Digest>>>,
-    /// The time of the last list.
-    refreshed: Mutex<Option<Instant>>,
+    /// Locked while the lists are requested.
+    refreshes: Mutex<Refreshes>,
+    /// Advances when other lists than before were read.
+    listed: Revision,
+    /// True if somebody was answered with the lists from before while others were requested.
+    has_early_answers: AtomicBool,
 }
 
-/// What a server listed last.
+/// The requests for lists until now.
 #[derive(Default)]
-struct Lists {
-    capabilities: ServerCapabilities,
-    resources: Vec<Definition>,
-    templates: Vec<Definition>,
-    prompts: Vec<Definition>,
-    notices: Vec<ToolNotice>,
+struct Refreshes {
+    /// The time of the last one.
+    last: Option<Instant>,
+    backoff: Backoff,
 }
 
 impl LibraryState {
@@ -111,91 +118,94 @@ impl RemoteLibrary {
         self.0.options().client_requests.apps
     }
 
-    /// Lists resources, templates and prompts, unless that was done a moment ago.
+    /// Lists resources, templates and prompts, unless that was done a moment ago, or is under way. After a change that the
+    /// server reported, waits until a second after the last list.
     ///
     /// # Errors
-    /// If the server cannot be used. What it listed before stays.
+    /// If the server cannot be used, or could not be a moment ago. What it listed before stays.
     pub async fn refresh(&self) -> Result<(), ConnectError> {
         let LibraryOptions { resources, prompts, .. } = *self.options();
         if !resources && !prompts {
             return Ok(());
         }
-        let mut refreshed = self.state().refreshed.lock().await;
-        let is_fresh = refreshed.is_some_and(|at| at.elapsed() < FRESH);
-        if is_fresh && !self.state().events.take_stale() {
+        let state = self.state();
+        let Ok(mut refreshes) = state.refreshes.try_lock() else {
+            state.has_early_answers.store(true, Ordering::Relaxed);
             return Ok(());
+        };
+        if let Some(wait) = refreshes.backoff.remaining(Instant::now()) {
+            return Err(ConnectError::TooEarly(wait));
         }
+        let rest = refreshes.last.and_then(|last| FRESH.checked_sub(last.elapsed()));
+        if let Some(rest) = rest {
+            if !state.events.is_stale() {
+                return Ok(());
+            }
+            tokio::time::sleep(rest).await;
+        }
+        // What is reported from now on may not be in the lists.
+        state.events.take_stale();
+        let listed = self.list().await;
+        refreshes.last = Some(Instant::now());
+        match listed {
+            Ok(lists) => {
+                refreshes.backoff.reset();
+                self.take(lists);
+                Ok(())
+            }
+            Err(error) => {
+                refreshes.backoff.record_failure(Instant::now());
+                state.events.set_stale();
+                Err(error)
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<Lists, ConnectError> {
         let connection = self.0.connection().await?;
         let patience = self.0.options().patience;
-        let listed = tokio::time::timeout(patience, self.list(&connection)).await;
-        let lists = listed.map_err(|_elapsed| ConnectError::Late(patience))?;
-        *self.state().lists.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(lists);
-        *refreshed = Some(Instant::now());
-        Ok(())
+        let before = self.state().lists();
+        let listed = tokio::time::timeout(patience, Lists::read(&connection, self.0.options(), &before)).await;
+        listed.map_err(|_elapsed| ConnectError::Late(patience))
     }
 
-    async fn list(&self, connection: &Connection) -> Lists {
-        let info = connection.peer().peer_info();
-        let capabilities = info.map(|info| info.capabilities.clone()).unwrap_or_default();
-        let LibraryOptions { resources, prompts, .. } = *self.options();
-        let has_resources = resources && capabilities.resources.is_some();
-        let has_prompts = prompts && capabilities.prompts.is_some();
-        let mut lists = Lists { capabilities, ..Lists::default() };
-        if has_resources {
-            lists.resources = self.list_kind(connection, ListKind::Resources, &mut lists.notices).await;
-            lists.templates = self.list_kind(connection, ListKind::Templates, &mut lists.notices).await;
+    fn take(&self, lists: Lists) {
+        let state = self.state();
+        let lists = Arc::new(lists);
+        let before = {
+            let mut kept = state.lists.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *kept, Arc::clone(&lists))
+        };
+        let had_early_answers = state.has_early_answers.swap(false, Ordering::Relaxed);
+        if lists.are_same(&before) {
+            return;
         }
-        if has_prompts {
-            lists.prompts = self.list_kind(connection, ListKind::Prompts, &mut lists.notices).await;
+        state.listed.advance();
+        if had_early_answers {
+            state.events.ask_again();
         }
-        lists
     }
 
-    /// Lists the definitions of one kind. A list that does not end is cut off, with a notice.
-    async fn list_kind(
-        &self,
-        connection: &Connection,
-        kind: ListKind,
-        notices: &mut Vec<ToolNotice>,
-    ) -> Vec<Definition> {
-        let mut definitions = Vec::new();
-        let mut keys = BTreeSet::new();
-        let mut cursor = None;
-        let mut cursors = BTreeSet::new();
-        let app_origins = self.has_apps().then_some(self.options().app_origins.as_slice());
-        loop {
-            let page = match list_page(connection, kind, cursor.take()).await {
-                Ok(page) => page,
-                // Many servers with resources have no templates.
-                Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => return definitions,
-                Err(error) => {
-                    notices.push(ToolNotice::new(kind.member(), format!("they cannot be listed: {error}")));
-                    return definitions;
-                }
-            };
-            for value in page.definitions {
-                match Definition::read(kind, value, app_origins) {
-                    Ok(definition) if app_origins.is_none() && apps::is_app_uri(&definition.key) => {}
-                    Ok(definition) if !keys.insert(definition.key.clone()) => {
-                        notices
-                            .push(ToolNotice::new(&definition.key, "the server lists it twice; the first one is used"));
-                    }
-                    Ok(definition) => definitions.push(definition),
-                    Err(notice) => notices.push(notice),
-                }
-            }
-            let Some(next) = page.next.filter(|cursor| !cursor.is_empty()) else { return definitions };
-            if definitions.len() > MAX_LISTED_ITEMS
-                || cursors.len() >= MAX_LISTED_ITEMS
-                || !cursors.insert(next.clone())
-            {
-                definitions.truncate(MAX_LISTED_ITEMS);
-                let why = format!("the list goes on after {} of them, and is cut off there", definitions.len());
-                notices.push(ToolNotice::new(kind.member(), why));
-                return definitions;
-            }
-            cursor = Some(next);
+    /// Like [`Self::refresh`], for a client that does not wait for long: one that is answered before is told of the change.
+    pub(crate) async fn refresh_for_client(&self) {
+        let library = self.clone();
+        let refreshing = tokio::spawn(async move { library.refresh().await });
+        if tokio::time::timeout(MAX_CLIENT_WAIT, refreshing).await.is_err() {
+            self.state().has_early_answers.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Returns whether the lists were read once.
+    #[must_use]
+    pub fn was_listed(&self) -> bool {
+        self.state().lists().were_read
+    }
+
+    /// Subscribes to changes that the server reports, and to other lists than before.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        let events = self.events();
+        events.subscribe_to_resources().and(events.subscribe_to_prompts()).and(self.state().listed.subscribe())
     }
 
     /// Withholds all templates and prompts, and the resources as a whole, that are not among these.
@@ -315,86 +325,62 @@ impl RemoteLibrary {
         &self.state().events
     }
 
-    /// Subscribes a session to a resource.
+    /// Subscribes a session of this principal to a resource.
     ///
     /// # Errors
     /// A sentence, if the server cannot be used, or refuses.
-    pub(crate) async fn subscribe(&self, uri: &str) -> Result<ResourceSubscription, String> {
-        let connection = self.0.connection().await.map_err(|error| error.to_string())?;
-        let uri = Arc::<str>::from(uri);
-        let subscriptions = Arc::clone(&self.state().subscriptions);
-        let first = subscriptions.join(&uri)?;
-        let connected = Arc::downgrade(&connection);
-        let joined = ResourceSubscription { subscriptions, uri: Arc::clone(&uri), connection: connected };
-        if let Some(ended) = first {
-            let asked =
-                tokio::time::timeout(self.0.deadline(), subscriptions::subscribe(&connection, &uri, ended)).await;
-            match asked {
-                Ok(Ok(())) => {}
+    pub(crate) async fn subscribe(&self, uri: &str, owner: &Arc<str>) -> Result<ResourceSubscription, String> {
+        let connection = self.0.connection().await.map_err(|error| self.printable(&error.to_string()))?;
+        let joined = Subscriptions::join(&self.state().subscriptions, uri, owner, &connection)?;
+        let outcome = joined.outcome();
+        let asked = outcome.get_or_init(async || {
+            let subscribing = subscriptions::subscribe(&connection, uri, joined.ended());
+            match tokio::time::timeout(self.0.deadline(), subscribing).await {
+                Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => {
-                    return Err(format!("the server `{}` refused the subscription: {error}", self.name()));
+                    let why = format!("the server `{}` refused the subscription: {error}", self.name());
+                    Err(self.printable(&why))
                 }
-                Err(_elapsed) => return Err(format!("the server `{}` did not answer in time", self.name())),
+                Err(_elapsed) => Err(format!("the server `{}` did not answer in time", self.name())),
             }
-        }
+        });
+        asked.await.clone()?;
         Ok(joined)
+    }
+
+    /// Returns a text with words of the server as it may be shown.
+    fn printable(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        self.0.options().redactor.iter().for_each(|redactor| redactor.redact_text(&mut text));
+        printable(&text).chars().take(call_error::MAX_QUOTED_CHARS).collect()
     }
 
     /// Sends a request to the server for a call.
     pub(in crate::client) async fn ask(
         &self,
         connection: &Connection,
-        method: LibraryMethod,
-        mut params: Value,
+        mut request: LibraryRequest,
         client: CallClient,
     ) -> Result<Answer, CallError> {
+        let options = self.0.options();
+        request.check(self, options)?;
         for _ in 0..MAX_INPUT_ROUNDS {
-            let request = self.request(method, &params).map_err(call_error::from_refused_input)?;
-            let answer = connection.request(request, &client).await;
+            let built = request.build().map_err(call_error::from_refused_input)?;
+            let answer = connection.request(built, &client).await;
             match answer.map_err(|error| self.0.service_error(connection, error))? {
                 ServerResult::InputRequiredResult(needed) => {
                     let (answers, state) = self.0.requests().answer_inputs(needed, &client).await?;
-                    if let Value::Object(params) = &mut params {
-                        params.insert("inputResponses".to_owned(), serde_json::to_value(answers).unwrap_or_default());
-                        params.insert("requestState".to_owned(), state.into());
-                    }
+                    request.add_answers(answers, state);
                 }
                 answer => {
-                    let result = self.normalize(method, &params, result::to_value(answer)).ok_or_else(|| {
-                        call_error::unreadable(self.name(), &format!("it is no result of {}", method.name()))
+                    let result = request.normalize(result::to_value(answer), options).ok_or_else(|| {
+                        call_error::unreadable(self.name(), &format!("it is no result of {}", request.method.name()))
                     })?;
-                    return call_tool_result::read_json(&result, self.0.options().output);
+                    return call_tool_result::read_json(&result, options.output);
                 }
             }
         }
         let why = format!("the server asked its user more than {MAX_INPUT_ROUNDS} times");
         Err(call_error::from_refused_input(why))
-    }
-
-    /// Builds the request of a method from its arguments.
-    ///
-    /// # Errors
-    /// If the server's pages may not be read.
-    fn request(&self, method: LibraryMethod, params: &Value) -> Result<ClientRequest, String> {
-        let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
-        if method == LibraryMethod::Read && apps::is_app_uri(uri) && !self.has_apps() {
-            return Err(format!("the operator does not allow pages of the server `{}`", self.name()));
-        }
-        let request = json!({"method": method.name(), "params": params});
-        serde_json::from_value(request).map_err(|error| format!("the request cannot be made: {error}"))
-    }
-
-    /// Returns the result of a method in the form of the protocol; parts that cannot be read are described.
-    fn normalize(&self, method: LibraryMethod, params: &Value, result: Value) -> Option<Value> {
-        let Value::Object(result) = result else { return None };
-        match method {
-            LibraryMethod::Read => {
-                let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
-                let app_origins = self.has_apps().then_some(self.options().app_origins.as_slice());
-                result::normalize_read(result, uri, app_origins)
-            }
-            LibraryMethod::Get => result::normalize_messages(result),
-            LibraryMethod::Complete => result.get("completion").is_some().then_some(Value::Object(result)),
-        }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::apps;
 use crate::client::lenient;
+use crate::client::metadata::{retain_passed_metadata, retain_safe_icons};
 
 /// Returns a result as the server wrote it.
 pub(super) fn to_value(result: ServerResult) -> Value {
@@ -27,7 +28,7 @@ pub(super) fn normalize_read(
     };
     let contents: Vec<Value> = parts.into_iter().map(|part| normalize_part(part, uri, app_origins)).collect();
     let mut normal = Map::from_iter([("contents".to_owned(), Value::Array(contents))]);
-    normal.extend(result.remove_entry("_meta").filter(|(_, meta)| meta.is_object()));
+    add_metadata(&mut normal, result);
     Some(Value::Object(normal))
 }
 
@@ -41,33 +42,52 @@ fn normalize_part(part: Value, uri: &str, app_origins: Option<&[String]>) -> Val
     if !part.get("mimeType").is_none_or(Value::is_string) {
         part.remove("mimeType");
     }
-    if !part.get("_meta").is_none_or(Value::is_object) {
-        part.remove("_meta");
-    }
     if !["text", "blob"].iter().any(|member| part.get(*member).is_some_and(Value::is_string)) {
         part.insert("text".to_owned(), "[a part of this resource has neither a text nor bytes]".into());
     }
-    match app_origins {
-        Some(origins) => apps::restrict(&mut part, origins),
-        None => apps::remove(&mut part),
+    retain_passed_metadata(&mut part, app_origins);
+    if app_origins.is_none() {
+        apps::remove_from_contents(&mut part, uri);
     }
     Value::Object(part)
 }
 
-/// Returns the messages of a prompt, each with a role and a content that can be read.
-pub(super) fn normalize_messages(mut result: Map<String, Value>) -> Option<Value> {
+/// Adds the metadata of a result that are passed on.
+fn add_metadata(normal: &mut Map<String, Value>, mut result: Map<String, Value>) {
+    retain_passed_metadata(&mut result, None);
+    normal.extend(result.remove_entry("_meta"));
+}
+
+/// Returns the messages of a prompt, each with a role and a content that can be read. Without `app_origins`, nothing of MCP
+/// Apps is left in them.
+pub(super) fn normalize_messages(mut result: Map<String, Value>, app_origins: Option<&[String]>) -> Option<Value> {
     let Value::Array(messages) = result.remove("messages")? else { return None };
     let normalize = |message: Value| {
         let role = if message.get("role") == Some(&json!("assistant")) { "assistant" } else { "user" };
         let content = message.get("content").cloned().unwrap_or(message);
         let read = lenient::read_call_result(json!({ "content": content }));
-        read.content.into_iter().map(move |content| json!({"role": role, "content": content}))
+        let passed = move |content| json!({"role": role, "content": passed_content(json!(content), app_origins)});
+        read.content.into_iter().map(passed)
     };
     let messages: Vec<Value> = messages.into_iter().flat_map(normalize).collect();
     let mut normal = Map::from_iter([("messages".to_owned(), Value::Array(messages))]);
     normal.extend(result.remove_entry("description").filter(|(_, text)| text.is_string()));
-    normal.extend(result.remove_entry("_meta").filter(|(_, meta)| meta.is_object()));
+    add_metadata(&mut normal, result);
     Some(Value::Object(normal))
+}
+
+/// Returns what is passed on of the content of a message.
+fn passed_content(mut content: Value, app_origins: Option<&[String]>) -> Value {
+    let Value::Object(members) = &mut content else { return content };
+    retain_passed_metadata(members, app_origins);
+    retain_safe_icons(members);
+    if let Some(Value::Object(resource)) = members.get_mut("resource") {
+        retain_passed_metadata(resource, app_origins);
+    }
+    if app_origins.is_none() {
+        apps::remove_from_content(members);
+    }
+    content
 }
 
 #[cfg(test)]
@@ -96,8 +116,25 @@ mod tests {
     fn messages_of_unknown_content_are_described() {
         let text = json!({"role": "assistant", "content": {"type": "text", "text": "hi"}});
         let odd = json!({"role": "user", "content": {"type": "video"}});
-        let read = normalize_messages(object(json!({"messages": [text, odd], "description": 5}))).unwrap();
+        let read = normalize_messages(object(json!({"messages": [text, odd], "description": 5})), None).unwrap();
         assert_eq!((&read["messages"][0], read.get("description")), (&text, None));
         assert!(read["messages"][1]["content"]["text"].as_str().unwrap().contains("video"), "{read}");
+    }
+
+    #[test]
+    fn nothing_is_forged_and_no_page_is_smuggled_in() {
+        let meta = json!({"k": 1, "fumehood/sanitized": 0, "ui/resourceUri": "ui://x"});
+        let page = json!({"uri": "ui://x", "text": "<p>", "_meta": {"ui": {}}});
+        let read = object(json!({"contents": [page], "_meta": meta}));
+        let expected = json!({"contents": [{"uri": "note://b", "text": "<p>"}], "_meta": {"k": 1}});
+        assert_eq!(normalize_read(read, "note://b", None), Some(expected));
+        let embedded = json!({"type": "resource", "resource": page, "_meta": meta});
+        let messages = object(json!({"messages": [{"role": "user", "content": embedded}], "_meta": meta}));
+        let message = json!({"role": "user", "content": {"type": "text", "text": "<p>"}});
+        let without = normalize_messages(messages.clone(), None);
+        assert_eq!(without, Some(json!({"messages": [message], "_meta": {"k": 1}})));
+        let with = normalize_messages(messages, Some(&[])).unwrap();
+        assert_eq!(with["messages"][0]["content"]["_meta"], json!({"k": 1}));
+        assert_eq!(with["messages"][0]["content"]["resource"], page);
     }
 }

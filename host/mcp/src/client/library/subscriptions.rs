@@ -10,33 +10,63 @@ use rmcp::model::{
     UnsubscribeRequestParams,
 };
 use rmcp::service::ServiceError;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::connection::Connection;
 
 /// Maximum number of resources of one server that sessions are subscribed to.
-const MAX_SUBSCRIPTIONS: usize = 1000;
+const MAX_SUBSCRIPTIONS: usize = 10_000;
+/// Maximum number of subscriptions of one principal's sessions to resources of one server.
+const MAX_OWNED_SUBSCRIPTIONS: usize = 500;
 
 /// The resources of a server that sessions are subscribed to.
 #[derive(Default)]
-pub(super) struct Subscriptions(Mutex<HashMap<Arc<str>, Subscribed>>);
+pub(super) struct Subscriptions(Mutex<Subscribers>);
+
+#[derive(Default)]
+struct Subscribers {
+    by_uri: HashMap<Arc<str>, Subscribed>,
+    /// The number of subscriptions of each principal.
+    owned: HashMap<Arc<str>, usize>,
+}
+
+/// The answer of a server to a subscription, which all sessions get.
+pub(super) type Outcome = Arc<OnceCell<Result<(), String>>>;
 
 struct Subscribed {
     sessions: usize,
     /// Ends the subscription at a server of the newest revision.
     ended: CancellationToken,
+    outcome: Outcome,
 }
 
 /// A subscription of a session. It ends when this is dropped.
 pub(crate) struct ResourceSubscription {
-    pub(super) subscriptions: Arc<Subscriptions>,
-    pub(super) uri: Arc<str>,
-    pub(super) connection: std::sync::Weak<Connection>,
+    subscriptions: Arc<Subscriptions>,
+    uri: Arc<str>,
+    owner: Arc<str>,
+    ended: CancellationToken,
+    outcome: Outcome,
+    connection: std::sync::Weak<Connection>,
+}
+
+impl ResourceSubscription {
+    /// Returns the answer of the server, which is empty before the first session has it.
+    pub(super) fn outcome(&self) -> Outcome {
+        Arc::clone(&self.outcome)
+    }
+
+    /// Returns the token that ends the subscription at a server of the newest revision.
+    pub(super) fn ended(&self) -> CancellationToken {
+        self.ended.clone()
+    }
 }
 
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
-        if !self.subscriptions.leave(&self.uri) {
+        let was_refused = matches!(self.outcome.get(), Some(Err(_)));
+        if !self.subscriptions.leave(&self.uri, &self.owner) || was_refused {
             return;
         }
         let Some(connection) = self.connection.upgrade().filter(|connection| !is_newest(connection)) else { return };
@@ -51,50 +81,76 @@ impl Drop for ResourceSubscription {
 }
 
 impl Subscriptions {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Subscribed>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Subscribers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a session to those that are subscribed. Returns a token that ends the subscription if it is the first one.
+    /// Adds a session of this principal to those that are subscribed.
     ///
     /// # Errors
     /// If there are too many.
-    pub(super) fn join(&self, uri: &Arc<str>) -> Result<Option<CancellationToken>, String> {
-        let mut subscribed = self.lock();
-        if let Some(known) = subscribed.get_mut(uri) {
-            known.sessions += 1;
-            return Ok(None);
-        }
-        if subscribed.len() >= MAX_SUBSCRIPTIONS {
-            return Err(format!("there are {MAX_SUBSCRIPTIONS} subscriptions to resources of this server already"));
-        }
-        let ended = CancellationToken::new();
-        subscribed.insert(Arc::clone(uri), Subscribed { sessions: 1, ended: ended.clone() });
-        Ok(Some(ended))
+    pub(super) fn join(
+        this: &Arc<Self>,
+        uri: &str,
+        owner: &Arc<str>,
+        connection: &Arc<Connection>,
+    ) -> Result<ResourceSubscription, String> {
+        let uri = Arc::<str>::from(uri);
+        let (ended, outcome) = this.lock().join(&uri, owner)?;
+        let subscriptions = Arc::clone(this);
+        let owner = Arc::clone(owner);
+        Ok(ResourceSubscription { subscriptions, uri, owner, ended, outcome, connection: Arc::downgrade(connection) })
     }
 
     /// Removes a session. Returns true if it was the last one.
-    fn leave(&self, uri: &str) -> bool {
-        let mut subscribed = self.lock();
-        let Some(known) = subscribed.get_mut(uri) else { return false };
-        known.sessions = known.sessions.saturating_sub(1);
-        if known.sessions > 0 {
-            return false;
-        }
-        known.ended.cancel();
-        subscribed.remove(uri);
-        true
+    fn leave(&self, uri: &str, owner: &str) -> bool {
+        self.lock().leave(uri, owner)
     }
 
     /// Subscribes to everything again, on a new connection.
     pub(super) fn renew(self: &Arc<Self>, connection: &Arc<Connection>) {
-        let all: Vec<_> = self.lock().iter().map(|(uri, known)| (Arc::clone(uri), known.ended.clone())).collect();
+        let all: Vec<_> =
+            self.lock().by_uri.iter().map(|(uri, known)| (Arc::clone(uri), known.ended.clone())).collect();
         for (uri, ended) in all {
             let connection = Arc::clone(connection);
             tokio::spawn(async move {
                 let _gone = subscribe(&connection, &uri, ended).await;
             });
         }
+    }
+}
+
+impl Subscribers {
+    fn join(&mut self, uri: &Arc<str>, owner: &Arc<str>) -> Result<(CancellationToken, Outcome), String> {
+        if self.owned.get(owner).is_some_and(|owned| *owned >= MAX_OWNED_SUBSCRIPTIONS) {
+            let why = "your sessions have as many subscriptions to resources of this server as there may be";
+            return Err(format!("{why}, {MAX_OWNED_SUBSCRIPTIONS}; unsubscribe from one first"));
+        }
+        if !self.by_uri.contains_key(uri) && self.by_uri.len() >= MAX_SUBSCRIPTIONS {
+            return Err(format!("there are {MAX_SUBSCRIPTIONS} subscriptions to resources of this server already"));
+        }
+        let new = || Subscribed { sessions: 0, ended: CancellationToken::new(), outcome: Outcome::default() };
+        let known = self.by_uri.entry(Arc::clone(uri)).or_insert_with(new);
+        known.sessions += 1;
+        *self.owned.entry(Arc::clone(owner)).or_default() += 1;
+        Ok((known.ended.clone(), Arc::clone(&known.outcome)))
+    }
+
+    fn leave(&mut self, uri: &str, owner: &str) -> bool {
+        if let Some(owned) = self.owned.get_mut(owner) {
+            *owned = owned.saturating_sub(1);
+            if *owned == 0 {
+                self.owned.remove(owner);
+            }
+        }
+        let Some(known) = self.by_uri.get_mut(uri) else { return false };
+        known.sessions = known.sessions.saturating_sub(1);
+        if known.sessions > 0 {
+            return false;
+        }
+        known.ended.cancel();
+        self.by_uri.remove(uri);
+        true
     }
 }
 
@@ -126,4 +182,29 @@ pub(super) async fn subscribe(
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_principal_leaves_room_for_others() {
+        let mut subscribers = Subscribers::default();
+        let [ann, bob] = [Arc::<str>::from("ann"), Arc::from("bob")];
+        let uri = |n: usize| Arc::<str>::from(format!("note://{n}"));
+        for n in 0..MAX_OWNED_SUBSCRIPTIONS {
+            subscribers.join(&uri(n), &ann).unwrap();
+        }
+        assert!(subscribers.join(&uri(0), &ann).unwrap_err().contains("unsubscribe"));
+        let (ended, outcome) = subscribers.join(&uri(0), &bob).unwrap();
+        outcome.set(Err("no".to_owned())).unwrap();
+        assert!(!subscribers.leave(&uri(0), &ann));
+        let (_, again) = subscribers.join(&uri(0), &ann).unwrap();
+        assert_eq!(again.get(), Some(&Err("no".to_owned())), "those who join later get the same answer");
+        assert!(!subscribers.leave(&uri(0), &ann) && subscribers.leave(&uri(0), &bob));
+        assert!(ended.is_cancelled());
+        let (_, new) = subscribers.join(&uri(0), &bob).unwrap();
+        assert_eq!(new.get(), None, "after the last one, the server is asked again");
+    }
 }

@@ -14,7 +14,7 @@ use super::part_members::PartMembers;
 use crate::server::sanitizer::Sanitizer;
 
 /// Key in `_meta` under which a failed result carries the whole [`CallError`], for programs.
-const ERROR_META_KEY: &str = "fumehood/error";
+pub(crate) const ERROR_META_KEY: &str = "fumehood/error";
 /// MIME type of content whose own type is absent or malformed.
 const FALLBACK_MIME_TYPE: &str = "application/octet-stream";
 
@@ -73,22 +73,29 @@ fn error_result(
     form: AnswerForm,
     sanitizer: &mut Sanitizer,
 ) -> CallToolResult {
-    let details = error.details.take().unwrap_or_default();
+    let mut details = error.details.take().unwrap_or_default();
     let mut answer = if details.content.is_empty() {
         CallToolResult::error(vec![ContentBlock::text(error_text(&error))])
     } else {
-        let mut written = content_result(details.content, source, form, sanitizer);
+        let mut written = content_result(std::mem::take(&mut details.content), source, form, sanitizer);
         written.is_error = Some(true);
         written
     };
-    if let Ok(Value::Object(mut about)) = serde_json::to_value(error) {
-        // Those of a JSON-RPC error of the server.
-        about.extend(details.code.map(|code| ("code".to_owned(), json!(code))));
-        about.extend(details.data.map(|data| ("data".to_owned(), data.to_sanitized().into_owned())));
-        let meta = answer.meta.get_or_insert_default();
-        meta.0.insert(ERROR_META_KEY.to_owned(), Value::Object(about));
+    error.details = Some(details);
+    if let Some(about) = describe_error(error) {
+        answer.meta.get_or_insert_default().0.insert(ERROR_META_KEY.to_owned(), about);
     }
     answer
+}
+
+/// Returns an error for programs, without the parts of a result.
+pub(crate) fn describe_error(mut error: CallError) -> Option<Value> {
+    let details = error.details.take().unwrap_or_default();
+    let Ok(Value::Object(mut about)) = serde_json::to_value(error) else { return None };
+    // Those of a JSON-RPC error of the server.
+    about.extend(details.code.map(|code| ("code".to_owned(), json!(code))));
+    about.extend(details.data.map(|data| ("data".to_owned(), data.to_sanitized().into_owned())));
+    Some(Value::Object(about))
 }
 
 /// Formats a failure for a model. All of it is printable text already.
@@ -238,6 +245,7 @@ mod tests {
         hidden(Content::text("a\u{1b}[2Jb\u{2800}"), false, 2, text("a\\u{1b}[2Jb\\u{2800}"), None);
         let json = |text: &str| Content::json(text.to_owned()).unwrap();
         let value = "{\"a\u{202e}\": \"\\u001b[1m\", \"b\": 2.50}";
+        // As the tool wrote the number.
         let clean: Value = serde_json::from_str(r#"{"a\\u{202e}": "\\u{1b}[1m", "b": 2.50}"#).unwrap();
         hidden(json(value), true, 2, text(&clean.to_string()), Some(clean.clone()));
         hidden(json(value), false, 2, text(&clean.to_string()), None);
