@@ -58,7 +58,6 @@ async fn invalid_arguments_run_not_one_guest_instruction() {
         (r#"{"a": 1, "b": 2}"#, "no such property"),
         (r#"{"a": 1, "a": 2}"#, "/a"),
         (r#"{"a": 1e400}"#, "/a"),
-        (r#"{"a": 9007199254740993.0}"#, "/a"),
         (r#"{"a": NaN}"#, "JSON"),
         (long.as_str(), "/a"),
         (deep.as_str(), "/a"),

@@ -197,8 +197,8 @@ pub(crate) struct AgentArguments {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DecisionArguments {
-    /// Whether the model may (`auto`), must (`required`) or must not (`none`) call tools, or the full name of the tool that it
-    /// must call; with the driver `native` [default: auto]
+    /// Let the model decide about calls (`auto`), require them (`required`) or forbid them (`none`), or give the full name of the
+    /// tool that it must call; with the driver `native` [default: auto]
     #[arg(long, value_name = "CHOICE")]
     pub(crate) tool_choice: Option<String>,
 

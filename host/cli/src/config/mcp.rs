@@ -209,19 +209,19 @@ pub(crate) struct McpServerSection {
     /// Size of the descriptions of all of its tools together. The longest are cut to fit; each may have 16KiB. Usually 1MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) descriptions: Option<Bytes>,
-    /// Whether its resources are served to MCP clients. Usually true.
+    /// Serve its resources to MCP clients. Usually true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resources: Option<bool>,
-    /// Whether its prompts are served to MCP clients, as NAME__PROMPT. Usually true.
+    /// Serve its prompts to MCP clients, as NAME__PROMPT. Usually true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prompts: Option<bool>,
-    /// Whether it may ask the user of an MCP client for something during a call (elicitation). Usually true.
+    /// Let it ask the user of an MCP client for something during a call (elicitation). Usually true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) elicitation: Option<bool>,
-    /// Whether it may use the model of an MCP client during a call (sampling). Usually false.
+    /// Let it use the model of an MCP client during a call (sampling). Usually false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sampling: Option<bool>,
-    /// Whether clients with MCP Apps show its pages. Usually false.
+    /// Let clients with MCP Apps show its pages. Usually false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) apps: Option<bool>,
     /// The origins that its pages may reach, such as "https://api.example.com". Usually none.

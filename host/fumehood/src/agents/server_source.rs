@@ -6,7 +6,7 @@ use fumehood_agent::identity::ActorArguments;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::flow::ToolFlow;
-use fumehood_core::policy::approval::Manifest;
+use fumehood_core::policy::approval::{LibraryItem, Manifest};
 use fumehood_core::text::untrusted::Untrusted;
 use fumehood_core::tool::Tool;
 use fumehood_core::tool::definition::ToolDefinition;
@@ -76,18 +76,14 @@ impl PinnedServer {
         let approved_library = self.approved.library().to_vec();
         let tools_only = whole.clone().with_library(approved_library.clone());
         let bare = tools_only.without_mcp_members();
-        let check = ApprovalCheck::compare(whole.with_library(library.items()), &self.approved);
+        let mut check = ApprovalCheck::compare(whole.with_library(library.items()), &self.approved);
         let tools_check = ApprovalCheck::compare(tools_only, &self.approved);
         let has_members = tools_check.standing().is_approved();
-        let is_approved =
-            |manifest: Manifest| ApprovalCheck::compare(manifest, &self.approved).standing().is_approved();
-        let escaped = || {
-            let escaped: Vec<_> = tools.iter().map(escaped_definition).collect();
-            let escaped = Manifest::new(None, CONTRACT, self.grants.clone(), &escaped);
-            escaped.with_library(approved_library).without_mcp_members()
-        };
-        let standing = if has_members || is_approved(bare) || is_approved(escaped()) {
+        let is_approved = has_members || ApprovalCheck::compare(bare, &self.approved).standing().is_approved();
+        let escaped = (!is_approved).then(|| self.compare_escaped(tools, approved_library)).flatten();
+        let standing = if is_approved || escaped.is_some() {
             self.was_approved = true;
+            check = escaped.unwrap_or(check);
             Standing::Approved { has_members }
         } else {
             match self.approved.approved().filter(|approved| self.was_approved && covers_server(approved, &check)) {
@@ -97,6 +93,14 @@ impl PinnedServer {
         };
         self.check = check;
         standing
+    }
+
+    /// Compares tools under the names of earlier releases with the approval. Returns the comparison if they are approved.
+    fn compare_escaped(&self, tools: &[RemoteTool], library: Vec<LibraryItem>) -> Option<ApprovalCheck> {
+        let escaped: Vec<_> = tools.iter().map(escaped_definition).collect();
+        let escaped = Manifest::new(None, CONTRACT, self.grants.clone(), &escaped);
+        let check = ApprovalCheck::compare(escaped.with_library(library).without_mcp_members(), &self.approved);
+        check.standing().is_approved().then_some(check)
     }
 }
 

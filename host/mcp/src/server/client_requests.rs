@@ -67,7 +67,7 @@ impl SessionClient {
         let answer = self.closed.run_until_cancelled(answer).await.ok_or("the client is gone")?;
         match answer.map_err(refused)? {
             ClientResult::CustomResult(CustomResult(value)) => Ok(value),
-            typed => serde_json::to_value(typed).map_err(|error| error.to_string()),
+            answer => serde_json::to_value(answer).map_err(|error| error.to_string()),
         }
     }
 }

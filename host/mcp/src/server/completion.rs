@@ -26,8 +26,8 @@ pub(super) fn to_server<'a>(
     let completes = library.servers(LibraryMethod::Complete).any(|other| other.name() == server.name());
     let argument = json!({"name": request.argument.name, "value": request.argument.value});
     let mut params = Map::from_iter([("ref".to_owned(), reference), ("argument".to_owned(), argument)]);
-    if let Some(context) = request.context.as_ref().and_then(|context| serde_json::to_value(context).ok()) {
-        params.insert("context".to_owned(), context);
+    if let Some(arguments) = request.context.as_ref().and_then(|context| context.arguments.as_ref()) {
+        params.insert("context".to_owned(), json!({ "arguments": arguments }));
     }
     completes.then_some((server, Value::Object(params)))
 }

@@ -83,7 +83,7 @@ async fn a_list_without_end_is_cut_off_and_says_so() {
     let tool = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
     for (cursor, next, words) in [
         ("on", "", "the server repeats a page of its tools"),
-        ("'$n'", "n=$((n+1)); set_tools", "the server lists more than 64 pages of tools"),
+        ("'$n'", "n=$((n+1)); set_tools", "the server lists more than 1000 "),
     ] {
         let set = format!(r#"n=0; set_tools() {{ TOOLS='[{tool}],"nextCursor":"{cursor}"'; }}; set_tools"#);
         let remote = fake(&[("ON_START", &set), ("ON_LIST", next)], RemoteOptions::default());

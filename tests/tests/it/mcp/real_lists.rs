@@ -68,7 +68,7 @@ async fn a_file_of_eleven_thousand_characters_can_be_written() {
     assert!(check("x".repeat(1 << 20)).is_ok());
     assert!(check("x".repeat((1 << 20) + 1)).is_err());
     let misspelt = write.validate(r#"{"paht": "/tmp/a", "content": ""}"#.into()).unwrap_err().to_string();
-    assert!(misspelt.contains("did you mean \"path\"?"), "{misspelt}");
+    assert!(misspelt.contains(r#"expected the property "path" (string) in place of "paht""#), "{misspelt}");
 }
 
 #[tokio::test]

@@ -263,7 +263,7 @@ async fn a_question_reaches_the_user_of_the_call_and_the_answer_the_server() {
 #[tokio::test]
 async fn nobody_is_asked_if_calls_of_several_clients_are_under_way() {
     // The first call waits for the second one, which asks.
-    let ask = format!("if test -z \"${{first-}}\"; then first=$id; else {ASK}; id=$first; text first; fi");
+    let ask = format!("if test -z \"${{first-}}\"; then first=$id; else {ASK} id=$first; text first; fi");
     let (server, tools) = gateway(&[("ON_CALL", &ask)], all(), policy(true, false, false), None).await;
     let mut first = client(&server, json!({"elicitation": {}})).await;
     let mut second = client(&server, json!({"elicitation": {}})).await;
@@ -373,6 +373,7 @@ async fn over_http_a_question_rides_the_stream_of_its_call() {
         }
     }
     assert!(text.contains(r#""action":"decline""#), "{text}");
+    drop(stream);
     served.end().await;
     tools.close().await;
 }

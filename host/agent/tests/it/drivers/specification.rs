@@ -33,7 +33,7 @@ struct Shell {
     cmd: String,
 }
 
-/// What a call returns, by the tool and the most telling of its arguments.
+/// The results of calls, by the tool and the most telling of its arguments.
 type Answers = BTreeMap<(&'static str, &'static str), Result<Value, &'static str>>;
 
 /// A conversation with an agent whose tools give the answers, and what it was asked and called with.

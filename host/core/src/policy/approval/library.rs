@@ -36,7 +36,7 @@ impl LibraryKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibraryItem {
-    /// What it is.
+    /// The kind of item.
     pub kind: LibraryKind,
     /// The name of a prompt, or the URI template.
     #[serde(serialize_with = "expose_raw")]

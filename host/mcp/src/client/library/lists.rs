@@ -13,7 +13,7 @@ use crate::client::pager::{NextPage, Pager};
 use crate::client::remote_options::RemoteOptions;
 use crate::client::tool_notice::{Notices, ToolNotice};
 
-/// What a server listed last.
+/// The lists that a server sent last.
 #[derive(Default)]
 pub(super) struct Lists {
     /// True once they were listed.
