@@ -43,7 +43,7 @@ use super::server_requests::ServerRequests;
 use super::tool_notice::ToolNotice;
 use crate::log_level::to_logging_level;
 use crate::transport::in_flight::InFlightRequest;
-use crate::transport::line_transport::LineTransport;
+use crate::transport::line_transport::{LineTransport, Normalize};
 
 /// Maximum size of the instructions of a server, in bytes; the rest is cut off.
 const MAX_INSTRUCTIONS_BYTES: usize = 4 << 10;
@@ -126,7 +126,7 @@ impl Connection {
         let closed = CancellationToken::new();
         let tracker = options.tracker(PROCESS_DISCOVERY_TIMEOUT);
         let lines = LineTransport::<RoleClient, _, _>::new(output, input, options.max_message_bytes, closed.clone())
-            .normalizing(lenient::normalize);
+            .normalizing(Normalize { read: lenient::normalize, is_preferred: lenient::is_handshake });
         let overflowed = lines.overflow_flag();
         match handshake(lines, &tracker, &options.requests, &closed, lifecycle).await {
             Ok(service) => Ok(Self {

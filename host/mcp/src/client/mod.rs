@@ -13,7 +13,7 @@ mod handshake;
 mod headers;
 mod http_client;
 mod inspecting_transport;
-pub(crate) mod lenient;
+mod lenient;
 mod library;
 mod list_changes;
 mod message_tracker;

@@ -14,7 +14,7 @@ pub(super) struct Pager {
     seen: BTreeSet<Digest>,
 }
 
-/// What follows a page.
+/// The continuation after a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextPage {
     /// The page at this cursor.

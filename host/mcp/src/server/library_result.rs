@@ -31,8 +31,11 @@ pub(super) fn read_result<T: DeserializeOwned>(result: CallResult) -> Result<T, 
     typed(value)
 }
 
-/// Returns a result in the form of the protocol.
-pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
+/// Returns a result in the form of the protocol. The newest revision requires `resultType`; others are sent it nowhere.
+pub(super) fn typed<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
+    if let Value::Object(members) = &mut value {
+        members.insert("resultType".to_owned(), "complete".into());
+    }
     serde_json::from_value(value)
         .map_err(|error| ErrorData::internal_error(format!("the server's answer cannot be read: {error}"), None))
 }

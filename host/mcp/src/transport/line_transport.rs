@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::line_splitter::{Line, LineSplitter};
 use super::raw_arguments;
-use crate::client::lenient;
 
 /// Maximum number of consecutive lines that are not messages, before the server is treated as one that speaks another
 /// protocol.
@@ -55,8 +54,14 @@ pub(crate) struct LineTransport<Role: ServiceRole, R, W> {
     normalize: Option<Normalize>,
 }
 
-/// A function that returns a line in the form of JSON-RPC 2.0, if it can be understood as that.
-pub(crate) type Normalize = fn(&[u8]) -> Option<Value>;
+/// The reading of lines that are not quite messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Normalize {
+    /// Returns a line in the form of JSON-RPC 2.0, if it can be understood as that.
+    pub(crate) read: fn(&[u8]) -> Option<Value>,
+    /// Returns whether a line is read by it although it is a message.
+    pub(crate) is_preferred: fn(&[u8]) -> bool,
+}
 
 /// The result of parsing a line.
 enum ParsedLine<Role: ServiceRole> {
@@ -212,10 +217,10 @@ fn parse_line<Role: ServiceRole>(line: &[u8], normalize: Option<Normalize>) -> P
     if line.is_empty() {
         return ParsedLine::Empty;
     }
-    let normal = || normalize.and_then(|normalize| serde_json::from_value(normalize(line)?).ok());
+    let normal = || normalize.and_then(|normalize| serde_json::from_value((normalize.read)(line)?).ok());
     match parse_strictly(line) {
         ParsedLine::Rejected(error, id) => normal().map_or(ParsedLine::Rejected(error, id), ParsedLine::Message),
-        ParsedLine::Message(message) if Role::IS_CLIENT && lenient::is_handshake(line) => {
+        ParsedLine::Message(message) if normalize.is_some_and(|normalize| (normalize.is_preferred)(line)) => {
             ParsedLine::Message(normal().unwrap_or(message))
         }
         parsed => parsed,

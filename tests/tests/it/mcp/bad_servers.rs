@@ -81,10 +81,9 @@ async fn a_server_that_floods_before_it_is_asked_is_not_listed() {
 #[tokio::test]
 async fn a_list_without_end_is_cut_off_and_says_so() {
     let tool = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
-    for (cursor, next, words) in [
-        ("on", "", "the server repeats a page of its tools"),
-        ("'$n'", "n=$((n+1)); set_tools", "the server lists more than 1000 "),
-    ] {
+    for (cursor, next, words) in
+        [("on", "", "the server repeats a page"), ("'$n'", "n=$((n+1)); set_tools", "the server lists more than 1000 ")]
+    {
         let set = format!(r#"n=0; set_tools() {{ TOOLS='[{tool}],"nextCursor":"{cursor}"'; }}; set_tools"#);
         let remote = fake(&[("ON_START", &set), ("ON_LIST", next)], RemoteOptions::default());
         assert_eq!(remote.tools().await.unwrap().len(), 1);

@@ -1,6 +1,7 @@
 //! A gateway passes resources, prompts and questions of a server on to its clients.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use fumehood::approval::LibraryItem;
 use fumehood::mcp::{
@@ -359,7 +360,9 @@ async fn over_http_a_question_rides_the_stream_of_its_call() {
     let mut text = String::new();
     let mut bytes = [0; 4096];
     let mut is_answered = false;
+    let started = Instant::now();
     while !text.contains(r#""structuredContent""#) {
+        assert!(started.elapsed() < PATIENCE, "the call is never answered: {text}");
         let read = tokio::time::timeout(PATIENCE, stream.read(&mut bytes)).await.expect("nothing came").unwrap();
         assert!(read > 0, "{text}");
         text.push_str(&String::from_utf8_lossy(&bytes[..read]));

@@ -27,8 +27,9 @@ impl Scripted<'_> {
     fn bench(&self, tools: &Value) -> Workbench {
         let Self { on_call, on_initialize, more } = self;
         let bench = Workbench::new();
-        let levels = "    *logging/setLevel*) printf '%s' \"$line\" > level.json; answer '{}' ;;\n    *) fail";
-        bench.put("server.sh", fake_server::SCRIPT.replace("    *) fail", levels));
+        let on_other = "case $line in *logging/setLevel*) printf '%s' \"$line\" > level.json; answer '{}' ;; \
+                        *) fail -32601 unknown ;; esac";
+        bench.put("server.sh", fake_server::SCRIPT);
         bench.put("tools.json", tools.to_string());
         let on_list = "echo >> lists; TOOLS=$(cat tools.json)";
         bench.put(
@@ -36,7 +37,7 @@ impl Scripted<'_> {
             format!(
                 "[mcp.servers.other]\ncommand = [\"sh\", \"server.sh\"]\nfolder = \".\"\nstart_timeout = \"60s\"\n\
                  env.ON_START = '''{CHANGED}'''\nenv.ON_LIST = '''{on_list}'''\nenv.ON_CALL = '''{on_call}'''\n\
-                 env.ON_INITIALIZE = '''{on_initialize}'''\n{more}"
+                 env.ON_INITIALIZE = '''{on_initialize}'''\nenv.ON_OTHER = '''{on_other}'''\n{more}"
             ),
         );
         bench

@@ -266,7 +266,7 @@ fn models_and_clients_are_given_names_without_the_prefix() {
     assert!(ran.stderr.contains("other__Get.item, other__t, twin__Get.item, twin__t keep their full names"), "{ran:?}");
     bench.put("fumehood.toml", file.replace("prefix = \"\"", "prefix = \"a__b\""));
     let ran = bench.run(&["config", "check"]);
-    assert!(ran.code != 0 && ran.stdout.contains("a__b"), "{ran:?}");
+    assert!(ran.code != 0 && ran.stderr.contains("a__b"), "{ran:?}");
 
     let server = ["--env", &format!("TOOLS={tools}"), "--", "sh", "server.sh"];
     let listed = bench.run(&[&["mcp", "list"], server.as_slice()].concat());

@@ -16,10 +16,8 @@ fn behind_gateway(server: &str, tool: &Value) -> Value {
     let mut tool = tool.clone();
     tool["name"] = format!("{server}__{}", tool["name"].as_str().unwrap()).into();
     tool.as_object_mut().unwrap().remove("execution");
-    for schema in ["inputSchema", "outputSchema"] {
-        if let Some(schema) = tool.get_mut(schema).and_then(Value::as_object_mut) {
-            schema.remove("$schema");
-        }
+    if let Some(schema) = tool.get_mut("inputSchema").and_then(Value::as_object_mut) {
+        schema.remove("$schema");
     }
     tool
 }
@@ -58,6 +56,8 @@ fn differences(place: &str, direct: &Value, gateway: &Value) -> Vec<String> {
             pairs.flat_map(|(at, (one, other))| differences(&format!("{place}/{at}"), one, other)).collect()
         }
         _ if direct == gateway => Vec::new(),
+        // A priority of 1 is one of 1.0.
+        (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => Vec::new(),
         _ => vec![format!("{place}: {direct:.300} became {gateway:.300}")],
     }
 }

@@ -10,7 +10,7 @@ mod message;
 mod tool_page;
 
 pub(super) use call_result::read_call_result;
-pub(crate) use handshake::is_handshake;
+pub(super) use handshake::is_handshake;
 pub(super) use http_answer::answer_to;
 pub(super) use message::{is_unreadable, normalize};
 pub(super) use tool_page::{ToolPage, read_tool_page};
