@@ -190,8 +190,12 @@ pub(crate) fn without_configured(config: &Config, typed: &[PathBuf]) -> Result<V
         };
         let real_other = other.as_deref().and_then(|other| other.canonicalize().ok());
         if real_other.is_none_or(|other| other != real) {
-            let (one, two) = (config.origin.display(), file.display());
-            return Err(UsageError(format!("{one} has another component `{name}` than {two}; rename one")).into());
+            let message = format!(
+                "{} has another component `{name}` than {}; rename one",
+                config.origin.display(),
+                file.display()
+            );
+            return Err(UsageError(message).into());
         }
     }
     Ok(rest)

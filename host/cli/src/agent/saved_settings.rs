@@ -53,7 +53,8 @@ impl SavedSettings {
             Some(_) => None,
             None => model::selected_name(&typed.model, config),
         };
-        let (section, decisions) = (&config.agent, &typed.decisions);
+        let section = &config.agent;
+        let decisions = &typed.decisions;
         let mut to_repeat: Vec<String> = typed.tool.iter().map(|file| format!("--tool {}", file.display())).collect();
         to_repeat.extend(typed.powers.words());
         Self {

@@ -59,7 +59,8 @@ impl Played {
 fn tools(answers: &Arc<Answers>, played: &Arc<Mutex<Played>>) -> Arc<BuiltIns> {
     let tools = BuiltIns::default();
     let answer = {
-        let (answers, played) = (Arc::clone(answers), Arc::clone(played));
+        let answers = Arc::clone(answers);
+        let played = Arc::clone(played);
         move |tool: &'static str, key: &str, arguments: Value| {
             played.lock().unwrap().ran.push((tool, arguments));
             let found = answers.iter().find(|((name, wanted), _)| *name == tool && *wanted == key);
@@ -67,7 +68,9 @@ fn tools(answers: &Arc<Answers>, played: &Arc<Mutex<Played>>) -> Arc<BuiltIns> {
             answer.map_err(BuiltInError::from)
         }
     };
-    let (reading, writing, running) = (answer.clone(), answer.clone(), answer);
+    let reading = answer.clone();
+    let writing = answer.clone();
+    let running = answer;
     let read = move |it: Read, _: CallContext| std::future::ready(reading("read", &it.file, json!(it)));
     tools.register(BuiltIn::new("read", "Reads a file.", read).unwrap()).unwrap();
     let write = move |it: Write, _: CallContext| std::future::ready(writing("write", &it.file, json!(it)));
@@ -80,7 +83,8 @@ fn tools(answers: &Arc<Answers>, played: &Arc<Mutex<Played>>) -> Arc<BuiltIns> {
 /// Sends messages to an agent, whose model gives these replies.
 async fn play(messages: &[&str], replies: &[&str], answers: Answers) -> Played {
     let played = Arc::new(Mutex::new(Played::default()));
-    let (asked, replies) = (Arc::clone(&played), replies.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+    let asked = Arc::clone(&played);
+    let replies: Vec<_> = replies.iter().map(|&text| text.to_owned()).collect();
     let model = move |request: &Request| {
         let mut played = asked.lock().unwrap();
         played.requests.push(request.clone());

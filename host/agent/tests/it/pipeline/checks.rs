@@ -79,7 +79,8 @@ async fn a_tool_is_called_by_what_models_make_of_its_name() {
     // Nothing tells whether there is a tool that may not be called.
     let [there, missing] = ["functions.echo", "functions.nothing"].map(|name| stage.call(name, "{}"));
     let message = |ran: ToolExecution| ran.result.error().unwrap().to_string();
-    let (there, missing) = (message(there.await), message(missing.await));
+    let there = message(there.await);
+    let missing = message(missing.await);
     assert_eq!(there.replace("echo", "nothing"), missing);
 }
 
