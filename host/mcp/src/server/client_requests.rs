@@ -62,7 +62,12 @@ impl SessionClient {
         }
         let mut request = ServerRequest::CustomRequest(CustomRequest::new(kind.method(), Some(params)));
         request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
-        let sent = self.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+        // In a task of its own: in this one, rmcp would replace the mark with the id of the request that the server sent, and the
+        // question would leave the stream of the call.
+        let peer = self.peer.clone();
+        let sending =
+            tokio::spawn(async move { peer.send_request_with_option(request, PeerRequestOptions::no_options()).await });
+        let sent = sending.await.map_err(|error| format!("the question could not be sent: {error}"))?;
         let answer = InFlightRequest::new(sent.map_err(refused)?).answer();
         let answer = self.closed.run_until_cancelled(answer).await.ok_or("the client is gone")?;
         match answer.map_err(refused)? {

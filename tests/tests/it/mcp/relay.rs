@@ -343,7 +343,6 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
 }
 
 #[tokio::test]
-#[ignore = "questions go to the stream of the session, which this client does not open"]
 async fn over_http_a_question_rides_the_stream_of_its_call() {
     let (server, tools) = gateway(&[("ON_CALL", ASK)], all(), policy(true, false, false), None).await;
     let http = HttpOptions::new("127.0.0.1:0".parse().unwrap(), Access::Anyone);
