@@ -10,12 +10,18 @@ use super::served::FUMEHOOD;
 use super::stdio_client::StdioClient;
 use super::tools::{folder, root};
 
-/// Returns a tool as the gateway lists it: under the name of its server, with a schema in the draft that all clients know, and
-/// without `execution`, because the gateway has tasks of its own.
+/// The annotations of tools that MCP defines.
+const ANNOTATIONS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+/// Returns a tool as the gateway lists it: under the name of its server, with a schema in the draft that all clients know,
+/// without annotations that MCP does not define, and without `execution`, because the gateway has tasks of its own.
 fn behind_gateway(server: &str, tool: &Value) -> Value {
     let mut tool = tool.clone();
     tool["name"] = format!("{server}__{}", tool["name"].as_str().unwrap()).into();
     tool.as_object_mut().unwrap().remove("execution");
+    if let Some(annotations) = tool.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|name, _| ANNOTATIONS.contains(&name.as_str()));
+    }
     if let Some(schema) = tool.get_mut("inputSchema").and_then(Value::as_object_mut) {
         schema.remove("$schema");
     }
