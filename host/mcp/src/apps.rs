@@ -45,6 +45,13 @@ fn is_app_type(mime_type: &str) -> bool {
     plain.eq_ignore_ascii_case(MIME_TYPE)
 }
 
+/// Returns whether a server lets only its own pages call a tool: its `visibility` is a list without `model`.
+pub(crate) fn is_only_for_pages(meta: Option<&MetaObject>) -> bool {
+    let page = meta.and_then(|meta| meta.0.get(META_KEY));
+    let visibility = page.and_then(|page| page.get("visibility")).and_then(Value::as_array);
+    visibility.is_some_and(|audiences| !audiences.iter().any(|audience| audience == "model"))
+}
+
 /// Removes what belongs to the extension from the `_meta` of an object.
 pub(crate) fn remove(object: &mut Map<String, Value>) {
     let Some(Value::Object(meta)) = object.get_mut("_meta") else { return };
@@ -132,6 +139,20 @@ mod tests {
         assert!(
             is_app_uri("UI://chart/x") && is_app_uri("ui:x") && !is_app_uri("file:///ui://") && !is_app_uri("uix:a")
         );
+    }
+
+    #[test]
+    fn a_tool_for_pages_has_a_visibility_without_models() {
+        let check = |ui: Value, expected: bool| {
+            let meta = MetaObject(JsonObject::from_iter([(META_KEY.to_owned(), ui)]));
+            assert_eq!(is_only_for_pages(Some(&meta)), expected, "{meta:?}");
+        };
+        check(json!({"visibility": ["app"]}), true);
+        check(json!({"visibility": []}), true);
+        check(json!({"visibility": ["model", "app"]}), false);
+        check(json!({"visibility": "app"}), false);
+        check(json!({"resourceUri": "ui://a/b"}), false);
+        assert!(!is_only_for_pages(None));
     }
 
     #[test]

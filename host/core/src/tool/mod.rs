@@ -54,6 +54,7 @@ pub struct Tool {
     refusal: Option<Arc<CallError>>,
     result_form: ResultForm,
     instructions: Option<Arc<Untrusted<String>>>,
+    is_for_pages: bool,
 }
 
 impl fmt::Debug for Tool {
@@ -81,6 +82,7 @@ impl Tool {
             refusal: None,
             result_form: ResultForm::default(),
             instructions: None,
+            is_for_pages: false,
         }
     }
 
@@ -168,11 +170,24 @@ impl Tool {
         self
     }
 
+    /// Keeps it from models: only pages of its own server (MCP Apps) call it.
+    #[must_use]
+    pub fn only_for_pages(mut self, is_for_pages: bool) -> Self {
+        self.is_for_pages = is_for_pages;
+        self
+    }
+
     /// Changes its definition, except for its name and its schemas.
     #[must_use]
     pub fn with_definition(mut self, change: impl FnOnce(&mut ToolDefinition)) -> Self {
         change(Arc::make_mut(&mut self.definition));
         self
+    }
+
+    /// Returns whether models may see it.
+    #[must_use]
+    pub fn is_for_models(&self) -> bool {
+        !self.is_for_pages
     }
 
     /// Returns the full name: `namespace__tool`, or the name alone for a function of the host.

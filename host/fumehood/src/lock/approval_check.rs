@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
-#[cfg(feature = "mcp")]
+#[cfg(all(feature = "agent", feature = "mcp"))]
 use fumehood_core::policy::approval::LibraryItem;
 use fumehood_core::policy::approval::{Approval, ApprovalStatus, Manifest, Origin};
 use fumehood_core::policy::permission::Grant;
@@ -44,13 +44,13 @@ impl LockedApproval {
     }
 
     /// Returns the prompts and resource templates that were approved.
-    #[cfg(feature = "mcp")]
+    #[cfg(all(feature = "agent", feature = "mcp"))]
     pub(crate) fn library(&self) -> &[LibraryItem] {
         self.approved().map_or(&[], |approved| approved.library.as_slice())
     }
 
     /// Returns what is approved.
-    #[cfg(feature = "mcp")]
+    #[cfg(all(feature = "agent", feature = "mcp"))]
     pub(crate) fn approved(&self) -> Option<&Manifest> {
         self.approved.as_ref().map(Approval::manifest)
     }

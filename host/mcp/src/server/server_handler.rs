@@ -42,6 +42,7 @@ impl ServerHandler for Session {
         let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
         let (mut tools, next_cursor) = page.map_err(|_| resources::unknown_cursor())?;
         if !apps::are_supported(&context.client_capabilities().unwrap_or_default()) {
+            tools.retain(|tool| !apps::is_only_for_pages(tool.meta.as_ref()));
             tools.iter_mut().for_each(|tool| apps::remove_from_meta(&mut tool.meta));
         }
         Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })

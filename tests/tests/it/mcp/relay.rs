@@ -8,6 +8,7 @@ use fumehood::mcp::{
     Access, HttpListener, HttpOptions, LibraryOptions, RemoteOptions, Server, ServerOptions, ServerRequestPolicy,
 };
 use fumehood::{Call, CallContext, ErrorKind, McpTools, ToolProvider as _};
+use fumehood_agent::registry::ToolRegistry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -315,9 +316,12 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     let page = json!({"uri": "ui://chart/page"});
     let mut library = all();
     library.app_origins = vec!["https://api.example.com".to_owned()];
-    let with_page =
-        r#"[{"name":"t","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://chart/page"}}}]"#;
-    let environment = [&with_library()[..], &[("TOOLS", with_page)]].concat();
+    let with_page = json!([
+        {"name": "t", "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": "ui://chart/page"}}},
+        {"name": "zoom", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["app"]}}}
+    ]);
+    let with_page = with_page.to_string();
+    let environment = [&with_library()[..], &[("TOOLS", &with_page)]].concat();
     let (server, tools) = gateway(&environment, library, policy(false, false, true), None).await;
     let mut able = client(&server, declared.clone()).await;
     let listed = able.request("resources/list", json!({})).await["result"]["resources"].clone();
@@ -326,6 +330,11 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     assert_eq!(read["_meta"], json!({"ui": {"csp": {"connectDomains": ["https://api.example.com"]}}}), "{read}");
     let listed = able.request("tools/list", json!({})).await["result"]["tools"].clone();
     assert_eq!(listed[0]["_meta"], json!({"ui": {"resourceUri": "ui://chart/page"}}));
+    assert_eq!(listed[1]["name"], "other__zoom");
+    let mut registry = ToolRegistry::default();
+    registry.add(tools.clone());
+    assert_eq!(registry.tools().len(), 1, "models see no tool that is for pages");
+    assert!(registry.contains("other__t") && !registry.contains("other__zoom"));
     let mut unable = client(&server, json!({})).await;
     let listed = unable.request("tools/list", json!({})).await["result"]["tools"].clone();
     assert_eq!((listed.as_array().unwrap().len(), listed[0].get("_meta")), (1, None));
@@ -335,7 +344,9 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     able.leave().await;
     unable.leave().await;
     tools.close().await;
-    let (server, tools) = gateway(&with_library(), all(), policy(false, false, false), None).await;
+    let (server, tools) = gateway(&environment, all(), policy(false, false, false), None).await;
+    let notices: Vec<_> = tools.refused().iter().map(ToString::to_string).collect();
+    assert!(notices.iter().any(|notice| notice.starts_with("zoom: only pages of its server call it")), "{notices:?}");
     let mut raw = client(&server, declared).await;
     assert_eq!(raw.request("resources/read", page).await["error"]["code"], -32002, "the operator allows none");
     raw.leave().await;
