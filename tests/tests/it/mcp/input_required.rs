@@ -22,6 +22,7 @@ ask() {
     printf '{"jsonrpc":"2.0","id":"%s","method":"elicitation/create","params":{"message":"%s","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}\n' "$1" "$2"
     read -r reply
     printf '%s\n' "$reply" >> "$REPLIES"
+    case $reply in *'"error":'*) eval "${ON_REFUSED-}" ;; esac
 }
 ask q1 'Your name?'
 first=$reply
@@ -30,6 +31,13 @@ answer '{"content":[],"structuredContent":{"first":'"$first"',"second":'"$reply"
 "#;
 
 const DISCOVER: &str = r#"answer '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":'"$CAPABILITIES"',"serverInfo":{"name":"fake","version":"0"},"ttlMs":1000,"cacheScope":"public"}'"#;
+
+/// Sends its user to a web page.
+const ASK_FOR_A_PAGE: &str = r#"
+printf '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"Log in","url":"%s","elicitationId":"e"}}\n' "$URL"
+read -r reply
+answer '{"content":[],"structuredContent":{"reply":'"$reply"'}}'
+"#;
 
 /// Asks for two things at once, as a server of the newest revision does.
 const ASK_FOR_BOTH: &str = r#"
@@ -165,10 +173,44 @@ async fn two_questions_in_a_row_are_one_call() {
 }
 
 #[tokio::test]
+async fn a_client_gets_only_pages_that_it_can_show_and_may_open() {
+    for (url, capabilities, expected) in [
+        ("https://example.com/login", json!({"elicitation": {"url": {}}}), None),
+        ("https://example.com/login", json!({"elicitation": {}}), Some("does not declare `elicitation` with `url`")),
+        ("file:///etc/passwd", json!({"elicitation": {"url": {}}}), Some("not one of a web page")),
+    ] {
+        let environment = [("ON_CALL", ASK_FOR_A_PAGE), ("URL", url)];
+        let gateway = Gateway::new(&environment, RemoteOptions::default(), ServerOptions::default()).await;
+        let mut raw = Raw::connect_to(&gateway.server);
+        let mut call = with_meta(json!({"name": "other__t"}), &capabilities);
+        let mut result = raw.request("tools/call", call.clone()).await["result"].clone();
+        let reply = match expected {
+            None => {
+                let asked = json!({"mode": "url", "message": "other asks: Log in", "url": url, "elicitationId": "e"});
+                assert_eq!(result["inputRequests"]["input-1"]["params"], asked);
+                call["inputResponses"] = answer_to(&result, json!({"action": "accept"}));
+                call["requestState"] = result["requestState"].clone();
+                result = raw.request("tools/call", call).await["result"].clone();
+                result["structuredContent"]["reply"]["result"]["action"] == "accept"
+            }
+            Some(why) => result["structuredContent"]["reply"]["error"]["message"].as_str().unwrap().contains(why),
+        };
+        assert!(reply, "{result}");
+        raw.leave().await;
+        gateway.tools.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_state_is_for_one_answer_to_one_request() {
     let folder = tempfile::tempdir().unwrap();
     let replies = folder.path().join("replies");
-    let gateway = Gateway::asking_twice(&replies, RemoteOptions::default(), ServerOptions::default()).await;
+    let environment = [
+        ("ON_CALL", ASK_TWICE),
+        ("REPLIES", replies.to_str().unwrap()),
+        ("ON_REFUSED", r#"read -r next; printf '%s\n' "$next" >> "$REPLIES""#),
+    ];
+    let gateway = Gateway::new(&environment, RemoteOptions::default(), ServerOptions::default()).await;
     let mut raw = Raw::connect_to(&gateway.server);
     let mut other = Raw::connect_to(&gateway.server);
     let first = raw.request("tools/call", call_with(None)).await["result"].clone();
