@@ -26,6 +26,12 @@ pub(super) fn has_tasks(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
+/// Returns whether the client of a request answers questions of some kind.
+pub(super) fn answers_questions(context: &RequestContext<RoleServer>) -> bool {
+    let capabilities = context.client_capabilities();
+    capabilities.is_some_and(|declared| declared.elicitation.is_some() || declared.sampling.is_some())
+}
+
 /// Creates the span of a call, as a child of the span that the client names in `_meta`. Its flags count if the client
 /// `decides_sampling`.
 pub(super) fn request_span(tool: &str, context: &RequestContext<RoleServer>, decides_sampling: bool) -> Span {

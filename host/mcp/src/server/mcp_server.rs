@@ -17,6 +17,7 @@ use rmcp::model::{
 };
 use tokio::sync::Semaphore;
 
+use super::held_calls::MAX_ALL_HELD_CALLS;
 use super::library::Library;
 use super::served_library::ServedLibrary;
 use super::tools::{Catalogue, Naming};
@@ -98,6 +99,8 @@ struct Inner {
     /// The queue in which large results are written, one at a time.
     writers: ParseQueue,
     turn: Arc<Semaphore>,
+    /// The places of calls that wait for answers of clients.
+    held_places: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Server {
@@ -110,10 +113,25 @@ impl Server {
     /// Creates a server for these tools.
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>, options: ServerOptions) -> Self {
+        Self::with_held_places(tools, options, Arc::new(Semaphore::new(MAX_ALL_HELD_CALLS)))
+    }
+
+    /// Like [`Self::new`], with the places of calls that wait for answers of clients.
+    pub(super) fn with_held_places(
+        tools: Arc<dyn ToolProvider>,
+        options: ServerOptions,
+        held_places: Arc<Semaphore>,
+    ) -> Self {
         let changes = tools.changes();
         let writers = ParseQueue::new();
         let turn = Arc::new(Semaphore::new(1));
-        Self { inner: Arc::new(Inner { tools, options, catalogue: Mutex::default(), changes, writers, turn }) }
+        let catalogue = Mutex::default();
+        Self { inner: Arc::new(Inner { tools, options, catalogue, changes, writers, turn, held_places }) }
+    }
+
+    /// Returns the places of calls that wait for answers of clients.
+    pub(super) fn held_places(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.inner.held_places)
     }
 
     /// Does some work on the result of a call: on a large one in a queue, on another thread, so that other clients do not

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::call_request::is_stateless;
 use super::resource_subscriptions::{MAX_SUBSCRIPTIONS, Recipient, ResourceSubscriptions, pass_on_changes};
-use super::session::{CallToolOutcome, Session, method_not_found};
+use super::session::{Answer, Answers, CallToolOutcome, LibraryCall, Session, method_not_found};
 use super::{completion, library_result, prompts, resources, tasks};
 use crate::apps;
 use crate::client::LibraryMethod;
@@ -203,12 +203,18 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = &request.uri;
+        let answers = Answers::of(request.request_state, request.input_responses, &context);
         let library = self.library_with_resources("resources/read", &context)?;
         if library.own().entries().contains_key(uri) {
             return Ok(resources::read_resource(library.own(), uri).await?.into());
         }
         let server = library.server_of_resource(uri).ok_or_else(|| resources::unknown_resource(uri))?;
-        let mut read: Value = self.ask_library(server, LibraryMethod::Read, json!({ "uri": uri }), context).await?;
+        let arguments = json!({ "uri": uri });
+        let call = LibraryCall { method: LibraryMethod::Read, arguments, name: Some(uri.clone()), answers };
+        let mut read: Value = match self.ask_library(server, call, context).await? {
+            Answer::Result(read) => read,
+            Answer::InputRequired(needed) => return Ok(needed.into()),
+        };
         if !library.shows_apps(server) {
             library_result::remove_apps_from_contents(&mut read, uri);
         }
@@ -249,6 +255,7 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let library = self.library_with_prompts("prompts/get", &context)?;
+        let answers = Answers::of(request.request_state.clone(), request.input_responses.clone(), &context);
         let Some((server, name)) = library.server_of_prompt(&request.name) else {
             return Ok(prompts::get_prompt(library.own(), request).await?.into());
         };
@@ -256,7 +263,11 @@ impl ServerHandler for Session {
         if let (Some(given), Value::Object(arguments)) = (request.arguments, &mut arguments) {
             arguments.insert("arguments".to_owned(), given.into());
         }
-        let mut got: Value = self.ask_library(server, LibraryMethod::Get, arguments, context).await?;
+        let call = LibraryCall { method: LibraryMethod::Get, arguments, name: Some(request.name.clone()), answers };
+        let mut got: Value = match self.ask_library(server, call, context).await? {
+            Answer::Result(got) => got,
+            Answer::InputRequired(needed) => return Ok(needed.into()),
+        };
         if !library.shows_apps(server) {
             library_result::remove_apps_from_messages(&mut got);
         }
@@ -276,6 +287,10 @@ impl ServerHandler for Session {
         let Some((server, arguments)) = completion::to_server(&library, &request) else {
             return Ok(CompleteResult::default());
         };
-        self.ask_library(server, LibraryMethod::Complete, arguments, context).await
+        let call = LibraryCall { method: LibraryMethod::Complete, arguments, name: None, answers: None };
+        match self.ask_library(server, call, context).await? {
+            Answer::Result(completed) => Ok(completed),
+            Answer::InputRequired(_) => Err(ErrorData::internal_error("a completion asks its client for input", None)),
+        }
     }
 }

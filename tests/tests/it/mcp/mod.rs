@@ -10,6 +10,8 @@ mod hostile;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod input_required;
+#[cfg(test)]
 mod lenient;
 #[cfg(test)]
 mod library;

@@ -17,7 +17,7 @@ use super::raw::{PATIENCE, Raw};
 use super::remote::fake;
 use crate::listener::served::Served;
 
-const CAPABILITIES: &str =
+pub(super) const CAPABILITIES: &str =
     r#"{"tools":{},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{}}"#;
 
 /// Answers as a server with two resources, a template, a prompt and completions does.
@@ -48,14 +48,14 @@ read -r reply
 answer '{"content":[],"structuredContent":{"reply":'"$reply"'}}'
 "#;
 
-fn all() -> LibraryOptions {
+pub(super) fn all() -> LibraryOptions {
     let mut library = LibraryOptions::default();
     library.resources = true;
     library.prompts = true;
     library
 }
 
-fn policy(elicitation: bool, sampling: bool, apps: bool) -> ServerRequestPolicy {
+pub(super) fn policy(elicitation: bool, sampling: bool, apps: bool) -> ServerRequestPolicy {
     let mut policy = ServerRequestPolicy::default();
     policy.elicitation = elicitation;
     policy.sampling = sampling;
@@ -219,6 +219,43 @@ async fn clients_hear_of_changes_and_of_updates_that_they_subscribed_to() {
     assert!(!updated, "it did not subscribe: {:?}", other.news);
     raw.leave().await;
     other.leave().await;
+    tools.close().await;
+}
+
+#[tokio::test]
+async fn unsubscribing_reaches_the_connection_that_is_open_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests = folder.path().join("requests");
+    let library = format!(r#"printf '%s\n' "$line" >> "$REQUESTS"; {LIBRARY}"#);
+    let environment = [
+        ("CAPABILITIES", CAPABILITIES),
+        ("ON_OTHER", &library),
+        ("ON_CALL", "exit"),
+        ("REQUESTS", requests.to_str().unwrap()),
+    ];
+    let (server, tools) = gateway(&environment, all(), policy(false, false, false), None).await;
+    let mut raw = client(&server, json!({})).await;
+    raw.request("resources/subscribe", json!({"uri": "note://b"})).await;
+    let count = async |method: &str, expected: usize| {
+        let started = Instant::now();
+        loop {
+            let seen = std::fs::read_to_string(&requests).unwrap_or_default().matches(method).count();
+            if seen == expected {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "{seen} of {expected} {method}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    count("resources/subscribe", 1).await;
+    // The program ends during a call, and is started again.
+    raw.call("other__t", json!({})).await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    raw.request("resources/read", json!({"uri": "note://b"})).await;
+    count("resources/subscribe", 2).await;
+    raw.request("resources/unsubscribe", json!({"uri": "note://b"})).await;
+    count("resources/unsubscribe", 1).await;
+    raw.leave().await;
     tools.close().await;
 }
 
