@@ -38,6 +38,19 @@ async fn odd_results_keep_what_can_be_read() {
         (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"lone \ud83d"}]}}"#, "lone \u{fffd}"),
         (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"n":NaN}}}"#, r#"{"n":null}"#),
         (r#"{"jsonrpc":"2.0","id":ID,"result":{}}"#, "[]"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"rows":[7]}}"#, r#""value":{"rows":[7]}"#),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"both"}]},"error":{}}"#, "both"),
+        (r#"{"jsonrpc":"2.0","id":ID,"method":"tools/call","result":{"content":"named"}}"#, "named"),
+        ("{\"jsonrpc\":\"2.0\",\"result\":{\"content\":\"a\tb\"},\"id\":ID}", r"a\tb"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"image","data":"%","mimeType":"a/b"},{"type":"text","text":"after"}]}}"#,
+            "after",
+        ),
+        (r#"[{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"batch"}]}}]"#, "batch"),
+        (
+            r#"[{"jsonrpc":"2.0","method":"notifications/x"},{"id":ID,"result":{"content":"in a batch"}},5]"#,
+            "in a batch",
+        ),
         (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":null,"isError":null}}"#, "[]"),
     ] {
         let found = answered(line).await.unwrap();
@@ -51,6 +64,12 @@ async fn answers_that_cannot_be_read_fail_at_once_and_say_that_the_call_may_have
     for (line, kind, words) in [
         (r#"{"jsonrpc":"2.0","id":ID,"error":"plain"}"#, ErrorKind::ToolFailed, "refused the call: plain"),
         (r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-1}}"#, ErrorKind::ToolFailed, "refused the call"),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"without id"}}"#,
+            ErrorKind::ToolFailed,
+            "without id",
+        ),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"isError":1,"content":"why"}}"#, ErrorKind::ToolFailed, "why"),
         (
             r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"ty"#,
             ErrorKind::BadResult,
@@ -87,9 +106,11 @@ async fn an_odd_definition_costs_no_other_tool() {
         assert_eq!(text(call(&remote, "t").await), "done", "{odd}");
         remote.close().await;
     }
-    let remote = fake(&[("TOOLS", &format!(r#"[{good}],"nextCursor":"""#))], RemoteOptions::default());
-    assert_eq!((remote.tools().await.unwrap().len(), remote.rejected_tools().len()), (1, 0));
-    remote.close().await;
+    for list in [format!(r#"[{good}],"nextCursor":"""#), format!(r#"{{"t":{good}}}"#), good.to_owned()] {
+        let remote = fake(&[("TOOLS", &list)], RemoteOptions::default());
+        assert_eq!((remote.tools().await.unwrap().len(), remote.rejected_tools().len()), (1, 0), "{list}");
+        remote.close().await;
+    }
 }
 
 #[tokio::test]
@@ -226,6 +247,29 @@ async fn a_server_that_forgot_the_session_gets_a_new_one() {
         let began = Instant::now();
         assert_eq!(text(call(&remote, "t").await), "done", "{status}");
         assert!(began.elapsed() < Duration::from_secs(15), "{status}: {:?}", began.elapsed());
+        remote.close().await;
+        serving.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_batch_over_http_is_the_answer_in_it() {
+    for is_stream in [false, true] {
+        let (url, serving) = serve(move |asked| {
+            let (status, head, body) = honest(asked);
+            if asked.message["method"] != "tools/call" {
+                return (status, head, body);
+            }
+            let batch = format!(r#"[{{"jsonrpc":"2.0","method":"notifications/x"}},{body}]"#);
+            if is_stream {
+                (200, "content-type: text/event-stream\r\n".to_owned(), format!("data: {batch}\n\n"))
+            } else {
+                (200, head, batch)
+            }
+        })
+        .await;
+        let remote = at(url);
+        assert_eq!(text(call(&remote, "t").await), "done", "{is_stream}");
         remote.close().await;
         serving.abort();
     }
