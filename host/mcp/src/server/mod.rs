@@ -3,6 +3,7 @@
 mod call_request;
 mod client_requests;
 mod completion;
+mod component_library;
 mod http;
 mod library;
 mod library_result;

@@ -7,21 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use fumehood_listener::{Called, JobCall, Jobs};
 use rmcp::RoleServer;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, ReadResourceResult};
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument as _;
 
 use super::call_request::{call_arguments, client_name, has_tasks, is_stateless, request_span};
 use super::client_requests::{SessionClient, next_session};
+use super::component_library::ComponentResource;
 use super::library_result;
 use super::mcp_server::Server;
 use super::notifications::{Notifier, Outbox};
@@ -150,9 +152,33 @@ impl Session {
         arguments: Value,
         context: RequestContext<RoleServer>,
     ) -> Result<T, ErrorData> {
-        let tool = method.full_name(library.name());
-        let span = request_span(&tool, &context, self.principal.decides_sampling);
-        let request = NamedCall { full_name: &tool, shown_name: method.name(), is_library_request: true };
+        let result = self.call_for_request(&method.full_name(library.name()), method, arguments, context).await?;
+        self.server.work(result, library_result::read_result).await?
+    }
+
+    /// Reads a resource of a component, as a call, and returns its contents.
+    pub(super) async fn read_component_resource(
+        &self,
+        resource: &ComponentResource,
+        uri: &str,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResult, ErrorData> {
+        let arguments = json!({ "uri": uri });
+        let result = self.call_for_request(resource.reader(), LibraryMethod::Read, arguments, context).await?;
+        let resource = resource.clone();
+        self.server.work(result, move |result| library_result::read_contents(result, &resource)).await?
+    }
+
+    /// Calls the tool that stands for a request.
+    async fn call_for_request(
+        &self,
+        tool: &str,
+        method: LibraryMethod,
+        arguments: Value,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallResult, ErrorData> {
+        let span = request_span(tool, &context, self.principal.decides_sampling);
+        let request = NamedCall { full_name: tool, shown_name: method.name(), is_library_request: true };
         let called = self.call_tool_of(request, arguments.into(), context, None);
         let Called::Ended(result) = called.instrument(span.clone()).await else {
             return Err(ErrorData::internal_error("the request became a job", None));
@@ -160,7 +186,7 @@ impl Session {
         if let Some(error) = result.error() {
             telemetry::record_error(&span, error.kind.as_str());
         }
-        self.server.work(*result, library_result::read_result).await?
+        Ok(*result)
     }
 
     /// Returns whether this server has a method of this name that takes parameters.
