@@ -15,6 +15,7 @@ pub struct ExampleTool {
 /// All example tools.
 pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "calculator", target: RustTarget::Pure },
+    ExampleTool { name: "chart", target: RustTarget::Pure },
     ExampleTool { name: "countdown", target: RustTarget::Wasi },
     ExampleTool { name: "fetch", target: RustTarget::Wasi },
     ExampleTool { name: "files", target: RustTarget::Wasi },

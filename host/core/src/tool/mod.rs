@@ -5,6 +5,7 @@ pub mod definition;
 mod layer;
 pub mod name;
 mod provider;
+pub mod resource;
 mod result_form;
 pub mod search;
 mod tool_flow;
@@ -25,6 +26,7 @@ use crate::schema::gate::{Gate, RepairPolicy, Violations};
 use crate::text::untrusted::Untrusted;
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
+use crate::tool::resource::ToolResources;
 pub use aliases::{NameForm, ToolAliases, is_named};
 pub use layer::{PendingCall, ToolLayer};
 pub use provider::{Changes, ProviderKind, Revision, Stop, ToolProvider, unknown_tool};
@@ -55,6 +57,7 @@ pub struct Tool {
     result_form: ResultForm,
     instructions: Option<Arc<Untrusted<String>>>,
     is_for_pages: bool,
+    resources: Option<Arc<ToolResources>>,
 }
 
 impl fmt::Debug for Tool {
@@ -83,6 +86,7 @@ impl Tool {
             result_form: ResultForm::default(),
             instructions: None,
             is_for_pages: false,
+            resources: None,
         }
     }
 
@@ -133,6 +137,19 @@ impl Tool {
     #[must_use]
     pub fn instructions(&self) -> Option<&Untrusted<String>> {
         self.instructions.as_deref()
+    }
+
+    /// Makes it the tool that stands for reading these resources of its component: see [`READ_RESOURCE`](resource::READ_RESOURCE).
+    #[must_use]
+    pub fn reading(mut self, resources: ToolResources) -> Self {
+        self.resources = Some(Arc::new(resources));
+        self
+    }
+
+    /// Returns the resources that it reads, if it stands for that. Such a tool is found by its name, and not listed.
+    #[must_use]
+    pub fn resources(&self) -> Option<&ToolResources> {
+        self.resources.as_deref()
     }
 
     /// Sets the digest that identifies its code, or its definition where the code is elsewhere.

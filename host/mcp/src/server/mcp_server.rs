@@ -17,6 +17,7 @@ use rmcp::model::{
 };
 use tokio::sync::Semaphore;
 
+use super::component_library::ComponentLibrary;
 use super::held_calls::MAX_ALL_HELD_CALLS;
 use super::library::Library;
 use super::served_library::ServedLibrary;
@@ -190,8 +191,10 @@ impl Server {
     }
 
     fn build_catalogue(&self) -> Catalogue {
-        let ServerOptions { naming, instructions, .. } = self.options();
-        Catalogue::new(&self.inner.tools.tools(), *naming, instructions.as_deref())
+        let ServerOptions { naming, instructions, library, .. } = self.options();
+        let tools = self.inner.tools.tools();
+        let resources = ComponentLibrary::new(self.tools(), &tools, library);
+        Catalogue::new(&tools, *naming, instructions.as_deref()).with_resources(&tools, resources)
     }
 
     /// Returns the server's answer to `initialize`.
@@ -202,9 +205,10 @@ impl Server {
         // Capabilities without entries are not advertised: an empty list would mean that entries may appear.
         let library = ServedLibrary::new(self, false);
         let has_servers = !options.servers.is_empty();
+        let has_component_resources = library.has_component_resources();
         capabilities.resources = library.has_resources().then(|| {
             let mut resources = ResourcesCapability::default();
-            resources.list_changed = has_servers.then_some(true);
+            resources.list_changed = (has_servers || has_component_resources).then_some(true);
             resources.subscribe = library.takes_subscriptions().then_some(true);
             resources
         });

@@ -3,6 +3,7 @@
 mod call_request;
 mod client_requests;
 mod completion;
+mod component_library;
 mod held_calls;
 mod http;
 mod library;

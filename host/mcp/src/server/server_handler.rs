@@ -114,6 +114,11 @@ impl ServerHandler for Session {
                 return;
             }
             let now = self.server.catalogue();
+            if !now.resources().is_same(before.resources())
+                && context.peer.notify_resource_list_changed().await.is_err()
+            {
+                return;
+            }
             if let Some(notice) = now.waiting_since(&before).filter(|_| self.wants(Level::Warn)) {
                 let message = LoggingMessageNotificationParam::new(LoggingLevel::Warning, Value::String(notice));
                 let _disconnected = context.peer.notify_logging_message(message).await;
@@ -148,6 +153,7 @@ impl ServerHandler for Session {
         }
         let mut changes = self.server.changes();
         changes.mark_seen();
+        let mut before = self.server.catalogue();
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
@@ -156,6 +162,12 @@ impl ServerHandler for Session {
                     if change.is_none() || context.sink().notify_tool_list_changed().await.is_err() {
                         return Ok(());
                     }
+                    let now = self.server.catalogue();
+                    let is_same = now.resources().is_same(before.resources());
+                    if !is_same && context.sink().notify_resource_list_changed().await.is_err() {
+                        return Ok(());
+                    }
+                    before = now;
                 }
             }
         }
@@ -207,6 +219,9 @@ impl ServerHandler for Session {
         let library = self.library_with_resources("resources/read", &context)?;
         if library.own().entries().contains_key(uri) {
             return Ok(resources::read_resource(library.own(), uri).await?.into());
+        }
+        if let Some(resource) = library.component_resource(uri) {
+            return Ok(self.read_component_resource(resource, uri, context).await?.into());
         }
         let server = library.server_of_resource(uri).ok_or_else(|| resources::unknown_resource(uri))?;
         let arguments = json!({ "uri": uri });

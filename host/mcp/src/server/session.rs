@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
+use fumehood_core::call::result::CallResult;
 use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
@@ -14,15 +15,17 @@ use fumehood_listener::{Called, JobCall, Jobs};
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, InputRequiredResult, InputResponses, JsonObject,
+    ReadResourceResult,
 };
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument as _, Span};
 
 use super::call_request::{answers_questions, call_arguments, client_name, has_tasks, is_stateless, request_span};
 use super::client_requests::{ClientPath, SessionClient, StreamPath, next_session};
+use super::component_library::ComponentResource;
 use super::held_calls::HeldCalls;
 use super::library_result;
 use super::mcp_server::Server;
@@ -196,20 +199,54 @@ impl Session {
         let repeated = name.map(|name| RepeatedRequest { method: method.name(), name, arguments: arguments.clone() });
         let call = match (answers, &repeated) {
             (Some(answers), Some(request)) => self.held.resume(&answers.state, request, answers.responses)?,
-            _ => {
-                let tool = method.full_name(library.name());
-                let span = request_span(&tool, &context, self.principal.decides_sampling);
-                let arguments = arguments.into();
-                let form = AnswerForm::default();
-                let new = NewCall { tool: &tool, arguments, form, is_library_request: true, repeated, jobs: None };
-                self.start(new, &context, span)
-            }
+            _ => self.start_request(&method.full_name(library.name()), arguments, repeated, &context),
         };
-        match self.follow(call, method.name(), &context).await? {
+        match self.follow_request(call, method, &context).await? {
             Answer::InputRequired(needed) => Ok(Answer::InputRequired(needed)),
-            Answer::Result(Called::Ended(result)) => {
-                self.server.work(*result, library_result::read_result).await?.map(Answer::Result)
-            }
+            Answer::Result(result) => self.server.work(result, library_result::read_result).await?.map(Answer::Result),
+        }
+    }
+
+    /// Reads a resource of a component, as a call, and returns its contents.
+    pub(super) async fn read_component_resource(
+        &self,
+        resource: &ComponentResource,
+        uri: &str,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResult, ErrorData> {
+        let call = self.start_request(resource.reader(), json!({ "uri": uri }), None, &context);
+        let Answer::Result(result) = self.follow_request(call, LibraryMethod::Read, &context).await? else {
+            return Err(ErrorData::internal_error("the component asked its client for input", None));
+        };
+        let resource = resource.clone();
+        self.server.work(result, move |result| library_result::read_contents(result, &resource)).await?
+    }
+
+    /// Prepares the call that stands for a request.
+    fn start_request(
+        &self,
+        tool: &str,
+        arguments: Value,
+        repeated: Option<RepeatedRequest>,
+        context: &RequestContext<RoleServer>,
+    ) -> RunningCall {
+        let span = request_span(tool, context, self.principal.decides_sampling);
+        let form = AnswerForm::default();
+        let arguments = arguments.into();
+        let new = NewCall { tool, arguments, form, is_library_request: true, repeated, jobs: None };
+        self.start(new, context, span)
+    }
+
+    /// Like [`Self::follow`], for a call that stands for a request.
+    async fn follow_request(
+        &self,
+        call: RunningCall,
+        method: LibraryMethod,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Answer<CallResult>, ErrorData> {
+        match self.follow(call, method.name(), context).await? {
+            Answer::InputRequired(needed) => Ok(Answer::InputRequired(needed)),
+            Answer::Result(Called::Ended(result)) => Ok(Answer::Result(*result)),
             Answer::Result(Called::Job(_)) => Err(ErrorData::internal_error("the request became a job", None)),
         }
     }
