@@ -21,8 +21,11 @@ pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 /// Gives a result that names no request the id of the one that it came back for.
 pub(crate) fn with_id(mut answer: Value, id: Option<&RequestId>) -> Value {
     let is_nameless = answer.get("id").is_none_or(Value::is_null) && answer.get("result").is_some();
-    if let Some(id) = id.filter(|_| is_nameless) {
-        answer["id"] = json!(id);
+    if is_nameless
+        && let Some(id) = id
+        && let Some(members) = answer.as_object_mut()
+    {
+        members.insert("id".to_owned(), json!(id));
     }
     answer
 }
