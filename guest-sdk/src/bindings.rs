@@ -13,22 +13,22 @@ wit_bindgen::generate!({
     runtime_path: "::fumehood_guest::__private::wit_bindgen::rt",
 });
 
-/// The same for the world of components with resources, with the types of the imports above.
+/// The export of the optional interface `resources`. A world of its own, because the exports of a world are all defined or none; the
+/// worlds of one component are merged when it is made.
 pub mod with_resources {
     wit_bindgen::generate!({
         path: "wit",
-        world: "tool-with-resources",
+        inline: "
+            package fumehood:guest;
+            world resources {
+                export fumehood:tool/resources@0.1.0;
+            }
+        ",
+        world: "fumehood:guest/resources",
         pub_export_macro: true,
-        export_macro_name: "export_with_resources",
+        export_macro_name: "export_resources",
         default_bindings_module: "fumehood_guest::bindings::with_resources",
         runtime_path: "::fumehood_guest::__private::wit_bindgen::rt",
-        with: {
-            "fumehood:tool/types@0.1.0": crate::bindings::fumehood::tool::types,
-            "fumehood:tool/log@0.1.0": crate::bindings::fumehood::tool::log,
-            "fumehood:tool/progress@0.1.0": crate::bindings::fumehood::tool::progress,
-            "fumehood:tool/context@0.1.0": crate::bindings::fumehood::tool::context,
-            "fumehood:tool/key-value@0.1.0": crate::bindings::fumehood::tool::key_value,
-            "fumehood:tool/secrets@0.1.0": crate::bindings::fumehood::tool::secrets,
-        },
+        with: { "fumehood:tool/types@0.1.0": crate::bindings::fumehood::tool::types },
     });
 }

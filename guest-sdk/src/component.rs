@@ -206,22 +206,7 @@ macro_rules! __export_component {
 #[macro_export]
 macro_rules! __export_component_with_resources {
     ($tools:expr, $resources:expr) => {
-        struct Component;
-
-        impl $crate::bindings::with_resources::exports::fumehood::tool::tools::Guest for Component {
-            fn describe() -> ::std::vec::Vec<$crate::bindings::exports::fumehood::tool::tools::ToolDefinition> {
-                $crate::component::describe($tools)
-            }
-
-            fn call(
-                request: $crate::bindings::exports::fumehood::tool::tools::ToolCall,
-            ) -> ::core::result::Result<
-                ::std::vec::Vec<$crate::bindings::exports::fumehood::tool::tools::Content>,
-                $crate::bindings::exports::fumehood::tool::tools::Failure,
-            > {
-                $crate::component::call($tools, request)
-            }
-        }
+        $crate::__export_component!($tools);
 
         impl $crate::bindings::with_resources::exports::fumehood::tool::resources::Guest for Component {
             fn list()
@@ -240,8 +225,6 @@ macro_rules! __export_component_with_resources {
             }
         }
 
-        $crate::bindings::with_resources::export_with_resources!(
-            Component with_types_in $crate::bindings::with_resources
-        );
+        $crate::bindings::with_resources::export_resources!(Component with_types_in $crate::bindings::with_resources);
     };
 }

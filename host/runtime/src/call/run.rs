@@ -8,8 +8,8 @@ use fumehood_core::call::Usage;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
-use fumehood_core::tool::definition::{Annotations, RawDefinition};
-use fumehood_core::tool::resource::{RawPage, RawResource};
+use fumehood_core::tool::definition::RawDefinition;
+use fumehood_core::tool::resource::RawResource;
 use tracing::Instrument as _;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
@@ -26,10 +26,9 @@ use crate::engine::memory::KeptTooMuch;
 use crate::load::dialect::Callable;
 use crate::load::dialect::typed::TypedTool;
 use crate::load::surface::Surface;
-use crate::wasi::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
-use crate::wasi::bindings::fumehood::tool::types;
+use crate::wasi::bindings::exports::fumehood::tool::tools::ToolCall;
 use crate::wasi::http::OutboundConfig;
-use crate::wasi::{CallReport, CallState, Invocation, OpenFolders, Powers, Removals, resource_bindings};
+use crate::wasi::{CallReport, CallState, Invocation, OpenFolders, Powers, Removals, guest_output};
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
@@ -338,20 +337,20 @@ async fn drive(
         (Callable::Contract { pre, .. }, Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
-            Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
+            Ok(Output::Described(tools.into_iter().map(guest_output::to_raw).collect()))
         }
         (Callable::Contract { pre, resources: Some(resources), .. }, Input::ListResources) => {
             let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
             let guest = resources.load(&mut *store, &guest).map_err(instantiating)?;
             let listed = guest.call_list(store).await.map_err(calling)?;
-            Ok(Output::Listed(listed.into_iter().map(to_raw_resource).collect()))
+            Ok(Output::Listed(listed.into_iter().map(guest_output::to_raw_resource).collect()))
         }
         (Callable::Contract { pre, resources: Some(resources), .. }, Input::ReadResource { arguments }) => {
             let uri = arguments.uri()?;
             let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
             let guest = resources.load(&mut *store, &guest).map_err(instantiating)?;
             let read = guest.call_read(&mut *store, &uri).await.map_err(calling)?;
-            let returned = read.map(|contents| vec![to_part(contents)]);
+            let returned = read.map(|contents| vec![guest_output::to_part(contents)]);
             Ok(Output::Content(Conversion::new(store, limits, large).returned(returned).await?))
         }
         (Callable::Contract { pre, call: export, .. }, Input::Contract { arguments }) => {
@@ -394,44 +393,4 @@ pub(crate) fn lost_call(lost: Lost) -> CallError {
 
 fn unexpected_output(function: &str) -> CallError {
     CallError::new(ErrorKind::Host, format!("`{function}` returned something else"))
-}
-
-/// Returns the contents of a resource as a part of a result, with line feeds as line ends. Its definition has the MIME type.
-fn to_part(contents: resource_bindings::ResourceContents) -> types::Content {
-    match contents {
-        resource_bindings::ResourceContents::Text(text) => types::Content::Text(text.replace("\r\n", "\n")),
-        resource_bindings::ResourceContents::Blob(data) => {
-            types::Content::Blob(types::Blob { mime_type: "application/octet-stream".to_owned(), data })
-        }
-    }
-}
-
-fn to_raw_resource(definition: resource_bindings::ResourceDefinition) -> RawResource {
-    let resource_bindings::ResourceDefinition { uri, name, title, description, mime_type, page } = definition;
-    let page = page.map(|page| RawPage {
-        tools: page.tools,
-        connect_domains: page.connect_domains,
-        resource_domains: page.resource_domains,
-        frame_domains: page.frame_domains,
-        base_uri_domains: page.base_uri_domains,
-        prefers_border: page.prefers_border,
-    });
-    RawResource { uri, name, title, description, mime_type, page }
-}
-
-fn to_raw(definition: GuestDefinition) -> RawDefinition {
-    let annotations = definition.annotations;
-    RawDefinition {
-        name: definition.name,
-        title: definition.title,
-        description: definition.description,
-        input_schema: definition.input_schema,
-        output_schema: definition.output_schema,
-        annotations: Annotations {
-            read_only: annotations.read_only,
-            destructive: annotations.destructive,
-            idempotent: annotations.idempotent,
-            open_world: annotations.open_world,
-        },
-    }
 }

@@ -6,6 +6,8 @@ mod bad_servers;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
+mod component_resources;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod http;
