@@ -169,7 +169,7 @@ mod tests {
     fn uris_must_differ() {
         let entry = |uri: &'static str| ResourceEntry {
             uri,
-            definition: || unreachable!(),
+            definition: || panic!("nobody asks for it"),
             read: || Ok(Contents::Text("x".to_owned())),
         };
         let check = |uris: &[&'static str]| are_acceptable(&uris.iter().map(|uri| entry(uri)).collect::<Vec<_>>());

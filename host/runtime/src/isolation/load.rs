@@ -65,7 +65,7 @@ pub(crate) async fn load(
     let (jail, definitions, resources, skipped) = match loaded {
         Loaded::Ready { jail, definitions, resources, skipped } => (jail, definitions, resources, skipped),
         Loaded::NotDescribed(failure) => return Err(LoadError::Describe(failure.into())),
-        Loaded::NotListed(failure) => return Err(LoadError::ListResources(failure.into())),
+        Loaded::NotListed(failure) => return Err(LoadError::ListResources(Box::new(failure.into()))),
         Loaded::Failed { failure, message } => {
             let message = crate::wasi::guest_output::cut(&message);
             return Err(match failure {

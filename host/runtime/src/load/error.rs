@@ -154,7 +154,7 @@ pub enum LoadError {
     Describe(CallError),
     /// The component failed to list its resources.
     #[error("the component could not list its resources: {0}")]
-    ListResources(CallError),
+    ListResources(Box<CallError>),
     /// A resource is not accepted.
     #[error(transparent)]
     Resource(#[from] ResourceError),

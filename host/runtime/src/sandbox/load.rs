@@ -75,7 +75,10 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let powers = build_powers(shared, &options, redactor.clone());
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
-            let resources = runnable.list_resources(options.limits).await.map_err(LoadError::ListResources)?;
+            let resources = runnable
+                .list_resources(options.limits)
+                .await
+                .map_err(|error| LoadError::ListResources(Box::new(error)))?;
             (Backend::InProcess(runnable), Described { definitions, resources, skipped })
         }
         Code::File(code) => {

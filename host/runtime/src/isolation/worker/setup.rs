@@ -96,7 +96,7 @@ impl From<LoadError> for Loaded {
             LoadError::Link(message) => load_failure(LoadFailure::Link, message),
             LoadError::Typed(message) => load_failure(LoadFailure::Typed, message),
             LoadError::Describe(error) => Self::NotDescribed(error.into()),
-            LoadError::ListResources(error) => Self::NotListed(error.into()),
+            LoadError::ListResources(error) => Self::NotListed((*error).into()),
             other => load_failure(LoadFailure::Host, other),
         }
     }
@@ -142,7 +142,8 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let folders = build_folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
-    let resources = collect_resources(&runnable, &shared, setup).map_err(LoadError::ListResources)?;
+    let resources =
+        collect_resources(&runnable, &shared, setup).map_err(|error| LoadError::ListResources(Box::new(error)))?;
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
     let may_request = setup.powers.may_request;
     Ok((
