@@ -38,7 +38,7 @@ pub(crate) struct CompiledComponent {
     pub(crate) redactor: Option<Arc<Redactor>>,
 }
 
-/// What a component says of itself. Its resources were not checked yet.
+/// The descriptions that a component gives of itself. Its resources were not checked yet.
 pub(crate) struct Described {
     pub(crate) definitions: Vec<ToolDefinition>,
     pub(crate) resources: Vec<RawResource>,
