@@ -72,6 +72,6 @@ mod tests {
         assert_eq!(find_tools(&[]).unwrap(), TOOLS);
         assert_eq!(find_tools(&["json".to_owned()]).unwrap().len(), 1);
         let error = find_tools(&["jason".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("`jason`") && error.contains("calculator, countdown"), "{error}");
+        assert!(error.contains("`jason`") && error.contains("calculator, chart, countdown"), "{error}");
     }
 }
