@@ -5,32 +5,28 @@ nothing but Python.
 """
 
 import json
+import queue
 import sys
+import threading
 from itertools import count
 
-NAMES = iter(count(1))
+NUMBERS = count(1)
+WRITING = threading.Lock()
+ANSWERS = {}
 
 
 def send(message):
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    with WRITING:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 def ask(method, params):
     """Sends a request to the client, and returns its result, or its error as a text."""
-    request = f"question-{next(NAMES)}"
+    request = f"question-{next(NUMBERS)}"
+    ANSWERS[request] = queue.Queue()
     send({"id": request, "method": method, "params": params})
-    for line in sys.stdin:
-        message = json.loads(line)
-        if message.get("id") == request:
-            return message.get("result") or json.dumps(message.get("error"))
-        handle_besides(message)
-    sys.exit()
-
-
-def handle_besides(message):
-    """Answers a message that comes while a question is open."""
-    if message.get("method") == "ping":
-        send({"id": message["id"], "result": {}})
+    answer = ANSWERS[request].get()
+    return answer.get("result") or json.dumps(answer.get("error"))
 
 
 def elicit(message, properties, required=()):
@@ -120,12 +116,17 @@ METHODS = {
     "resources/unsubscribe": lambda _: {},
 }
 
-for line in sys.stdin:
-    request = json.loads(line)
-    if "method" not in request or "id" not in request:
-        continue
+def answer(request):
     method = METHODS.get(request["method"])
     if method is None:
         send({"id": request["id"], "error": {"code": -32601, "message": "there is no such method"}})
     else:
         send({"id": request["id"], "result": method(request.get("params") or {})})
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("id") in ANSWERS:
+        ANSWERS[message["id"]].put(message)
+    elif "method" in message and "id" in message:
+        threading.Thread(target=answer, args=(message,), daemon=True).start()

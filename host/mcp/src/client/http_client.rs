@@ -18,10 +18,10 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
 use tokio_util::bytes::Bytes;
 
-use super::http_message::{bound_events, parse};
+use super::http_message::{events_of, has_events, parse, to_event};
 use super::lenient;
 use super::oauth::TokenSource;
 use super::redirect;
@@ -131,10 +131,7 @@ impl BoundedClient {
             // They are measured, with those of other messages.
             max_values: usize::MAX,
         };
-        // Some servers end without the empty line that completes an event.
-        let end = stream::once(async { Ok(Bytes::from_static(b"\n\n")) });
-        let pieces = EventPieces::new(response, limits).into_stream().chain(end).boxed();
-        bound_events(SseStream::from_bytes_stream(pieces).boxed())
+        events_of(EventPieces::new(response, limits).into_stream().map(|piece| piece.map(to_event)))
     }
 
     async fn post(
@@ -188,7 +185,11 @@ impl BoundedClient {
         }
         let is_json = is_type(JSON);
         let body = response.at_most(self.max_message_bytes as u64).bytes().await.map_err(client_error)?;
-        // Some servers name no type, or that of plain text.
+        // Some servers name no type, or another one.
+        if has_events(&body) {
+            let events = events_of(stream::iter([Ok(Bytes::from(body))]));
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
         match parse(body, Some(message)).await {
             Ok(answer @ JsonRpcMessage::Error(_))
                 if has_session && lenient::has_lost_session(message, Some(&answer), status, "") =>

@@ -309,6 +309,10 @@ async fn answers_over_http_are_read_in_any_form() {
 "#,
         ),
         (200, stream, "event: result\ndata: BODY\n\n"),
+        (200, stream, "BODY"),
+        (200, stream, "[\n  BODY\n]\n"),
+        (200, json, "event: message\ndata: BODY\n\n"),
+        (200, "text/plain", "\u{feff}data: BODY"),
         (200, stream, "event: ping\ndata: ping\n\ndata: BODY"),
         (200, stream, ": hi\r\n\r\nid: 1\r\nevent: message\r\ndata: BODY\r\n\r\ndata: [DONE]\r\n\r\n"),
     ] {

@@ -129,7 +129,6 @@ fn our_gateway_conforms_where_a_server_asks() {
     let server = format!("command = ['python3', '{}']", root().join("tests/mcp/asking_server.py").display());
     let options = "prefix = ''\napproval = 'off'\nsampling = true";
     std::fs::write(&file, format!("[mcp.servers.asking]\n{server}\n{options}\n")).unwrap();
-    let gateway = Served::gateway(&file);
     for revision in REVISIONS {
         let out = home.path().join(revision);
         let mut printed = String::new();
@@ -138,6 +137,8 @@ fn our_gateway_conforms_where_a_server_asks() {
         };
         let names: Vec<String> = scenarios.iter().filter(is_here).map(|(name, _)| name.clone()).collect();
         for scenario in &names {
+            // A call that a scenario leaves waiting for an answer keeps the program from asking other clients.
+            let gateway = Served::gateway(&file);
             let mut command = node(&tools, SUITE);
             command.args(["server", "--url", &gateway.url, "--scenario", scenario, "--spec-version", revision, "-o"]);
             printed.push_str(&run(command.arg(&out)).stdout);
