@@ -269,16 +269,8 @@ impl Tool {
     /// its powers.
     #[must_use]
     pub fn flow(&self) -> ToolFlow {
-        let open_world = self.definition.annotations.open_world;
-        match self.flow {
-            Some(flow) if open_world == Some(true) => {
-                ToolFlow { sink: flow.sink.or(ToolFlow::from_claim(open_world).sink), ..flow }
-            }
-            Some(flow) => flow,
-            // Whoever writes a function of the host knows what it returns, and says so.
-            None if self.namespace.is_none() => ToolFlow { source: None, ..ToolFlow::from_claim(open_world) },
-            None => ToolFlow::from_claim(open_world),
-        }
+        let claim = self.definition.annotations.open_world;
+        self.flow.map_or_else(|| ToolFlow::of_claim(claim, self.namespace.is_none()), |flow| flow.with_claim(claim))
     }
 
     /// Returns the error of every call of it, if it is withheld because nobody approved it.

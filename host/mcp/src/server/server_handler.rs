@@ -21,9 +21,9 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use super::call_request::is_stateless;
+use super::call_request::{Answer, Answers, LibraryCall, is_stateless};
 use super::resource_subscriptions::{MAX_SUBSCRIPTIONS, Recipient, ResourceSubscriptions, pass_on_changes};
-use super::session::{Answer, Answers, CallToolOutcome, LibraryCall, Session, method_not_found};
+use super::session::{CallToolOutcome, Session, method_not_found};
 use super::{completion, library_result, prompts, resources, tasks};
 use crate::apps;
 use crate::client::LibraryMethod;

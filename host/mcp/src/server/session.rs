@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
 use fumehood_core::call::result::CallResult;
-use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
+use fumehood_core::call::{Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use fumehood_listener::{Called, JobCall, Jobs};
 use rmcp::RoleServer;
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, InputRequiredResult, InputResponses, JsonObject,
-    ReadResourceResult,
-};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, JsonObject, ReadResourceResult};
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument as _, Span};
 
-use super::call_request::{answers_questions, call_arguments, client_name, has_tasks, is_stateless, request_span};
+use super::call_request::{
+    Answer, Answers, LibraryCall, NewCall, answers_questions, call_arguments, client_name, has_tasks, is_stateless,
+    request_span,
+};
 use super::client_requests::{ClientPath, SessionClient, StreamPath, next_session};
 use super::component_library::ComponentResource;
 use super::held_calls::HeldCalls;
@@ -53,52 +53,6 @@ pub(crate) struct Principal {
     pub(crate) owner: Arc<str>,
     /// True if the flags of its trace contexts decide whether spans of its calls are collected.
     pub(crate) decides_sampling: bool,
-}
-
-/// A call that is to be started.
-struct NewCall<'a> {
-    /// The full name of its tool.
-    tool: &'a str,
-    arguments: Arguments,
-    form: AnswerForm,
-    /// True if it stands for a request that is no call of a tool.
-    is_library_request: bool,
-    /// The request that the client may send again with answers; `None` if it cannot.
-    repeated: Option<RepeatedRequest>,
-    jobs: Option<&'a Jobs>,
-}
-
-/// A request to the library of a server.
-pub(super) struct LibraryCall {
-    pub(super) method: LibraryMethod,
-    pub(super) arguments: Value,
-    /// The prompt or resource as the client wrote it; `None` if it cannot be asked for input.
-    pub(super) name: Option<String>,
-    pub(super) answers: Option<Answers>,
-}
-
-/// The answers of a client with which it sends a request again.
-pub(super) struct Answers {
-    state: String,
-    responses: InputResponses,
-}
-
-impl Answers {
-    /// Returns the answers in a request, if it has some. Without the state of a call, a request is a new one.
-    pub(super) fn of(
-        state: Option<String>,
-        responses: Option<InputResponses>,
-        context: &RequestContext<RoleServer>,
-    ) -> Option<Self> {
-        let state = state.filter(|_| is_stateless(context))?;
-        Some(Self { state, responses: responses.unwrap_or_default() })
-    }
-}
-
-/// The answer to a request that may ask its client for input.
-pub(super) enum Answer<T> {
-    Result(T),
-    InputRequired(InputRequiredResult),
 }
 
 /// The session of one client.
