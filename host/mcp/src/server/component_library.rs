@@ -46,7 +46,8 @@ impl ComponentLibrary {
                     continue;
                 }
                 let definition = to_definition(resource, origins.unwrap_or_default());
-                let (reader, page) = (Arc::clone(&reader), resource.page.clone());
+                let reader = Arc::clone(&reader);
+                let page = resource.page.clone();
                 library.resources.insert(resource.uri.clone(), ComponentResource { reader, page, definition });
             }
         }
