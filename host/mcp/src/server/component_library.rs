@@ -42,7 +42,7 @@ impl ComponentLibrary {
             for resource in &resources.definitions {
                 let is_taken =
                     library.resources.contains_key(&resource.uri) || own.entries().contains_key(&resource.uri);
-                if is_taken || resource.is_page() && origins.is_none() {
+                if is_taken {
                     continue;
                 }
                 let definition = to_definition(resource, origins.unwrap_or_default());
