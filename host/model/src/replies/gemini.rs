@@ -40,6 +40,9 @@ impl ReplyForm for GeminiForm {
         if self.is_done {
             return;
         }
+        // Some gateways put each event into an object.
+        let wrapped = value.get_mut("response").filter(|response| response.is_object()).map(Value::take);
+        value = wrapped.unwrap_or(value);
         if let Some(error) = take_error(name, &mut value, "candidates") {
             output.write_json("", &json!({"error": error}));
             notes.error = Some(error);

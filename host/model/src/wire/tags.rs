@@ -2,7 +2,7 @@
 
 use fumehood_core::chat::Delta;
 
-/// The tags around thoughts.
+/// The tags around thoughts, in lower case; they are read in any.
 const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 /// Maximum size of the white space before a tag, with the beginning of the tag, in bytes.
 const MAX_HELD_BYTES: usize = 256;
@@ -59,7 +59,7 @@ impl TagSplitter {
     /// Takes one piece from a text, or holds it. Returns what is left to split.
     fn split<'a>(&mut self, text: &'a str, found: &mut Vec<Delta>) -> Option<&'a str> {
         if let State::Thoughts(tag) = self.state {
-            let ended = text.split_once(tag);
+            let ended = find_tag(text, tag);
             let open = || text.split_at(text.len().saturating_sub(partial_tag(text, tag))).0;
             let thoughts = ended.map_or_else(open, |(thoughts, _)| thoughts);
             if !thoughts.is_empty() {
@@ -73,12 +73,12 @@ impl TagSplitter {
             return Some(rest);
         }
         let trimmed = text.trim_start();
-        if let Some((tag, rest)) = TAGS.iter().find_map(|(open, close)| Some((*close, trimmed.strip_prefix(open)?))) {
+        if let Some((tag, rest)) = TAGS.iter().find_map(|(open, close)| Some((*close, strip_tag(trimmed, open)?))) {
             self.state = State::Thoughts(tag);
             return Some(rest);
         }
         let kept = if self.state == State::AfterThoughts { trimmed } else { text };
-        if kept.len() <= MAX_HELD_BYTES && TAGS.iter().any(|(open, _)| open.starts_with(trimmed)) {
+        if kept.len() <= MAX_HELD_BYTES && TAGS.iter().any(|(open, _)| is_start(trimmed, open)) {
             self.held = kept.to_owned();
             return None;
         }
@@ -88,10 +88,29 @@ impl TagSplitter {
     }
 }
 
+/// Returns what is before and after the first place of a tag.
+fn find_tag<'a>(text: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
+    text.match_indices('<').find_map(|(at, _)| {
+        let (before, from) = text.split_at(at);
+        Some((before, strip_tag(from, tag)?))
+    })
+}
+
+/// Returns the text after the tag that it begins with.
+fn strip_tag<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (start, rest) = text.split_at_checked(tag.len())?;
+    start.eq_ignore_ascii_case(tag).then_some(rest)
+}
+
+/// Returns whether a text is the start of a tag.
+fn is_start(text: &str, tag: &str) -> bool {
+    tag.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text))
+}
+
 /// Returns the length of the longest end of a text that begins a tag.
 fn partial_tag(text: &str, tag: &str) -> usize {
-    let lengths = (1..tag.len()).rev();
-    lengths.into_iter().find(|length| tag.get(..*length).is_some_and(|start| text.ends_with(start))).unwrap_or(0)
+    let ends = text.match_indices('<').map(|(at, _)| text.split_at(at).1);
+    ends.into_iter().find(|end| end.len() < tag.len() && is_start(end, tag)).map_or(0, str::len)
 }
 
 #[cfg(test)]
@@ -122,6 +141,7 @@ mod tests {
             ("<think>a < b</think>\n\nIt is 8.\n", "a < b", "It is 8.\n"),
             (" \n<thinking>a</think></thinking>b", "a</think>", "b"),
             ("<think></think><think>a</think>b", "a", "b"),
+            ("<THINK>ä <</Think>b", "ä <", "b"),
             ("<think>never ends</thin", "never ends</thin", ""),
             ("<think>a</think> \n", "a", ""),
             ("Use <think>a</think>.", "", "Use <think>a</think>."),

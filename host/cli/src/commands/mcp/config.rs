@@ -17,17 +17,21 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     let mut served = Vec::new();
     let mut components = config.components.clone();
+    let mut has_configured = false;
     if let Some((file, configuration)) = configuration(arguments)? {
         served.extend(["--config".to_owned(), path_text(&file)]);
         components = configured::without_configured(&configuration, &components)?;
+        let has_servers = !configuration.mcp.servers.is_empty();
+        served.extend(has_servers.then(|| "--servers".to_owned()));
+        has_configured = has_servers || !configured::has_nothing_to_serve(&configuration)?;
+    }
+    if components.is_empty() && !has_configured {
+        let message =
+            format!("there is nothing to serve; name components, or add tools or MCP servers to {DEFAULT_FILE_NAME}");
+        return Err(UsageError(message).into());
     }
     for component in &components {
         served.push(path_text(&canonicalize("component", component)?));
-    }
-    if served.is_empty() {
-        return Err(
-            UsageError(format!("there is nothing to serve; name components, or make a {DEFAULT_FILE_NAME}")).into()
-        );
     }
     let snippet = snippet(config.client, &program, served)?;
     render::note(&format!("Put this into {}:", config_location(config.client)));

@@ -212,6 +212,19 @@ fn a_component_of_the_configuration_is_served_once() {
 }
 
 #[test]
+fn an_entry_serves_the_servers_of_the_configuration() {
+    let bench = Workbench::new();
+    bench.put("fumehood.toml", "[mcp]\n");
+    let ran = bench.run(&["mcp", "config", "cursor"]);
+    assert!(ran.code == 2 && ran.stderr.contains("nothing to serve"), "{ran:?}");
+    bench.put("fumehood.toml", "[mcp.servers.clock]\ncommand = [\"no-such-clock\"]\n");
+    let ran = bench.run(&["mcp", "config", "cursor"]);
+    let path = bench.path("fumehood.toml").canonicalize().unwrap();
+    let arguments = json!(["serve", "mcp", "--config", path, "--servers"]);
+    assert_eq!(ran.json()["mcpServers"]["fumehood"]["args"], arguments, "{ran:?}");
+}
+
+#[test]
 fn clients_see_the_powers_of_components() {
     let bench = Workbench::new();
     bench.example("calculator").example("text");

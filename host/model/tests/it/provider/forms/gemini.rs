@@ -50,8 +50,10 @@ async fn reads_parts_in_other_forms() {
     }
     for content in [json!("It is 8."), json!(["It is ", {"text": "8."}]), json!({"parts": ["It is ", null, "8."]})] {
         let candidate = json!({"content": content, "finishReason": "STOP"});
-        check("gemini", &events(&[json!({"candidates": [candidate]})]), &Read::text("It is 8.", StopReason::Done))
-            .await;
+        let expected = Read::text("It is 8.", StopReason::Done);
+        let event = json!({"candidates": [candidate]});
+        check("gemini", &events(&[json!({ "response": event })]), &expected).await;
+        check("gemini", &events(&[event]), &expected).await;
     }
 }
 
