@@ -12,3 +12,23 @@ wit_bindgen::generate!({
     default_bindings_module: "fumehood_guest::bindings",
     runtime_path: "::fumehood_guest::__private::wit_bindgen::rt",
 });
+
+/// The export of the optional interface `resources`. A world of its own, because the exports of a world are all defined or none; the
+/// worlds of one component are merged when it is made.
+pub mod with_resources {
+    wit_bindgen::generate!({
+        path: "wit",
+        inline: "
+            package fumehood:guest;
+            world resources {
+                export fumehood:tool/resources@0.1.0;
+            }
+        ",
+        world: "fumehood:guest/resources",
+        pub_export_macro: true,
+        export_macro_name: "export_resources",
+        default_bindings_module: "fumehood_guest::bindings::with_resources",
+        runtime_path: "::fumehood_guest::__private::wit_bindgen::rt",
+        with: { "fumehood:tool/types@0.1.0": crate::bindings::fumehood::tool::types },
+    });
+}

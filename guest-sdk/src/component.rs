@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use crate::bindings::exports::fumehood::tool::tools;
 use crate::bindings::fumehood::tool::{context, key_value, log as host_log, progress as host_progress, secrets, types};
+use crate::bindings::with_resources::exports::fumehood::tool::resources;
 use crate::log::Level;
 use crate::progress::Update;
-use crate::registry::{self, Entry};
+use crate::registry::{self, Entry, ResourceEntry};
 use crate::store::{Page, StoreError};
-use crate::{Annotations, Content, Definition, FailureKind, ToolError, log};
+use crate::{Annotations, Content, Contents, Definition, FailureKind, ResourceDefinition, ToolError, log};
 
 pub(crate) fn call_id() -> String {
     context::call_id()
@@ -104,6 +105,35 @@ pub fn call(tools: &[Entry], request: tools::ToolCall) -> Result<Vec<types::Cont
     }
 }
 
+/// Implements the export `list`.
+pub fn list_resources(entries: &[ResourceEntry]) -> Vec<resources::ResourceDefinition> {
+    log_panics();
+    registry::list(entries).map(resource_definition).collect()
+}
+
+/// Implements the export `read`.
+pub fn read_resource(entries: &[ResourceEntry], uri: &str) -> Result<resources::ResourceContents, types::Failure> {
+    log_panics();
+    match registry::read(entries, uri) {
+        Ok(Contents::Text(text)) => Ok(resources::ResourceContents::Text(text)),
+        Ok(Contents::Blob(data)) => Ok(resources::ResourceContents::Blob(data)),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+fn resource_definition(definition: ResourceDefinition) -> resources::ResourceDefinition {
+    let ResourceDefinition { uri, name, title, description, mime_type, page } = definition;
+    let page = page.map(|page| resources::Page {
+        tools: page.tools,
+        connect_domains: page.connect_domains,
+        resource_domains: page.resource_domains,
+        frame_domains: page.frame_domains,
+        base_uri_domains: page.base_uri_domains,
+        prefers_border: page.prefers_border,
+    });
+    resources::ResourceDefinition { uri, name, title, description, mime_type, page }
+}
+
 /// Logs the messages of panics for operators: a panic ends in a trap, which carries no message.
 fn log_panics() {
     panic::set_hook(Box::new(|info| log::error(info)));
@@ -168,5 +198,33 @@ macro_rules! __export_component {
         }
 
         $crate::bindings::export!(Component with_types_in $crate::bindings);
+    };
+}
+
+/// Defines the exports of a component with resources. Only for `export!`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_component_with_resources {
+    ($tools:expr, $resources:expr) => {
+        $crate::__export_component!($tools);
+
+        impl $crate::bindings::with_resources::exports::fumehood::tool::resources::Guest for Component {
+            fn list()
+            -> ::std::vec::Vec<$crate::bindings::with_resources::exports::fumehood::tool::resources::ResourceDefinition>
+            {
+                $crate::component::list_resources($resources)
+            }
+
+            fn read(
+                uri: ::std::string::String,
+            ) -> ::core::result::Result<
+                $crate::bindings::with_resources::exports::fumehood::tool::resources::ResourceContents,
+                $crate::bindings::exports::fumehood::tool::tools::Failure,
+            > {
+                $crate::component::read_resource($resources, &uri)
+            }
+        }
+
+        $crate::bindings::with_resources::export_resources!(Component with_types_in $crate::bindings::with_resources);
     };
 }

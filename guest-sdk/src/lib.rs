@@ -129,6 +129,7 @@ pub mod log;
 pub mod progress;
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "natively no host calls"))]
 mod registry;
+mod resource;
 mod return_kind;
 mod schema;
 pub mod secret;
@@ -144,6 +145,54 @@ use testing::host;
 pub use content::{Blob, Content, Link};
 pub use definition::{Annotations, Definition, Tool};
 pub use error::{FailureKind, ToolError};
+/// Turns a function without parameters into a resource, which clients of the host read.
+///
+/// The function itself is unchanged. The macro adds a type of the same name, which implements [`Resource`] and is passed to
+/// [`export!`] behind `resources:`. The doc comment is the description of the resource.
+///
+/// | Option | Meaning |
+/// |---|---|
+/// | `uri = "…"` | The URI, which is required: a scheme, a colon and visible ASCII, at most 1024 bytes. |
+/// | `name = "…"` | The name, for programs. Default: the function's name. |
+/// | `title = "…"` | A short name for people. |
+/// | `mime_type = "…"` | The MIME type, such as `text/markdown`. |
+///
+/// A URI with the scheme `ui` makes it a page (MCP Apps): HTML that clients show beside the results of tools. It has these
+/// options, too:
+///
+/// | Option | Meaning |
+/// |---|---|
+/// | `tools("…")` | The names of the tools whose results it shows. |
+/// | `connect_domains("…")`, `resource_domains("…")`, `frame_domains("…")`, `base_uri_domains("…")` | The origins that it asks to reach. It gets those that the operator allows, by default none. |
+/// | `prefers_border` | The client should draw a border around it. |
+///
+/// The function returns text (`String`, `&'static str`), bytes (`Vec<u8>`, `&'static [u8]`), [`Contents`], or a `Result` of
+/// these whose error is `Into<`[`ToolError`]`>`.
+///
+/// ```
+/// use fumehood_guest::{resource, tool};
+///
+/// /// Rolls a die.
+/// #[tool]
+/// fn roll() -> u8 {
+///     4
+/// }
+///
+/// /// The rules of the game.
+/// #[resource(uri = "dice://rules", mime_type = "text/markdown")]
+/// fn rules() -> &'static str {
+///     "The highest number wins."
+/// }
+///
+/// /// Shows a die.
+/// #[resource(uri = "ui://dice/view", tools("roll"))]
+/// fn view() -> &'static str {
+///     "<!doctype html><title>Die</title>"
+/// }
+///
+/// fumehood_guest::export!(roll; resources: rules, view);
+/// ```
+pub use fumehood_guest_macros::resource;
 /// Turns a function into a tool.
 ///
 /// The function itself is unchanged. The macro adds a type of the same name, which implements [`Tool`] and is passed to
@@ -231,6 +280,7 @@ pub use error::{FailureKind, ToolError};
 /// async fn wait() {}
 /// ```
 pub use fumehood_guest_macros::tool;
+pub use resource::{Contents, IntoContents, Page, Resource, ResourceDefinition};
 pub use return_kind::IntoContent;
 pub use {schemars, serde, serde_json};
 
@@ -238,7 +288,7 @@ pub use {schemars, serde, serde_json};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{
-        registry::{Entry, is_acceptable},
+        registry::{Entry, ResourceEntry, are_acceptable, is_acceptable},
         return_kind::{Outcome, ReturnKind, ReturnProbe, UnsupportedKind},
         schema::{input_schema, parse_arguments},
     };
@@ -248,7 +298,8 @@ pub mod __private {
     pub use wit_bindgen;
 }
 
-/// Exports functions with `#[tool]` as the component's tools. Call it once per component, with all of them.
+/// Exports functions with `#[tool]` as the component's tools, and those with `#[resource]` as its resources:
+/// `export!(draw; resources: view)`. Call it once per component, with all of them.
 ///
 /// Outside of WebAssembly it only validates the list: 1 to 64 tools, whose names differ even if `-` and `_` are treated
 /// as the same character.
@@ -278,6 +329,23 @@ macro_rules! export {
             );
             #[cfg(target_arch = "wasm32")]
             $crate::__export_component!(TOOLS);
+        };
+    };
+    ($($tool:path),+ $(,)?; resources: $($resource:path),+ $(,)?) => {
+        const _: () = {
+            const TOOLS: &[$crate::__private::Entry] = &[$($crate::__private::Entry::of::<$tool>()),+];
+            const RESOURCES: &[$crate::__private::ResourceEntry] =
+                &[$($crate::__private::ResourceEntry::of::<$resource>()),+];
+            ::core::assert!(
+                $crate::__private::is_acceptable(TOOLS),
+                "a component has 1 to 64 tools, and their names must differ when `-` and `_` are the same",
+            );
+            ::core::assert!(
+                $crate::__private::are_acceptable(RESOURCES),
+                "a component has at most 64 resources, and their URIs must differ",
+            );
+            #[cfg(target_arch = "wasm32")]
+            $crate::__export_component_with_resources!(TOOLS, RESOURCES);
         };
     };
 }

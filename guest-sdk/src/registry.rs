@@ -1,6 +1,6 @@
-//! The tools of one component, as `export!` lists them.
+//! The tools and resources of one component, as `export!` lists them.
 
-use crate::{Content, Definition, Tool, ToolError};
+use crate::{Content, Contents, Definition, Resource, ResourceDefinition, Tool, ToolError};
 
 /// One exported tool.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,69 @@ pub(crate) fn call(tools: &[Entry], name: &str, arguments: &str) -> Result<Vec<C
         Some(tool) => (tool.call)(arguments),
         None => Err(ToolError::failed(format!("this component has no tool `{name}`"))),
     }
+}
+
+/// One exported resource.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceEntry {
+    uri: &'static str,
+    definition: fn() -> ResourceDefinition,
+    read: fn() -> Result<Contents, ToolError>,
+}
+
+impl ResourceEntry {
+    /// Returns the entry of the resource `R`.
+    #[must_use]
+    pub const fn of<R: Resource>() -> Self {
+        Self { uri: R::URI, definition: R::definition, read: R::read }
+    }
+}
+
+/// Returns the definitions of all resources, in the order of `export!`.
+pub(crate) fn list(resources: &[ResourceEntry]) -> impl Iterator<Item = ResourceDefinition> {
+    resources.iter().map(|resource| (resource.definition)())
+}
+
+/// Reads the resource with this URI.
+///
+/// # Errors
+///
+/// Those of the resource, and `failed` if there is no such resource. A host never reads one that does not exist.
+pub(crate) fn read(resources: &[ResourceEntry], uri: &str) -> Result<Contents, ToolError> {
+    match resources.iter().find(|resource| resource.uri == uri) {
+        Some(resource) => (resource.read)(),
+        None => Err(ToolError::failed(format!("this component has no resource `{uri}`"))),
+    }
+}
+
+/// Returns whether a host would accept the number of these resources, and their URIs together.
+#[must_use]
+pub const fn are_acceptable(resources: &[ResourceEntry]) -> bool {
+    if resources.len() > 64 {
+        return false;
+    }
+    let mut remaining = resources;
+    while let [first, rest @ ..] = remaining {
+        let mut others = rest;
+        while let [other, after @ ..] = others {
+            if are_equal(first.uri.as_bytes(), other.uri.as_bytes()) {
+                return false;
+            }
+            others = after;
+        }
+        remaining = rest;
+    }
+    true
+}
+
+const fn are_equal(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([first, one_rest @ ..], [second, other_rest @ ..]) = (one, other) {
+        if *first != *second {
+            return false;
+        }
+        (one, other) = (one_rest, other_rest);
+    }
+    one.is_empty() && other.is_empty()
 }
 
 /// Returns whether a host would accept these tools: 1 to 64, whose names differ even if `-` and `_` are treated as the
@@ -100,6 +163,20 @@ mod tests {
         assert!(check(&["a"]) && check(&["a", "b", "ab"]));
         assert!(!check(&[]) && !check(&["a"; 65]));
         assert!(!check(&["x", "a-b", "a_b"]) && !check(&["a", "a"]));
+    }
+
+    #[test]
+    fn uris_must_differ() {
+        let entry = |uri: &'static str| ResourceEntry {
+            uri,
+            definition: || panic!("nobody asks for it"),
+            read: || Ok(Contents::Text("x".to_owned())),
+        };
+        let check = |uris: &[&'static str]| are_acceptable(&uris.iter().map(|uri| entry(uri)).collect::<Vec<_>>());
+        assert!(check(&[]) && check(&["a:b", "a:c", "a:bc"]));
+        assert!(!check(&["a:b", "a:c", "a:b"]) && !check(&["a:b"; 65]));
+        assert_eq!(read(&[entry("a:b")], "a:b"), Ok(Contents::Text("x".to_owned())));
+        assert!(read(&[entry("a:b")], "a:c").is_err());
     }
 
     #[test]

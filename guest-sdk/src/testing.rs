@@ -33,7 +33,7 @@ use serde_json::Value;
 
 use crate::log::Level;
 use crate::progress::Update;
-use crate::{Content, Tool, ToolError};
+use crate::{Content, Contents, Resource, Tool, ToolError};
 use store::MemoryStore;
 
 /// The default time of day at which calls start, since 1970.
@@ -172,6 +172,17 @@ impl Call {
 /// - `failed` if a host would not load a tool with this definition, or would reject the result.
 pub fn call<T: Tool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
     gate::call::<T>(arguments)
+}
+
+/// Reads a resource like a host: validates its definition, with the same code.
+///
+/// # Errors
+///
+/// - those of the resource;
+/// - `failed` if a host would not load a component with this definition.
+pub fn read_resource<R: Resource>() -> Result<Contents, ToolError> {
+    gate::check_resource::<R>()?;
+    R::read()
 }
 
 /// Advances the clock of the call that runs on this thread.

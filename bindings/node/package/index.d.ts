@@ -69,6 +69,10 @@ export interface Grants {
   random_seed?: number
   /** Size of a private store of keys and values. */
   key_value?: Amount
+  /** Show its pages (MCP Apps) to clients. */
+  apps?: boolean
+  /** Origins that its pages may reach, such as `"https://api.example.com"`. */
+  app_origins?: string[]
 }
 
 /** Components of registries, with the names of `[registry]` in `fumehood.toml`. */

@@ -15,6 +15,7 @@ pub struct ExampleTool {
 /// All example tools.
 pub const TOOLS: &[ExampleTool] = &[
     ExampleTool { name: "calculator", target: RustTarget::Pure },
+    ExampleTool { name: "chart", target: RustTarget::Pure },
     ExampleTool { name: "countdown", target: RustTarget::Wasi },
     ExampleTool { name: "fetch", target: RustTarget::Wasi },
     ExampleTool { name: "files", target: RustTarget::Wasi },
@@ -71,6 +72,6 @@ mod tests {
         assert_eq!(find_tools(&[]).unwrap(), TOOLS);
         assert_eq!(find_tools(&["json".to_owned()]).unwrap().len(), 1);
         let error = find_tools(&["jason".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("`jason`") && error.contains("calculator, countdown"), "{error}");
+        assert!(error.contains("`jason`") && error.contains("calculator, chart, countdown"), "{error}");
     }
 }

@@ -129,6 +129,7 @@ fn components_export_the_contract() {
     for tool in TOOLS {
         let expected: &[&str] = match tool.name {
             "typed-greeter" => &["about", "example:greeter/greetings@1.0.0"],
+            "chart" => &["fumehood:tool/resources@0.1.0", "fumehood:tool/tools@0.1.0"],
             "rate-limit" | "redact-email" => &["fumehood:hooks/hook@0.1.0"],
             _ => &["fumehood:tool/tools@0.1.0"],
         };

@@ -1,9 +1,10 @@
-//! The `#[tool]` attribute of `fumehood-guest`, which documents and re-exports it.
+//! The attributes `#[tool]` and `#[resource]` of `fumehood-guest`, which documents and re-exports them.
 
 mod documentation;
 mod expand;
 mod options;
 mod parameters;
+mod resource;
 mod signature;
 
 use proc_macro::TokenStream;
@@ -18,6 +19,19 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => {
             let mut tokens = TokenStream::from(error.into_compile_error());
             tokens.extend(expand::without_helpers(item));
+            tokens
+        }
+    }
+}
+
+/// Turns a function into a resource. See the documentation of `fumehood_guest::resource`.
+#[proc_macro_attribute]
+pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    match resource::resource(attribute.into(), item.clone().into()) {
+        Ok(tokens) => tokens.into(),
+        Err(error) => {
+            let mut tokens = TokenStream::from(error.into_compile_error());
+            tokens.extend(item);
             tokens
         }
     }

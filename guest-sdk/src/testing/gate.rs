@@ -2,9 +2,10 @@
 
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
+use fumehood_core::tool::resource::{RawPage, RawResource};
 use serde_json::Value;
 
-use crate::{Content, Tool, ToolError};
+use crate::{Content, Resource, Tool, ToolError};
 
 /// Validates the arguments, calls a tool, and validates its result.
 pub(super) fn call<T: Tool>(arguments: &Value) -> Result<Vec<Content>, ToolError> {
@@ -33,6 +34,22 @@ fn definition<T: Tool>() -> Result<ToolDefinition, ToolError> {
         annotations: Annotations { read_only, destructive, idempotent, open_world },
     };
     raw.parse(&DefinitionLimits::default()).map_err(|error| load_error(error.to_string()))
+}
+
+/// Validates the definition of a resource. The tools of a page have to be checked with those of its component.
+pub(super) fn check_resource<R: Resource>() -> Result<(), ToolError> {
+    let crate::ResourceDefinition { uri, name, title, description, mime_type, page } = R::definition();
+    let page = page.map(|page| RawPage {
+        tools: page.tools,
+        connect_domains: page.connect_domains,
+        resource_domains: page.resource_domains,
+        frame_domains: page.frame_domains,
+        base_uri_domains: page.base_uri_domains,
+        prefers_border: page.prefers_border,
+    });
+    let raw = RawResource { uri, name, title, description, mime_type, page };
+    let parsed = raw.parse();
+    parsed.map(drop).map_err(|error| ToolError::failed(format!("a host does not load this resource: {error}")))
 }
 
 fn load_error(why: String) -> ToolError {

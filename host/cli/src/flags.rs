@@ -3,7 +3,7 @@
 use toml::Value;
 
 /// Keys of `[tools.NAME]`, with their options on the command line.
-const OPTIONS: [(&str, &str); 13] = [
+const OPTIONS: [(&str, &str); 15] = [
     ("read", "--allow-read"),
     ("write", "--allow-write"),
     ("scratch", "--scratch"),
@@ -17,6 +17,8 @@ const OPTIONS: [(&str, &str); 13] = [
     ("random_seed", "--random-seed"),
     ("key_value", "--key-value"),
     ("state", "--allow-state"),
+    ("apps", "--allow-apps"),
+    ("app_origins", "--app-origin"),
 ];
 
 /// Returns the option of a key, if there is one.

@@ -72,6 +72,14 @@ pub(crate) struct PowerArguments {
     #[arg(long, value_name = "NUMBER")]
     random_seed: Option<u64>,
 
+    /// Show its pages (MCP Apps) to clients
+    #[arg(long)]
+    allow_apps: bool,
+
+    /// Origin that its pages may reach, such as `https://api.example.com`; repeatable
+    #[arg(long, value_name = "ORIGIN")]
+    app_origin: Vec<String>,
+
     /// Refuse the component if it imports a power that is not granted
     #[arg(long)]
     pub(crate) strict_imports: bool,
@@ -94,6 +102,8 @@ impl PowerArguments {
             clock: self.clock,
             random_seed: self.random_seed,
             key_value: self.key_value,
+            apps: self.allow_apps,
+            app_origins: self.app_origin.clone(),
         }
     }
 
@@ -135,6 +145,7 @@ impl PowerArguments {
         words.extend(written);
         words.extend(each("--allow-http", &self.allow_http));
         words.extend(each("--allow-private", &self.allow_private));
+        words.extend(each("--app-origin", &self.app_origin));
         words.extend(self.env.iter().map(|(name, _)| format!("--env {name}=…")));
         let others = [
             when(self.allow_state, "--allow-state"),
@@ -145,6 +156,7 @@ impl PowerArguments {
             when(self.key_value.is_some(), "--key-value …"),
             when(self.clock.is_some(), "--clock …"),
             when(self.random_seed.is_some(), "--random-seed …"),
+            when(self.allow_apps, "--allow-apps"),
             when(self.strict_imports, "--strict-imports"),
         ];
         words.extend(others.into_iter().flatten());

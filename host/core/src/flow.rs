@@ -60,7 +60,13 @@ impl ToolFlow {
             (grant.state(), "it reads the agent's state"),
         ];
         let source = sources.into_iter().find_map(|(has, reason)| has.then_some(reason));
-        Self { source, sink: grant.http().map(|_| "it may make HTTP requests") }
+        let reaches_origins = grant.page_origins().is_some_and(|origins| !origins.is_empty());
+        let sinks = [
+            (grant.http().is_some(), "it may make HTTP requests"),
+            (reaches_origins, "its pages may reach origins of the internet"),
+        ];
+        let sink = sinks.into_iter().find_map(|(has, reason)| has.then_some(reason));
+        Self { source, sink }
     }
 }
 
@@ -277,6 +283,11 @@ mod tests {
         assert!(source(&none.clone().with_key_value(KeyValueQuota::new(1024).unwrap())).starts_with("it has a store"));
         assert_eq!(source(&none.with_state()), "it reads the agent's state");
         assert_eq!(ToolFlow::from_grant(&folder).sink, None);
+        let pages = |origins: &[&str]| {
+            let grant = Grant::none().with_pages(origins.iter().map(|origin| (*origin).to_owned()).collect()).unwrap();
+            ToolFlow::from_grant(&grant).sink
+        };
+        assert!(pages(&["https://a.example"]).is_some() && pages(&[]).is_none());
     }
 
     #[test]

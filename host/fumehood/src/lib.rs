@@ -149,6 +149,7 @@ pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 pub use fumehood_core::time;
 pub use fumehood_core::tool::definition::{Annotations, ToolDefinition};
 pub use fumehood_core::tool::name::{NameError, Namespace, QualifiedName, SEPARATOR, ToolName};
+pub use fumehood_core::tool::resource::ResourceDefinition;
 pub use fumehood_core::tool::{
     Changes, InvalidCall, NameForm, PendingCall, ProviderKind, ResultForm, Revision, Stop, Tool, ToolAliases,
     ToolLayer, ToolProvider, ValidatedCall, is_named,

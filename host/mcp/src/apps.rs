@@ -1,18 +1,17 @@
 //! MCP Apps (SEP-1865): pages of servers that clients show, and what is passed on of them.
 
+use fumehood_core::tool::resource::{PAGE_MIME_TYPE, is_page_type, is_page_uri};
 use rmcp::model::{ClientCapabilities, JsonObject, MetaObject};
 use serde_json::{Map, Value, json};
 
 /// The name of the extension.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
-/// The MIME type of a page.
-const MIME_TYPE: &str = "text/html;profile=mcp-app";
 /// The member of `_meta` that the extension defines.
 pub(crate) const META_KEY: &str = "ui";
+/// The member of a tool's `_meta.ui` with the URI of its page.
+const PAGE_URI_KEY: &str = "resourceUri";
 /// The prefix of members of drafts of the extension.
 const DRAFT_META_PREFIX: &str = "ui/";
-/// The scheme of pages.
-const SCHEME: &str = "ui:";
 /// The type of a page where it is not shown.
 const PLAIN_TYPE: &str = "text/html";
 /// The lists of origins that a page may reach.
@@ -20,19 +19,19 @@ const ORIGIN_LISTS: [&str; 4] = ["connectDomains", "resourceDomains", "frameDoma
 
 /// Returns the capability of a client that shows pages.
 pub(crate) fn capability() -> JsonObject {
-    JsonObject::from_iter([("mimeTypes".to_owned(), json!([MIME_TYPE]))])
+    JsonObject::from_iter([("mimeTypes".to_owned(), json!([PAGE_MIME_TYPE]))])
 }
 
 /// Returns whether a client declares that it shows pages.
 pub(crate) fn are_supported(capabilities: &ClientCapabilities) -> bool {
     let declared = capabilities.extensions.as_ref().and_then(|extensions| extensions.get(EXTENSION));
     let types = declared.and_then(|declared| declared.get("mimeTypes")).and_then(Value::as_array);
-    types.is_some_and(|types| types.iter().filter_map(Value::as_str).any(is_app_type))
+    types.is_some_and(|types| types.iter().filter_map(Value::as_str).any(is_page_type))
 }
 
 /// Returns whether a URI is one of a page.
 pub(crate) fn is_app_uri(uri: &str) -> bool {
-    uri.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
+    is_page_uri(uri)
 }
 
 /// Returns whether a member of `_meta` belongs to the extension.
@@ -40,9 +39,11 @@ pub(crate) fn is_app_key(key: &str) -> bool {
     key == META_KEY || key.starts_with(DRAFT_META_PREFIX)
 }
 
-fn is_app_type(mime_type: &str) -> bool {
-    let plain: String = mime_type.chars().filter(|c| !c.is_whitespace()).collect();
-    plain.eq_ignore_ascii_case(MIME_TYPE)
+/// Returns whether a server lets only its own pages call a tool: its `visibility` is a list without `model`.
+pub(crate) fn is_only_for_pages(meta: Option<&MetaObject>) -> bool {
+    let page = meta.and_then(|meta| meta.0.get(META_KEY));
+    let visibility = page.and_then(|page| page.get("visibility")).and_then(Value::as_array);
+    visibility.is_some_and(|audiences| !audiences.iter().any(|audience| audience == "model"))
 }
 
 /// Removes what belongs to the extension from the `_meta` of an object.
@@ -62,13 +63,23 @@ pub(crate) fn remove_from_meta(meta: &mut Option<MetaObject>) {
     meta.take_if(|members| members.0.is_empty());
 }
 
+/// Returns the URI of the page that the `_meta` of a tool names.
+pub(crate) fn page_uri(meta: Option<&MetaObject>) -> Option<&str> {
+    meta?.0.get(META_KEY)?.get(PAGE_URI_KEY)?.as_str()
+}
+
+/// Names the page of a tool in its `_meta`.
+pub(crate) fn set_page_uri(meta: &mut Option<MetaObject>, uri: &str) {
+    meta.get_or_insert_with(MetaObject::new).0.insert(META_KEY.to_owned(), json!({ PAGE_URI_KEY: uri }));
+}
+
 /// Makes a part of a resource one that no client shows as a page: it gets this URI if its own is one of a page.
 pub(crate) fn remove_from_contents(part: &mut Map<String, Value>, uri: &str) {
     remove(part);
     if part.get("uri").and_then(Value::as_str).is_some_and(is_app_uri) {
         part.insert("uri".to_owned(), uri.into());
     }
-    if part.get("mimeType").and_then(Value::as_str).is_some_and(is_app_type) {
+    if part.get("mimeType").and_then(Value::as_str).is_some_and(is_page_type) {
         part.insert("mimeType".to_owned(), PLAIN_TYPE.into());
     }
 }
@@ -132,6 +143,20 @@ mod tests {
         assert!(
             is_app_uri("UI://chart/x") && is_app_uri("ui:x") && !is_app_uri("file:///ui://") && !is_app_uri("uix:a")
         );
+    }
+
+    #[test]
+    fn a_tool_for_pages_has_a_visibility_without_models() {
+        let check = |ui: Value, expected: bool| {
+            let meta = MetaObject(JsonObject::from_iter([(META_KEY.to_owned(), ui)]));
+            assert_eq!(is_only_for_pages(Some(&meta)), expected, "{meta:?}");
+        };
+        check(json!({"visibility": ["app"]}), true);
+        check(json!({"visibility": []}), true);
+        check(json!({"visibility": ["model", "app"]}), false);
+        check(json!({"visibility": "app"}), false);
+        check(json!({"resourceUri": "ui://a/b"}), false);
+        assert!(!is_only_for_pages(None));
     }
 
     #[test]

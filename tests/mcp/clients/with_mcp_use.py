@@ -4,7 +4,13 @@ import asyncio
 import os
 import sys
 
+from mcp.types import ElicitRequestParams, ElicitResult
 from mcp_use import MCPClient
+
+
+async def answer(context: object, params: ElicitRequestParams) -> ElicitResult:
+    print("asked:", params.message)
+    return ElicitResult(action="accept", content={"name": "Ann", "check": True})
 
 
 async def main(target: list[str]) -> None:
@@ -12,7 +18,7 @@ async def main(target: list[str]) -> None:
         server = {"url": target[0]}
     else:
         server = {"command": target[0], "args": target[1:], "env": dict(os.environ)}
-    client = MCPClient({"mcpServers": {"gateway": server}})
+    client = MCPClient({"mcpServers": {"gateway": server}}, elicitation_callback=answer)
     await client.create_all_sessions()
     session = client.get_session("gateway")
     print("lists echo:", "everything__echo" in [tool.name for tool in await session.list_tools()])
@@ -20,6 +26,8 @@ async def main(target: list[str]) -> None:
     print("text:", called.content[0].text)
     failed = await session.call_tool("everything__get-sum", {"a": 1, "b": "x"})
     print("error:", failed.isError, failed.content[0].text.splitlines()[0])
+    called = await session.call_tool("everything__trigger-elicitation-request", {})
+    print("answered:", called.content[1].text.splitlines()[1])
     await client.close_all_sessions()
 
 

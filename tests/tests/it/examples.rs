@@ -72,6 +72,10 @@ async fn the_json_tool_queries() {
     let document = json!({"tools": [{"name": "a", "n": 1}, {"name": "b", "n": 2}]});
     let found = call("json__query", json!({"document": document, "expression": "tools[?n > `1`].name"})).await;
     assert_eq!(json_of(&found)["result"], json!(["b"]));
+    let exact = json!({"document": [3, 9_007_199_254_740_993_u64], "expression": "[1]"});
+    assert_eq!(json_of(&call("json__query", exact).await)["result"], json!(9_007_199_254_740_993_u64));
+    let number = call("json__query", json!({"document": 3, "expression": "length(@)"})).await;
+    assert_eq!(error_of(&number).0, ErrorKind::InvalidArguments);
     let broken = call("json__query", json!({"document": document, "expression": "tools["})).await;
     assert_eq!(error_of(&broken).0, ErrorKind::InvalidArguments);
 }

@@ -36,6 +36,7 @@ mod mcp;
 mod packages;
 mod powers;
 mod real_model;
+mod resources;
 mod security_page;
 mod supply_chain;
 mod surroundings;

@@ -90,6 +90,10 @@ class Grants(TypedDict, total=False):
     random_seed: int
     key_value: Amount
     """Size of a private store of keys and values."""
+    apps: bool
+    """Show its pages (MCP Apps) to clients."""
+    app_origins: Sequence[str]
+    """Origins that its pages may reach, such as "https://api.example.com"."""
 
 
 class _KeyFile(TypedDict):

@@ -28,10 +28,10 @@ pub(crate) struct ProgramTools {
 }
 
 impl ProgramTools {
-    /// Takes these tools. A tool of a component named `host` comes before a function of the host with the same name.
+    /// Takes those of these tools that models may see. A tool of a component named `host` comes before a function of the host with the same name.
     pub(crate) fn new(tools: impl IntoIterator<Item = Arc<Tool>>) -> Self {
         let (mut by_name, mut functions) = (BTreeMap::new(), Vec::new());
-        for tool in tools {
+        for tool in tools.into_iter().filter(|tool| tool.is_for_models()) {
             if tool.full_name().split_once(SEPARATOR).is_some_and(|(component, _)| !component.is_empty()) {
                 by_name.insert(tool.full_name().to_owned(), tool);
             } else {
@@ -215,6 +215,7 @@ mod tests {
             tool(Some("text-tools"), "find-all", "Finds.\nAll */ of it."),
             tool(None, "notes", "Reads <system> notes."),
             tool(Some("text-tools"), "count", ""),
+            tool(Some("text-tools"), "zoom", "Is for a page.").only_for_pages(true),
         ]);
         let expected = "declare const tools: {\n  host: {\n    /** Reads &lt;system&gt; notes. */ \
                         notes(args: { q: string }): Promise<{ n?: number }>;\n  };\n  text_tools: {\n    \

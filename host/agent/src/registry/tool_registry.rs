@@ -56,14 +56,14 @@ impl ToolRegistry {
         self.providers.sort_by_key(|provider| provider.kind());
     }
 
-    /// Finds the first tool of this full name.
+    /// Finds the first tool of this full name that models may see.
     pub(crate) fn find(&self, name: &str) -> Option<RegisteredTool> {
         let built_in = self.built_ins.iter().find_map(|built_ins| built_ins.function(name));
         if let Some(function) = built_in {
             return Some(RegisteredTool::from_function(function));
         }
         self.providers.iter().find_map(|provider| {
-            let (tool, kind) = (provider.find(name)?, provider.kind());
+            let (tool, kind) = (provider.find(name).filter(|tool| tool.is_for_models())?, provider.kind());
             Some(RegisteredTool { tool, kind, runner: Runner::Provider(Arc::clone(provider)) })
         })
     }
@@ -86,7 +86,7 @@ impl ToolRegistry {
         let mut seen = HashSet::new();
         let built_ins = self.built_ins.iter().flat_map(|built_ins| built_ins.tools());
         let all = built_ins.chain(self.providers.iter().flat_map(|provider| provider.tools()));
-        all.filter(|tool| seen.insert(tool.full_name().to_owned())).collect()
+        all.filter(|tool| tool.is_for_models() && seen.insert(tool.full_name().to_owned())).collect()
     }
 }
 

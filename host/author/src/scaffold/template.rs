@@ -20,11 +20,12 @@ macro_rules! template {
 }
 
 /// The files of the contract.
-const CONTRACT: [(&str, &str); 8] = [
+const CONTRACT: [(&str, &str); 9] = [
     ("context.wit", include_str!("../../../../wit/context.wit")),
     ("key-value.wit", include_str!("../../../../wit/key-value.wit")),
     ("log.wit", include_str!("../../../../wit/log.wit")),
     ("progress.wit", include_str!("../../../../wit/progress.wit")),
+    ("resources.wit", include_str!("../../../../wit/resources.wit")),
     ("secrets.wit", include_str!("../../../../wit/secrets.wit")),
     ("tools.wit", include_str!("../../../../wit/tools.wit")),
     ("types.wit", include_str!("../../../../wit/types.wit")),

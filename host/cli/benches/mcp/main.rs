@@ -1,6 +1,7 @@
 //! The cost of MCP, seen by a raw client: `fumehood serve mcp` against a server without any sandbox, in the same run.
 //!
-//! `cargo bench -p fumehood-cli --bench mcp`, or `cargo bench -p fumehood-cli --bench mcp -- gateway` for one part.
+//! `cargo bench -p fumehood-cli --bench mcp`, or `cargo bench -p fumehood-cli --bench mcp -- gateway` for one part. With
+//! `FUMEHOOD_BEFORE=PROGRAM` the gateway is measured beside an earlier build of `fumehood`, call by call.
 
 #![allow(
     clippy::expect_used,
@@ -12,6 +13,7 @@
 
 mod raw_client;
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -30,6 +32,8 @@ use raw_client::{Http, Wire};
 
 /// Argument that makes this bench run as the server without a sandbox.
 const NULL: &str = "--null-server";
+/// Environment variable that names an earlier build of `fumehood` to compare with.
+const BEFORE: &str = "FUMEHOOD_BEFORE";
 const CALLS: usize = if cfg!(debug_assertions) { 300 } else { 5_000 };
 /// Numbers of busy threads beside the calls.
 const BUSY_THREADS: [usize; 4] = [0, 1, 2, 4];
@@ -87,10 +91,15 @@ impl Bench {
     }
 
     fn fumehood(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fumehood"));
+        self.program(env!("CARGO_BIN_EXE_fumehood").as_ref(), "state", arguments)
+    }
+
+    /// Returns the command of a build of `fumehood` that keeps its state in a folder of its own.
+    fn program(&self, program: &OsStr, state: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(["serve", "mcp"]).args(arguments).current_dir(self.folder.path());
         command.env("FUMEHOOD_CACHE_DIR", self.folder.path().join("cache")).env_remove("FUMEHOOD_CONFIG");
-        command.env("XDG_STATE_HOME", self.folder.path().join("state")).env_remove("FUMEHOOD_LOG");
+        command.env("XDG_STATE_HOME", self.folder.path().join(state)).env_remove("FUMEHOOD_LOG");
         command
     }
 
@@ -170,29 +179,36 @@ impl Bench {
         }
     }
 
-    /// Calls the same server directly and through `--servers`, by turns.
+    /// Calls the same server directly, through `--servers`, and through that of an earlier build where one is named, by turns.
     fn gateway(&self) {
         let program = this_program();
         let server =
             format!("[mcp.servers.null]\ncommand = [{program:?}, {NULL:?}]\napproval = \"off\"\nstring = \"1MiB\"\n");
         std::fs::write(self.folder.path().join("gateway.toml"), server).expect("it is written");
-        let mut gateway = self.fumehood(&["--servers"]);
-        gateway.args(["--config", "gateway.toml"]);
-        let (mut null, mut ours) = (Wire::start(&mut self.null()), Wire::start(&mut gateway));
-        let (mut direct, mut through) = (Vec::new(), Vec::new());
+        let arguments = ["--servers", "--config", "gateway.toml"];
+        let mut servers = vec![
+            ("direct", "echo__echo", Wire::start(&mut self.null())),
+            ("re-served", "null__echo__echo", Wire::start(&mut self.fumehood(&arguments))),
+        ];
+        if let Some(before) = std::env::var_os(BEFORE) {
+            let mut earlier = self.program(&before, "state-before", &arguments);
+            servers.push(("before", "null__echo__echo", Wire::start(&mut earlier)));
+        }
+        let mut times = vec![Vec::with_capacity(CALLS); servers.len()];
         for round in 0..CALLS + 100 {
-            let of_null = null.timed("echo__echo", &self.arguments);
-            let of_ours = ours.timed("null__echo__echo", &self.arguments);
-            if round >= 100 {
-                direct.push(of_null);
-                through.push(of_ours);
+            for ((_, tool, wire), times) in servers.iter_mut().zip(&mut times) {
+                let took = wire.timed(tool, &self.arguments);
+                times.extend((round >= 100).then_some(took));
             }
         }
-        let (direct50, through50) = (percentile(&mut direct, 0.5), percentile(&mut through, 0.5));
-        println!(
-            "re-served, 1 KB echo, recorded: p50 {through50:.0} µs, direct {direct50:.0} µs; {:.0} µs more",
-            through50 - direct50
-        );
+        let p50: Vec<f64> = times.iter_mut().map(|times| percentile(times, 0.5)).collect();
+        println!("{:<36} {:>10} {:>14}", "gateway, 1 KB echo, recorded", "p50 in µs", "over direct");
+        for ((name, ..), p50_of_name) in servers.iter().zip(&p50) {
+            println!("{name:<36} {p50_of_name:>10.0} {:>14.2}", p50_of_name / p50[0]);
+        }
+        if let Some(before) = p50.get(2) {
+            println!("re-served over before: {:.2}", p50[1] / before);
+        }
     }
 
     fn http(&self) {

@@ -1,7 +1,7 @@
 //! `fumehood inspect`: shows what a component is and could do, without calling any of its tools.
 
 use anyhow::Result;
-use fumehood::{Component, ToolDefinition};
+use fumehood::{Component, ResourceDefinition, ToolDefinition};
 use fumehood_registry::policy::Trust;
 
 use crate::args::{self, Arguments};
@@ -36,6 +36,8 @@ fn report(file: String, component: &Component) -> Report<'_> {
     let mut powers: Vec<_> = component.imports().iter().filter_map(|import| import.power).collect();
     powers.sort_unstable();
     powers.dedup();
+    let hidden = component.definitions().iter().map(ToolDefinition::hidden_chars);
+    let hidden = hidden.chain(component.resources().iter().map(ResourceDefinition::hidden_chars));
     Report {
         file,
         digest: component.digest().to_string(),
@@ -46,7 +48,8 @@ fn report(file: String, component: &Component) -> Report<'_> {
         imports: component.imports(),
         powers,
         tools: component.definitions(),
-        sanitized: component.definitions().iter().map(ToolDefinition::hidden_chars).sum(),
+        resources: component.resources(),
+        sanitized: hidden.sum(),
         skipped: component.skipped(),
     }
 }

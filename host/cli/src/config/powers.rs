@@ -45,6 +45,8 @@ impl ToolSection {
             clock: self.clock,
             random_seed: self.random_seed,
             key_value: self.key_value,
+            apps: self.apps,
+            app_origins: self.app_origins.clone(),
         }
     }
 }
@@ -70,6 +72,8 @@ mod tests {
             clock = "1us"
             random_seed = 7
             key_value = "1MiB"
+            apps = true
+            app_origins = ["https://a.example"]
         "#;
         let alone: Powers = toml::from_str(powers).unwrap();
         let section: ToolSection = toml::from_str(&format!("component = \"a.wasm\"\n{powers}")).unwrap();

@@ -132,7 +132,7 @@ mod tests {
             "[tools.notes]\ncomponent = \"n.wasm\"\nlimits = { mem = \"1MiB\" }\nallow-write = []\n",
             expect![[r#"
                 fumehood.toml:3:12: [tools.notes.limits] has the unknown key `mem`; known there: deadline, fuel, log, memory, output, string
-                fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, approval, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
+                fumehood.toml:4:1: [tools.notes] has the unknown key `allow-write`; known there: allow_slow_compile, app_origins, approval, apps, args, clock, component, env, http, http_limits, isolation, key_value, limits, persist, private_addresses, random_seed, read, reference, result_bytes, scratch, secrets, sink, source, state, strict_imports, wit, write"#]],
         );
         check(
             "[model]\nkey = { envv = \"KEY\" }\n",

@@ -139,6 +139,13 @@ pub(crate) struct ToolSection {
     /// A private store of keys and values that may grow to this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_value: Option<Bytes>,
+    /// Show its pages (MCP Apps: `ui://` resources and `_meta.ui` of its tools) to clients that declare the extension. Usually
+    /// off.
+    #[serde(default)]
+    pub(crate) apps: bool,
+    /// Origins that its pages may reach, such as "https://api.example.com". Usually none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) app_origins: Vec<String>,
 }
 
 /// Folds `-` into `_`: a host takes both for one character, so that only one of two such names could be loaded.

@@ -1,8 +1,10 @@
 //! The report of `fumehood inspect`.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use fumehood::limits::display_bytes;
-use fumehood::{Annotations, Dialect, Import, Skipped, ToolDefinition};
+use fumehood::{Annotations, Dialect, Import, ResourceDefinition, Skipped, ToolDefinition, ToolName};
 use serde::Serialize;
 
 use super::component::{describe_annotations, print_imports_with_names};
@@ -22,7 +24,9 @@ pub(crate) struct Report<'a> {
     pub(crate) imports: &'a [Import],
     pub(crate) powers: Vec<&'static str>,
     pub(crate) tools: &'a [ToolDefinition],
-    /// Number of invisible or controlling characters in the texts of the tools.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) resources: &'a [ResourceDefinition],
+    /// Number of invisible or controlling characters in the texts of the tools and resources.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) sanitized: u64,
     pub(crate) skipped: &'a [Skipped],
@@ -44,6 +48,11 @@ pub(crate) fn inspection(report: &Report<'_>, full: bool) -> Result<()> {
     let heading = if matches!(report.dialect, Dialect::Hook(_)) { "Functions" } else { "Tools" };
     line(&styled(STRONG, &format!("{heading} ({})", report.tools.len())))?;
     report.tools.iter().try_for_each(|it| print_tool(it, &mut quotation))?;
+    if !report.resources.is_empty() {
+        line("")?;
+        line(&styled(STRONG, &format!("Resources ({})", report.resources.len())))?;
+        report.resources.iter().try_for_each(|it| print_resource(it, &mut quotation))?;
+    }
     if !report.skipped.is_empty() {
         line("")?;
         line(&styled(STRONG, "Exports that are not tools"))?;
@@ -77,6 +86,29 @@ fn describe_dialect(report: &Report<'_>) -> String {
             format!("fumehood:hooks {version}: a hook of an operator, which sees calls of tools; it has no tools")
         }
     }
+}
+
+fn print_resource(resource: &ResourceDefinition, quotation: &mut Quotation) -> Result<()> {
+    line("")?;
+    quotation.write_labelled("  uri    ", &resource.uri)?;
+    quotation.write_labelled("  name   ", &one_line(&resource.name.to_sanitized()))?;
+    if let Some(title) = &resource.title {
+        quotation.write_labelled("  title  ", &one_line(&title.to_sanitized()))?;
+    }
+    if let Some(mime_type) = &resource.mime_type {
+        quotation.write_labelled("  type   ", mime_type)?;
+    }
+    if let Some(description) = &resource.description {
+        quotation.write_block(4, &paragraphs(&description.to_sanitized()).join("\n"))?;
+    }
+    let Some(page) = &resource.page else { return Ok(()) };
+    let tools: Vec<&str> = page.tools.iter().map(ToolName::as_str).collect();
+    let shows = if tools.is_empty() { "no tool".to_owned() } else { tools.join(", ") };
+    line("    is a page that clients show with `apps = true`")?;
+    quotation.write_block(6, &format!("for the results of {shows}"))?;
+    let lists = [&page.connect_domains, &page.resource_domains, &page.frame_domains, &page.base_uri_domains];
+    let origins: BTreeSet<&str> = lists.into_iter().flatten().map(String::as_str).collect();
+    origins.into_iter().try_for_each(|origin| quotation.write_block(6, &format!("asks to reach {origin}")))
 }
 
 fn print_tool(tool: &ToolDefinition, quotation: &mut Quotation) -> Result<()> {

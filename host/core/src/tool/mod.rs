@@ -5,6 +5,7 @@ pub mod definition;
 mod layer;
 pub mod name;
 mod provider;
+pub mod resource;
 mod result_form;
 pub mod search;
 mod tool_flow;
@@ -25,6 +26,7 @@ use crate::schema::gate::{Gate, RepairPolicy, Violations};
 use crate::text::untrusted::Untrusted;
 use crate::tool::definition::ToolDefinition;
 use crate::tool::name::{Namespace, QualifiedName};
+use crate::tool::resource::ToolResources;
 pub use aliases::{NameForm, ToolAliases, is_named};
 pub use layer::{PendingCall, ToolLayer};
 pub use provider::{Changes, ProviderKind, Revision, Stop, ToolProvider, unknown_tool};
@@ -54,6 +56,8 @@ pub struct Tool {
     refusal: Option<Arc<CallError>>,
     result_form: ResultForm,
     instructions: Option<Arc<Untrusted<String>>>,
+    is_for_pages: bool,
+    resources: Option<Arc<ToolResources>>,
 }
 
 impl fmt::Debug for Tool {
@@ -81,6 +85,8 @@ impl Tool {
             refusal: None,
             result_form: ResultForm::default(),
             instructions: None,
+            is_for_pages: false,
+            resources: None,
         }
     }
 
@@ -133,6 +139,19 @@ impl Tool {
         self.instructions.as_deref()
     }
 
+    /// Makes it the tool that stands for reading these resources of its component: see [`READ_RESOURCE`](resource::READ_RESOURCE).
+    #[must_use]
+    pub fn reading(mut self, resources: ToolResources) -> Self {
+        self.resources = Some(Arc::new(resources));
+        self
+    }
+
+    /// Returns the resources that it reads, if it stands for that. Such a tool is found by its name, and not listed.
+    #[must_use]
+    pub fn resources(&self) -> Option<&ToolResources> {
+        self.resources.as_deref()
+    }
+
     /// Sets the digest that identifies its code, or its definition where the code is elsewhere.
     #[must_use]
     pub fn identified_by(mut self, digest: Digest) -> Self {
@@ -168,11 +187,24 @@ impl Tool {
         self
     }
 
+    /// Keeps it from models: only pages of its own server (MCP Apps) call it.
+    #[must_use]
+    pub fn only_for_pages(mut self, is_for_pages: bool) -> Self {
+        self.is_for_pages = is_for_pages;
+        self
+    }
+
     /// Changes its definition, except for its name and its schemas.
     #[must_use]
     pub fn with_definition(mut self, change: impl FnOnce(&mut ToolDefinition)) -> Self {
         change(Arc::make_mut(&mut self.definition));
         self
+    }
+
+    /// Returns whether models may see it.
+    #[must_use]
+    pub fn is_for_models(&self) -> bool {
+        !self.is_for_pages
     }
 
     /// Returns the full name: `namespace__tool`, or the name alone for a function of the host.
@@ -237,16 +269,8 @@ impl Tool {
     /// its powers.
     #[must_use]
     pub fn flow(&self) -> ToolFlow {
-        let open_world = self.definition.annotations.open_world;
-        match self.flow {
-            Some(flow) if open_world == Some(true) => {
-                ToolFlow { sink: flow.sink.or(ToolFlow::from_claim(open_world).sink), ..flow }
-            }
-            Some(flow) => flow,
-            // Whoever writes a function of the host knows what it returns, and says so.
-            None if self.namespace.is_none() => ToolFlow { source: None, ..ToolFlow::from_claim(open_world) },
-            None => ToolFlow::from_claim(open_world),
-        }
+        let claim = self.definition.annotations.open_world;
+        self.flow.map_or_else(|| ToolFlow::of_claim(claim, self.namespace.is_none()), |flow| flow.with_claim(claim))
     }
 
     /// Returns the error of every call of it, if it is withheld because nobody approved it.

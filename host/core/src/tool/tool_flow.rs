@@ -27,4 +27,15 @@ impl ToolFlow {
             None => Self { source: None, sink: Some("it does not say that it stays in a closed world") },
         }
     }
+    /// Like [`ToolFlow::from_claim`]. Whoever writes a function of the host knows what it returns, and says so.
+    pub(super) fn of_claim(open_world: Option<bool>, is_host_function: bool) -> Self {
+        let claim = Self::from_claim(open_world);
+        Self { source: claim.source.filter(|_| !is_host_function), ..claim }
+    }
+
+    /// Adds the tool's own claim, which can only add a sink.
+    pub(super) fn with_claim(self, open_world: Option<bool>) -> Self {
+        let claimed = Self::from_claim(open_world).sink.filter(|_| open_world == Some(true));
+        Self { sink: self.sink.or(claimed), ..self }
+    }
 }

@@ -187,7 +187,9 @@ impl ServerSource {
                 }
                 Some(Standing::Partly(approved)) => self.partly_approved(tool, listed, approved),
             };
-            tools.push(tool);
+            // Without its page, a client would take it for a tool of models.
+            let has_page = tool.definition().mcp_members.is_some();
+            tools.extend((tool.is_for_models() || has_page).then_some(tool));
         }
         tools
     }

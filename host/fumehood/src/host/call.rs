@@ -104,7 +104,7 @@ impl Host {
         }
         let pending = Pending { host: self, names: Some((context.id.clone(), name)) };
         let (_, name) = pending.names();
-        let hosted = match self.resolve(name) {
+        let hosted = match self.resolve(name, context.is_library_request) {
             Ok(hosted) => hosted,
             Err(error) => return Err(Box::new(pending.refused(error))),
         };
@@ -133,14 +133,19 @@ impl Host {
         let pending = Pending { host: self, names: Some((context.id.clone(), name)) };
         let hosted = self.hosted(call.tool().full_name()).filter(|hosted| Arc::ptr_eq(&hosted.tool, call.tool()));
         let Some(hosted) = hosted else { return Err(Box::new(pending.refused(CallError::replaced()))) };
+        if !may_be_called(&hosted.tool, context.is_library_request) {
+            let error = unknown_tool(hosted.tool.full_name(), std::iter::empty());
+            return Err(Box::new(pending.refused(error)));
+        }
         match self.limits_for(&hosted, context.limits) {
             Ok(limits) => Ok(Admitted { pending, hosted, call, limits, context }),
             Err(error) => Err(Box::new(pending.refused(error))),
         }
     }
 
-    fn resolve(&self, name: &str) -> Result<HostedTool, CallError> {
-        let hosted = self.hosted(name).ok_or_else(|| {
+    fn resolve(&self, name: &str, is_library_request: bool) -> Result<HostedTool, CallError> {
+        let hosted = self.hosted(name).filter(|hosted| may_be_called(&hosted.tool, is_library_request));
+        let hosted = hosted.ok_or_else(|| {
             let tools = self.tools();
             unknown_tool(name, tools.iter().map(|tool| tool.full_name()))
         })?;
@@ -179,6 +184,11 @@ impl Host {
         };
         validated.ok_or_else(lost)?.map_err(InvalidCall::into)
     }
+}
+
+/// Returns whether a request may call a tool: one that stands for reading resources is for requests to read them.
+fn may_be_called(tool: &Tool, is_library_request: bool) -> bool {
+    tool.resources().is_none() || is_library_request
 }
 
 impl ToolProvider for Host {

@@ -88,7 +88,8 @@ pub(crate) struct HostedTool {
 impl Tools {
     /// Returns all tools, sorted by their full names.
     fn in_order(&self) -> Vec<Arc<Tool>> {
-        let mut tools: Vec<_> = self.by_name.values().map(|hosted| Arc::clone(&hosted.tool)).collect();
+        let listed = self.by_name.values().filter(|hosted| hosted.tool.resources().is_none());
+        let mut tools: Vec<_> = listed.map(|hosted| Arc::clone(&hosted.tool)).collect();
         tools.sort_by(|a, b| a.full_name().cmp(b.full_name()));
         tools
     }
@@ -97,7 +98,7 @@ impl Tools {
         let component = Arc::new(component);
         // The functions of a hook are for the host to call.
         let tools = if component.is_hook() { &[] } else { component.tools.as_slice() };
-        for (index, tool) in tools.iter().enumerate() {
+        for (index, tool) in tools.iter().chain(&component.reader).enumerate() {
             let hosted = HostedTool { tool: Arc::clone(tool), component: Arc::clone(&component), index };
             self.by_name.insert(tool.full_name().to_owned(), hosted);
         }
@@ -240,7 +241,8 @@ impl Host {
         &self.inner.gate
     }
 
-    /// Returns the tool with that full name.
+    /// Returns the tool with that full name. That of `NAME__resources/read`, which no list has, stands for reading the resources
+    /// of a component.
     #[must_use]
     pub fn tool(&self, full_name: &str) -> Option<Arc<Tool>> {
         self.hosted(full_name).map(|hosted| hosted.tool)

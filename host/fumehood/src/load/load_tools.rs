@@ -8,9 +8,11 @@ use fumehood_core::flow::ToolFlow;
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::schema::gate::{Gate, GateLimits};
 use fumehood_core::tool::Tool;
-use fumehood_core::tool::definition::ToolDefinition;
-use fumehood_core::tool::name::Namespace;
+use fumehood_core::tool::definition::{Annotations, ToolDefinition};
+use fumehood_core::tool::name::{Namespace, ToolName};
+use fumehood_core::tool::resource::{READ_RESOURCE, ResourceDefinition, ToolResources};
 use fumehood_runtime::{Component, Dialect};
+use serde_json::json;
 
 use super::error::LoadError;
 use super::loaded_component::LoadedComponent;
@@ -38,6 +40,7 @@ pub(crate) fn load_tools(
     };
     let (powers, flow): (Arc<[String]>, _) = (grant.phrases().into(), ToolFlow::from_grant(grant));
     let keeps_values = grant.key_value().is_some();
+    let page_origins = grant.page_origins().map(<[String]>::to_vec);
     let grant = Digest::of(grant.lines(None).join("\n").as_bytes());
     let refusal = approval.as_ref().and_then(|approval| approval.refusal(name.as_str()));
     let load_tool = |definition: &ToolDefinition| {
@@ -59,7 +62,38 @@ pub(crate) fn load_tools(
         Ok(Arc::new(tool.withheld(refusal.clone())))
     };
     let tools = component.definitions().iter().map(load_tool).collect::<Result<_, LoadError>>()?;
-    Ok(LoadedComponent { component: component.clone(), tools, limits, approval, keeps_values })
+    let reader = match offered_resources(component, page_origins) {
+        Some(resources) => {
+            let definition = reader_definition(&resources)?;
+            Some(load_tool(&definition).map(|tool| Arc::new(Tool::clone(&tool).reading(resources)))?)
+        }
+        None => None,
+    };
+    Ok(LoadedComponent { component: component.clone(), tools, reader, limits, approval, keeps_values })
+}
+
+/// Returns the resources that clients are offered, without pages unless the operator allows them; `None` if there are none.
+fn offered_resources(component: &Component, page_origins: Option<Vec<String>>) -> Option<ToolResources> {
+    let is_offered = |resource: &&ResourceDefinition| page_origins.is_some() || !resource.is_page();
+    let definitions: Vec<_> = component.resources().iter().filter(is_offered).cloned().collect();
+    (!definitions.is_empty()).then_some(ToolResources { definitions, page_origins })
+}
+
+/// Returns the definition of the tool that stands for reading these resources.
+fn reader_definition(resources: &ToolResources) -> Result<ToolDefinition, LoadError> {
+    let uris: Vec<&str> = resources.definitions.iter().map(|resource| resource.uri.as_str()).collect();
+    let schema =
+        json!({"type": "object", "properties": {"uri": {"type": "string", "enum": uris}}, "required": ["uri"]});
+    Ok(ToolDefinition {
+        name: ToolName::parse(READ_RESOURCE).map_err(|reason| LoadError::Name { reason })?,
+        export: None,
+        title: None,
+        description: "Reads a resource of the component.".into(),
+        input_schema: schema.into(),
+        output_schema: None,
+        annotations: Annotations::default(),
+        mcp_members: None,
+    })
 }
 
 /// Returns the limits of results. A result, and each string in it, may have as many bytes as the limits of the call

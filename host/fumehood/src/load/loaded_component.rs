@@ -15,6 +15,8 @@ pub struct LoadedComponent {
     pub(crate) component: Component,
     /// In the order of the component's definitions.
     pub(crate) tools: Vec<Arc<Tool>>,
+    /// The tool that stands for reading its resources, if clients are offered some.
+    pub(crate) reader: Option<Arc<Tool>>,
     pub(crate) limits: Limits,
     pub(crate) approval: Option<ApprovalCheck>,
     pub(crate) keeps_values: bool,

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
-#[cfg(feature = "mcp")]
-use fumehood_core::policy::approval::LibraryItem;
-use fumehood_core::policy::approval::{Approval, ApprovalStatus, Manifest, Origin};
+use fumehood_core::policy::approval::{Approval, ApprovalStatus, LibraryItem, Manifest, Origin};
 use fumehood_core::policy::permission::Grant;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_runtime::{Component, Dialect};
@@ -44,13 +42,13 @@ impl LockedApproval {
     }
 
     /// Returns the prompts and resource templates that were approved.
-    #[cfg(feature = "mcp")]
+    #[cfg(all(feature = "agent", feature = "mcp"))]
     pub(crate) fn library(&self) -> &[LibraryItem] {
         self.approved().map_or(&[], |approved| approved.library.as_slice())
     }
 
     /// Returns what is approved.
-    #[cfg(feature = "mcp")]
+    #[cfg(all(feature = "agent", feature = "mcp"))]
     pub(crate) fn approved(&self) -> Option<&Manifest> {
         self.approved.as_ref().map(Approval::manifest)
     }
@@ -109,7 +107,8 @@ impl Pinning {
         let grants = grant.lines(base.as_deref());
         let origin = origin.as_deref().map(|origin| Origin { imports: imports(component), ..origin.clone() });
         let parts = Manifest::new(Some(component.digest()), contract, grants, component.definitions());
-        let parts = parts.with_origin(origin);
+        let resources = component.resources().iter().map(LibraryItem::resource).collect();
+        let parts = parts.with_origin(origin).with_library(resources);
         Some(ApprovalCheck::compare(parts, approved))
     }
 }

@@ -48,6 +48,10 @@ pub struct Powers {
     pub random_seed: Option<u64>,
     /// Maximum size of a private store of keys and values.
     pub key_value: Option<Bytes>,
+    /// Showing its pages (MCP Apps) to clients.
+    pub apps: bool,
+    /// Origins that its pages may reach, such as "https://api.example.com".
+    pub app_origins: Vec<String>,
 }
 
 /// Reads a table of variables. Pairs, because a command line may name one twice, which is an error of its own.
@@ -102,7 +106,20 @@ impl Powers {
         let grant = self.with_secrets(grant, values, &mut faults);
         let grant = self.with_environment(grant, &mut faults);
         let grant = self.with_clock_store_and_seed(grant, &mut faults);
+        let grant = self.with_pages(grant, &mut faults);
         if faults.0.is_empty() { Ok(grant) } else { Err(faults.0) }
+    }
+
+    fn with_pages(&self, grant: Grant, faults: &mut Faults) -> Grant {
+        if self.apps {
+            let pages = grant.clone().with_pages(self.app_origins.clone());
+            return faults.collect("app_origins", None, pages).unwrap_or(grant);
+        }
+        if !self.app_origins.is_empty() {
+            let message = "`app_origins` is of no use without `apps`; add apps = true".to_owned();
+            faults.0.push(PowerFault { key: "app_origins", entry: None, message });
+        }
+        grant
     }
 
     fn with_files(&self, mut grant: Grant, base: &Path, faults: &mut Faults) -> Grant {

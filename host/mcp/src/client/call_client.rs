@@ -51,9 +51,14 @@ impl CallClient {
     pub(super) async fn ask(&self, kind: ClientRequestKind, params: Value) -> Result<Value, String> {
         let requests = self.requests.as_ref().ok_or(NO_CLIENT)?;
         if self.sent.fetch_add(1, Ordering::Relaxed) >= MAX_REQUESTS {
-            return Err(format!("the server asks more than {MAX_REQUESTS} times in one call"));
+            return Err(too_many_requests());
         }
         let _open = self.clock.ask();
         requests.send(kind, params).await
     }
+}
+
+/// Returns the error of a server that asks too often.
+pub(super) fn too_many_requests() -> String {
+    format!("the server asks for something more than {MAX_REQUESTS} times in one call")
 }

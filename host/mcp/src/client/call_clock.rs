@@ -25,6 +25,8 @@ pub(super) struct CallClock {
 pub(super) enum Exceeded {
     Deadline,
     MaxTime,
+    /// The maximum time in all, during a question to the client.
+    Unanswered,
 }
 
 /// A question to the client of the call. The time without progress stands still until it is dropped.
@@ -101,6 +103,7 @@ impl CallClock {
             match tokio::time::timeout_at(end, call.as_mut()).await {
                 Ok(ended) => return Ok(ended),
                 Err(_elapsed) if self.end() > end => {}
+                Err(_elapsed) if self.questions.load(Ordering::Relaxed) > 0 => return Err(Exceeded::Unanswered),
                 Err(_elapsed) if end == self.started + self.max_time && self.max_time > self.deadline => {
                     return Err(Exceeded::MaxTime);
                 }
@@ -136,6 +139,11 @@ mod tests {
             tokio::time::sleep(second / 2).await;
         };
         assert_eq!(clock.limit(asking).await, Ok(()), "people take longer than servers");
+        let clock = CallClock::start(second, 5 * second);
+        let question = clock.ask();
+        let unanswered = clock.limit(tokio::time::sleep(6 * second)).await;
+        assert_eq!((unanswered, clock.started.elapsed()), (Err(Exceeded::Unanswered), 5 * second));
+        drop(question);
         let clock = CallClock::start(second, 5 * second);
         let observer = clock.observe(None);
         let endless = async {

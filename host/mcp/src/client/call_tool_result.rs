@@ -37,7 +37,7 @@ struct Part {
 /// If the server answered with content of an unknown kind or with more than `max_bytes` bytes.
 fn read_answer(answer: CallToolResult, max_bytes: usize) -> Result<Answer, CallError> {
     let CallToolResult { content, structured_content, is_error, meta, .. } = answer;
-    let parts = content.into_iter().map(into_part).collect::<Result<Vec<_>, _>>()?;
+    let parts = content.into_iter().map(into_part).collect::<Vec<_>>();
     let has_members = parts.iter().any(|part| !part.members.is_empty());
     let (mut content, members): (Vec<_>, Vec<_>) = parts.into_iter().map(|part| (part.content, part.members)).unzip();
     // The other form of the result: see `ResultForm`. Some servers write null where they have none.
@@ -122,22 +122,27 @@ fn invalid_result(why: &str) -> CallError {
     CallError::new(ErrorKind::BadResult, format!("the server's answer is no result: {why}"))
 }
 
-fn into_part(block: ContentBlock) -> Result<Part, CallError> {
-    Ok(match block {
+fn into_part(block: ContentBlock) -> Part {
+    match block {
         ContentBlock::Text(text) => Part::new(Content::text(text.text), text.annotations, text.meta),
-        ContentBlock::Image(image) => {
-            Part::new(into_blob(image.mime_type, &image.data)?, image.annotations, image.meta)
-        }
-        ContentBlock::Audio(audio) => {
-            Part::new(into_blob(audio.mime_type, &audio.data)?, audio.annotations, audio.meta)
-        }
+        ContentBlock::Image(image) => Part::new(into_blob(image.mime_type, &image.data), image.annotations, image.meta),
+        ContentBlock::Audio(audio) => Part::new(into_blob(audio.mime_type, &audio.data), audio.annotations, audio.meta),
         ContentBlock::ResourceLink(link) => link_part(link),
         ContentBlock::Resource(embedded) => {
             let EmbeddedResource { resource, meta, annotations, .. } = embedded;
-            resource_part(resource, annotations, meta)?
+            resource_part(resource, annotations, meta)
         }
-        _ => return Err(invalid_result("content of a kind that is not known here")),
-    })
+        _ => unreadable_part("content of a kind that is not known here"),
+    }
+}
+
+/// Returns a text in place of a part that cannot be read, so that the others are kept.
+fn unreadable_part(why: &str) -> Part {
+    Part::new(unreadable(why), None, None)
+}
+
+fn unreadable(why: &str) -> Content {
+    Content::text(format!("[a part that cannot be read: {why}]"))
 }
 
 fn link_part(link: Resource) -> Part {
@@ -162,20 +167,16 @@ fn link_part(link: Resource) -> Part {
     part
 }
 
-fn resource_part(
-    resource: ResourceContents,
-    annotations: Option<Annotations>,
-    meta: Option<MetaObject>,
-) -> Result<Part, CallError> {
+fn resource_part(resource: ResourceContents, annotations: Option<Annotations>, meta: Option<MetaObject>) -> Part {
     let (content, uri, mime_type, own_meta) = match resource {
         ResourceContents::TextResourceContents { uri, mime_type, text, meta } => {
             (Content::text(text), uri, mime_type, meta)
         }
         ResourceContents::BlobResourceContents { uri, mime_type, blob, meta } => {
             let declared = mime_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
-            (into_blob(declared, &blob)?, uri, mime_type, meta)
+            (into_blob(declared, &blob), uri, mime_type, meta)
         }
-        _ => return Err(invalid_result("a resource of a kind that is not known here")),
+        _ => return unreadable_part("a resource of a kind that is not known here"),
     };
     let mut part = Part::new(content, annotations, meta);
     // Without its URI it is no resource of MCP Apps any more, and no client runs it.
@@ -186,7 +187,7 @@ fn resource_part(
         resource.extend(own_meta.map(|meta| ("_meta".to_owned(), meta)));
         part.members.insert("resource".to_owned(), resource.into());
     }
-    Ok(part)
+    part
 }
 
 impl Part {
@@ -197,9 +198,11 @@ impl Part {
     }
 }
 
-fn into_blob(mime_type: String, data: &str) -> Result<Content, CallError> {
-    let data = decode_base64(data).map_err(|error| invalid_result(&format!("its data is not base64: {error}")))?;
-    Ok(Content::Blob { mime_type: mime_type.into(), data })
+fn into_blob(mime_type: String, data: &str) -> Content {
+    match decode_base64(data) {
+        Ok(data) => Content::Blob { mime_type: mime_type.into(), data },
+        Err(error) => unreadable(&format!("the data of the type {mime_type} is not base64: {error}")),
+    }
 }
 
 #[cfg(test)]
@@ -242,9 +245,10 @@ mod tests {
         check(json!({"content": [image]}), json!([{"type": "blob", "mime_type": "image/png", "data": "+/8="}]));
         let page = json!({"type": "resource_link", "uri": "ui://x", "name": "x"});
         check(json!({"content": [page]}), json!([{"type": "text", "text": "[a page of the server: x]"}]));
-        let broken = json!({"type": "image", "data": "!", "mimeType": "image/png"});
-        let why = "bad_result: the server's answer is no result: its data is not base64: Invalid symbol 33, offset 0.";
-        check(json!({"content": [broken]}), json!(why));
+        let broken = json!({"type": "image", "data": "!", "mimeType": "a/b"});
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let why = "[a part that cannot be read: the data of the type a/b is not base64: Invalid symbol 33, offset 0.]";
+        check(json!({"content": [broken, text("!")]}), json!([text(why), text("!")]));
         let long = json!({"type": "text", "text": "x".repeat(101)});
         let why = "output_too_large: the result has 101 bytes; at most 100 are taken (ask for less at once)";
         check(json!({"content": [long]}), json!(why));

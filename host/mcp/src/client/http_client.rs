@@ -3,29 +3,28 @@
 //! rmcp's own client for `reqwest` parses any message of up to 16 MiB. This one returns the same results otherwise.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fumehood_listener::bounds::{self, BoundsError};
 use fumehood_transport::{
     Body, EventLimits, EventPieces, Framing, Request, Response, ResponseLimits, Roots, Transport, TransportError, Url,
 };
-use futures_util::stream::{BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
+use tokio_util::bytes::Bytes;
 
+use super::http_message::{events_of, has_events, parse, to_event};
 use super::lenient;
 use super::oauth::TokenSource;
 use super::redirect;
-use crate::transport::line_transport::parse_id;
 
 /// Time after which a response without a sign of life is given up. Calls have deadlines of their own, and the stream of a
 /// session may be silent for long.
@@ -44,7 +43,7 @@ const ACCEPTED: &str = "text/event-stream, application/json";
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type ClientError = StreamableHttpError<TransportError>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
+pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// Builds a client without redirects and without a proxy, and with the system's root certificates if they are needed.
 pub(crate) fn build(encrypted: bool) -> Result<Transport, TransportError> {
@@ -132,8 +131,7 @@ impl BoundedClient {
             // They are measured, with those of other messages.
             max_values: usize::MAX,
         };
-        let pieces = EventPieces::new(response, limits).into_stream().boxed();
-        bound_events(SseStream::from_bytes_stream(pieces).boxed())
+        events_of(EventPieces::new(response, limits).into_stream().map(|piece| piece.map(to_event)))
     }
 
     async fn post(
@@ -165,12 +163,13 @@ impl BoundedClient {
         if !status.is_success() {
             return read_refusal(&message, has_session, response).await;
         }
-        self.read_answer(&message, response).await
+        self.read_answer(&message, has_session, response).await
     }
 
     async fn read_answer(
         &self,
         message: &ClientJsonRpcMessage,
+        has_session: bool,
         response: Response,
     ) -> Result<StreamableHttpPostResponse, ClientError> {
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
@@ -178,72 +177,31 @@ impl BoundedClient {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let session = header_text(&response, &SESSION_ID);
-        let kind = header_text(&response, &CONTENT_TYPE);
+        let kind = media_type(&response);
+        let status = response.status();
         let is_type = |wanted: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(wanted));
         if is_type(EVENTS) {
             return Ok(StreamableHttpPostResponse::Sse(self.events(response), session));
         }
         let is_json = is_type(JSON);
         let body = response.at_most(self.max_message_bytes as u64).bytes().await.map_err(client_error)?;
-        // Some servers name no type, or that of plain text.
-        match parse(body).await {
+        // Some servers name no type, or another one.
+        if has_events(&body) {
+            let events = events_of(stream::iter([Ok(Bytes::from(body))]));
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
+        match parse(body, Some(message)).await {
+            Ok(answer @ JsonRpcMessage::Error(_))
+                if has_session && lenient::has_lost_session(message, Some(&answer), status, "") =>
+            {
+                Err(StreamableHttpError::SessionExpired)
+            }
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(lenient::answer_to(message, answer), session)),
             Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             Err(why) if is_json => Err(StreamableHttpError::UnexpectedServerResponse(why.into())),
             Err(_) => Err(StreamableHttpError::UnexpectedContentType(kind)),
         }
     }
-}
-
-/// Parses a message, on another thread if that takes long. A message over the bounds is replaced with an error response
-/// to the same request.
-async fn parse(body: Vec<u8>) -> Result<ServerJsonRpcMessage, String> {
-    let size = match bounds::measure(&body) {
-        Ok(size) => size,
-        Err(error) => return error_in_place_of(&body, error).ok_or_else(|| error.to_string()),
-    };
-    let parse = move || {
-        let normal = || lenient::normalize(&body).and_then(|normal| serde_json::from_value(normal).ok());
-        match serde_json::from_slice(&body) {
-            Ok(message) if lenient::is_handshake(&body) => Ok(normal().unwrap_or(message)),
-            Ok(message) => Ok(message),
-            Err(error) => normal().ok_or_else(|| format!("no JSON-RPC message of MCP: {error}")),
-        }
-    };
-    match size.is_cheap() {
-        true => parse(),
-        false => tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?,
-    }
-}
-
-/// Returns an error response to the request that this message answers, if it answers one.
-fn error_in_place_of(message: &[u8], error: BoundsError) -> Option<ServerJsonRpcMessage> {
-    let why = ErrorData::internal_error(format!("the answer of the server is not read: {error}"), None);
-    parse_id(message).map(|id| JsonRpcMessage::error(why, Some(id)))
-}
-
-/// Replaces each event that would take too much to parse with an error response, or fails the stream there. Events that are
-/// not quite messages are replaced by what they are understood as.
-fn bound_events(events: Events) -> Events {
-    let check = |event: Result<Sse, SseError>| {
-        let mut event = event?;
-        let data = event.data.as_deref().unwrap_or_default().as_bytes();
-        if data.is_empty() {
-            return Ok(event);
-        }
-        // rmcp itself rejects events that are nested too deep, or contain several messages.
-        if let Err(error @ (BoundsError::Values | BoundsError::ReservedName)) = bounds::measure(data) {
-            let refusal = error_in_place_of(data, error).and_then(|refusal| serde_json::to_string(&refusal).ok());
-            let refusal = refusal.ok_or_else(|| SseError::Body(Box::new(io::Error::other(error))))?;
-            event.data = Some(refusal);
-        } else if (serde_json::from_slice::<ServerJsonRpcMessage>(data).is_err() || lenient::is_handshake(data))
-            && let Some(normal) = lenient::normalize(data)
-        {
-            event.data = Some(normal.to_string());
-        }
-        Ok(event)
-    };
-    events.map(check).boxed()
 }
 
 fn client_error(error: TransportError) -> ClientError {
@@ -253,6 +211,11 @@ fn client_error(error: TransportError) -> ClientError {
         }
         error => StreamableHttpError::Client(error),
     }
+}
+
+/// Returns the media type of a response, in lower case, with its parameters.
+fn media_type(response: &Response) -> Option<String> {
+    header_text(response, &CONTENT_TYPE).map(|kind| kind.trim().to_ascii_lowercase())
 }
 
 fn header_text(response: &Response, name: &HeaderName) -> Option<String> {
@@ -278,8 +241,11 @@ async fn read_refusal(
     response: Response,
 ) -> Result<StreamableHttpPostResponse, ClientError> {
     let status = response.status();
+    if !matches!(message, JsonRpcMessage::Request(_)) && status.is_server_error() {
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
     let session = header_text(&response, &SESSION_ID);
-    let is_json = header_text(&response, &CONTENT_TYPE).is_some_and(|kind| kind.starts_with(JSON));
+    let is_json = media_type(&response).is_some_and(|kind| kind.starts_with(JSON));
     let by_status = (status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error())
         .then(|| HttpStatusError::new(status.as_u16(), header_text(&response, &RETRY_AFTER)));
     let by_status = match by_status {
@@ -294,12 +260,20 @@ async fn read_refusal(
         Err(_) => Vec::new(),
     };
     let text = String::from_utf8_lossy(&body).into_owned();
+    let answer = parse(body, None).await.ok();
     // Servers that were restarted say so in statuses of their own.
-    if has_session && status.is_client_error() && text.to_lowercase().contains("session") {
+    if has_session && lenient::has_lost_session(message, answer.as_ref(), status, &text) {
         return Err(StreamableHttpError::SessionExpired);
     }
-    let error = match parse(body).await {
-        Ok(JsonRpcMessage::Error(error)) => Some(error),
+    if !matches!(message, JsonRpcMessage::Request(_)) {
+        // Nobody waits for an answer to a notification.
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    let error = match answer {
+        Some(JsonRpcMessage::Error(error)) => Some(error),
+        Some(answer @ JsonRpcMessage::Response(_)) => {
+            return Ok(StreamableHttpPostResponse::Json(lenient::answer_to(message, answer), session));
+        }
         _ => None,
     };
     let is_unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
@@ -372,7 +346,7 @@ impl StreamableHttpClient for BoundedClient {
             return Err(error);
         }
         let status = response.status();
-        let kind = header_text(&response, &CONTENT_TYPE);
+        let kind = media_type(&response);
         match status {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {

@@ -46,11 +46,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for InspectingTransport<T> 
     /// Cancel safe, if that of the inner transport is.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            let message = tokio::select! {
+            let mut message = tokio::select! {
                 biased;
                 message = self.inner.receive() => message?,
                 refusal = self.tracker.refuse_late_discovery() => return Some(refusal),
             };
+            self.tracker.address_error(&mut message);
             match self.tracker.inspect_received(&message) {
                 Verdict::Pass => return Some(message),
                 Verdict::Drop => {}

@@ -176,6 +176,15 @@ impl MessageTracker {
         }
     }
 
+    /// Gives an error without an id that of the only request which it can answer.
+    pub(crate) fn address_error(&self, message: &mut ServerJsonRpcMessage) {
+        if let JsonRpcMessage::Error(error) = message
+            && error.id.is_none()
+        {
+            error.id = self.lock().only_request(Instant::now());
+        }
+    }
+
     pub(crate) fn inspect_received(&self, message: &ServerJsonRpcMessage) -> Verdict {
         match message {
             JsonRpcMessage::Response(response) => self.inspect_answer(&response.id),
@@ -297,6 +306,14 @@ impl PendingRequests {
         let only = clients.next()?;
         let is_alone = clients.next().is_none() && !self.may_go_on_for_another(only, now);
         is_alone.then(|| only.clone())
+    }
+
+    /// Returns the open request, if there is one only, and none was cancelled that may still be answered.
+    fn only_request(&self, now: Instant) -> Option<RequestId> {
+        let mut open = self.open.keys();
+        let only = open.next().filter(|_| open.len() == 0)?;
+        let is_recent = |request: &CancelledRequest| now.saturating_duration_since(request.at) < CANCELLED_TIME;
+        (!self.cancelled.iter().any(is_recent)).then(|| only.clone())
     }
 
     /// Returns whether the server may still be busy with a cancelled call of another client than this one.
@@ -422,6 +439,25 @@ mod tests {
     }
 
     const NOW: Duration = Duration::ZERO;
+
+    #[tokio::test]
+    async fn an_error_without_an_id_is_that_of_the_only_request() {
+        let addressed = |tracker: &MessageTracker, id: Value| {
+            let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no"}});
+            let mut error: ServerJsonRpcMessage = serde_json::from_value(error).unwrap();
+            tracker.address_error(&mut error);
+            serde_json::to_value(error).unwrap()["id"].as_i64()
+        };
+        let tracker = tracker();
+        assert_eq!(addressed(&tracker, Value::Null), None);
+        send_call(&tracker, 1, None);
+        assert_eq!(addressed(&tracker, Value::Null), Some(1));
+        assert_eq!(addressed(&tracker, json!(7)), Some(7));
+        send_call(&tracker, 2, None);
+        assert_eq!(addressed(&tracker, Value::Null), None, "it may be that of either");
+        cancel(&tracker, 2);
+        assert_eq!(addressed(&tracker, Value::Null), None, "it may be that of the cancelled one");
+    }
 
     #[tokio::test]
     async fn a_request_reaches_the_call_that_it_names_or_the_only_session() {

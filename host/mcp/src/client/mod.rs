@@ -12,6 +12,7 @@ mod endpoint;
 mod handshake;
 mod headers;
 mod http_client;
+mod http_message;
 mod inspecting_transport;
 mod lenient;
 mod library;

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tracing::Instrument as _;
 
 use super::backoff::Backoff;
-use super::call_client::{CallClient, MAX_REQUESTS};
+use super::call_client::{self, CallClient, MAX_REQUESTS};
 use super::call_clock::{CallClock, Exceeded};
 use super::call_error;
 use super::call_tool_result::{self, Answer};
@@ -35,8 +35,6 @@ use super::service_error;
 use super::tool_notice::ToolNotice;
 use super::tool_pins::{ToolList, ToolPins};
 
-/// Maximum number of requests to the server in one call: the first, and one after each answer of its client.
-pub(super) const MAX_INPUT_ROUNDS: usize = MAX_REQUESTS as usize + 1;
 /// Size of a message besides the result, in bytes.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
@@ -250,7 +248,8 @@ impl Remote {
         let level = self.0.options.log_level.requested().and_then(|level| connection.request_log_level(level));
         level.into_iter().for_each(|level| meta.set_log_level(level));
         request.meta = (!meta.0.0.is_empty()).then_some(meta);
-        for _ in 0..MAX_INPUT_ROUNDS {
+        // The first request, and one after each answer of the client.
+        for _ in 0..=MAX_REQUESTS {
             match connection.call(request.clone(), &client).await {
                 Ok(CallToolResponse::Complete(answer)) => {
                     return call_tool_result::read_checked(answer, self.0.options.output, tool).await;
@@ -263,7 +262,7 @@ impl Remote {
                 Err(error) => return Err(self.service_error(&connection, error)),
             }
         }
-        Err(call_error::from_refused_input(format!("the tool asked its user more than {MAX_REQUESTS} times")))
+        Err(call_error::from_refused_input(call_client::too_many_requests()))
     }
 
     fn deadline_error(&self, clock: &CallClock, exceeded: Exceeded) -> CallError {

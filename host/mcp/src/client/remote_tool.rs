@@ -87,6 +87,9 @@ impl From<&RemoteOptions> for SchemaLimits {
     }
 }
 
+/// The reason why a tool is left out whose server shows no pages here.
+const NEEDS_PAGES: &str = "only pages of its server call it, and `apps` of the server does not allow them";
+
 impl RemoteTool {
     /// Converts a tool of the server with this name; in this host it is called `name`, and has at most `max_description`
     /// bytes of its description. Returns it with notices about the parts that are left out, and the parts of its schemas that
@@ -102,6 +105,10 @@ impl RemoteTool {
         max_description: usize,
     ) -> Result<(Self, Vec<ToolNotice>), ToolNotice> {
         let notice = |reason: String| ToolNotice::new(&tool.name, reason);
+        let is_for_pages = apps::is_only_for_pages(tool.meta.as_ref());
+        if is_for_pages && limits.app_origins.is_none() {
+            return Err(notice(NEEDS_PAGES.to_owned()));
+        }
         let input_schema = Value::Object(tool.input_schema.as_ref().clone());
         let compiled = compile_arguments(&input_schema, &limits.arguments);
         let ForeignGate { gate, schema, unchecked } = compiled.map_err(|error| notice(error.to_string()))?;
@@ -125,7 +132,8 @@ impl RemoteTool {
         let presented = ToolDefinition { input_schema: presented.into(), ..definition.clone() };
         let in_host = Tool::new(presented, gate).in_namespace(server).result_gate(results);
         let alias = limits.prefix.as_ref().map(|prefix| prefix.alias(&name));
-        let in_host = in_host.with_result_form(limits.result_form).with_alias(alias.as_deref());
+        let in_host =
+            in_host.with_result_form(limits.result_form).with_alias(alias.as_deref()).only_for_pages(is_for_pages);
         let in_host = Arc::new(in_host.identified_by(compute_digest(tool, limits.app_origins.is_some())));
         Ok((Self { foreign: tool.name.as_ref().into(), definition, tool: in_host }, notices))
     }

@@ -10,6 +10,7 @@ use fumehood_core::policy::redact::Redactor;
 use fumehood_core::text::sanitize::printable_value;
 use fumehood_core::tool::name::Namespace;
 use fumehood_transport::Url;
+use futures_util::future::try_join_all;
 use rmcp::model::{
     ClientCapabilities, CreateMessageRequest, ElicitRequest, ElicitResult, ElicitationCapability, ErrorCode, ErrorData,
     FormElicitationCapability, InputRequest, InputRequiredResult, InputResponses, JsonObject, SamplingCapability,
@@ -93,11 +94,12 @@ impl ServerRequests {
         needed: InputRequiredResult,
         client: &CallClient,
     ) -> Result<(InputResponses, Option<String>), CallError> {
-        let mut answers = InputResponses::new();
-        for (key, request) in needed.input_requests.unwrap_or_default() {
+        // At once, so that a client of the newest revision gets all of them with one answer.
+        let asking = needed.input_requests.unwrap_or_default().into_iter().map(async |(key, request)| {
             let answer = self.answer_input(request, client).await;
-            answers.insert(key, answer.map_err(call_error::from_refused_input)?);
-        }
+            answer.map(|answer| (key, answer)).map_err(call_error::from_refused_input)
+        });
+        let answers = try_join_all(asking).await?.into_iter().collect();
         Ok((answers, needed.request_state))
     }
 

@@ -52,6 +52,7 @@ pub(super) fn to_call_error(
 /// Creates the error of a call that exceeded its time. Meanwhile the server sent `unmatched` answers to unknown requests.
 pub(super) fn deadline(server: &Namespace, clock: &CallClock, exceeded: Exceeded, unmatched: u32) -> CallError {
     let (time, setting) = match exceeded {
+        Exceeded::Unanswered => return unanswered(server, clock),
         Exceeded::Deadline => (clock.deadline, "its `timeout`"),
         Exceeded::MaxTime => (clock.max_time, "its `max_timeout`, although it reported progress"),
     };
@@ -60,4 +61,11 @@ pub(super) fn deadline(server: &Namespace, clock: &CallClock, exceeded: Exceeded
         why.push_str(&format!("; it sent {unmatched} answers to questions that nobody asked"));
     }
     CallError::new(ErrorKind::Deadline, why).with_hint("ask for less at once; the call may have had its effect")
+}
+
+/// Creates the error of a call whose time was over before its client answered a question.
+fn unanswered(server: &Namespace, clock: &CallClock) -> CallError {
+    let millis = clock.max_time.as_millis();
+    let why = format!("a question of the server `{server}` was not answered within {millis} ms, its `max_timeout`");
+    CallError::new(ErrorKind::Deadline, why).with_hint("call again and answer sooner; the call may have had its effect")
 }

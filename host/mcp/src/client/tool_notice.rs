@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fumehood_core::text::sanitize::printable;
+use fumehood_core::text::line::PrintableLine;
 
 /// Maximum number of tools that are named for one reason; the rest are counted.
 const MAX_NAMES: usize = 8;
@@ -25,9 +25,8 @@ pub struct ToolNotice {
 impl ToolNotice {
     /// Creates a notice about the tool with this name.
     pub fn new(tool: &str, reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        let reason = printable(&reason).chars().take(MAX_REASON_CHARS).collect();
-        Self { tool: printable(tool).chars().take(80).collect(), reason }
+        let line = |text: &str, max: usize| PrintableLine::from(text).chars().take(max).collect();
+        Self { tool: line(tool, 80), reason: line(&reason.into(), MAX_REASON_CHARS) }
     }
 
     /// Formats one line for each reason, with the tools that it is about.

@@ -1,20 +1,70 @@
-//! A request to call a tool: its arguments, its client and its span.
+//! The requests that become calls: their arguments, the answers in them, their client and their span.
 
 use fumehood_core::call::Arguments;
 use fumehood_core::telemetry;
 use fumehood_core::text::line::PrintableLine;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::trace_context::TraceContext;
+use fumehood_listener::Jobs;
 use rmcp::RoleServer;
-use rmcp::model::{Extensions, Implementation, JsonObject};
+use rmcp::model::{Extensions, Implementation, InputRequiredResult, InputResponses, JsonObject};
 use rmcp::service::RequestContext;
 use serde_json::Value;
 use tracing::Span;
 
+use super::running_call::RepeatedRequest;
+use super::tools::catalogue::AnswerForm;
+use crate::client::LibraryMethod;
 use crate::transport::raw_arguments::RawArguments;
 
 /// Maximum length of a client's name and version in records, in bytes.
 const MAX_CLIENT_NAME_BYTES: usize = 128;
+
+/// A call that is to be started.
+pub(super) struct NewCall<'a> {
+    /// The full name of its tool.
+    pub(super) tool: &'a str,
+    pub(super) arguments: Arguments,
+    pub(super) form: AnswerForm,
+    /// True if it stands for a request that is no call of a tool.
+    pub(super) is_library_request: bool,
+    /// The request that the client may send again with answers; `None` if it cannot.
+    pub(super) repeated: Option<RepeatedRequest>,
+    pub(super) jobs: Option<&'a Jobs>,
+}
+
+/// A request to the library of a server.
+pub(super) struct LibraryCall {
+    pub(super) method: LibraryMethod,
+    pub(super) arguments: Value,
+    /// The prompt or resource as the client wrote it; `None` if it cannot be asked for input.
+    pub(super) name: Option<String>,
+    pub(super) answers: Option<Answers>,
+}
+
+/// The answers of a client with which it sends a request again.
+pub(super) struct Answers {
+    pub(super) state: String,
+    pub(super) responses: InputResponses,
+}
+
+impl Answers {
+    /// Returns the answers in a request, if it has some. Without the state of a call, a request is a new one.
+    pub(super) fn of(
+        state: Option<String>,
+        responses: Option<InputResponses>,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<Self> {
+        let state = state.filter(|_| is_stateless(context))?;
+        Some(Self { state, responses: responses.unwrap_or_default() })
+    }
+}
+
+/// The answer to a request that may ask its client for input.
+pub(super) enum Answer<T> {
+    Result(T),
+    InputRequired(InputRequiredResult),
+}
 
 /// Returns whether the request is of a revision without a handshake.
 pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
@@ -24,6 +74,12 @@ pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
 /// Returns whether the client of a request can come back for the result of a call.
 pub(super) fn has_tasks(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+}
+
+/// Returns whether the client of a request answers questions of some kind.
+pub(super) fn answers_questions(context: &RequestContext<RoleServer>) -> bool {
+    let capabilities = context.client_capabilities();
+    capabilities.is_some_and(|declared| declared.elicitation.is_some() || declared.sampling.is_some())
 }
 
 /// Creates the span of a call, as a child of the span that the client names in `_meta`. Its flags count if the client

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::call_request::is_stateless;
+use super::running_call::QuestionSender;
 use crate::transport::in_flight::InFlightRequest;
 
 const NO_ELICITATION: &str = "the client cannot ask its user for something: it does not declare `elicitation`";
@@ -21,7 +22,7 @@ const NO_FORMS: &str = "the client cannot show its user a form: it declares `eli
 const NO_SAMPLING: &str = "the client lends no model: it does not declare `sampling`";
 const NO_SAMPLING_TOOLS: &str =
     "the client lends no model that uses tools: it does not declare `sampling` with `tools`";
-const STATELESS: &str = "the client speaks a revision in which it cannot be asked during a call";
+const NOT_IN_REVISION: &str = "the client speaks a revision in which it is asked only for calls, prompts and resources";
 
 /// Returns a number that no other session has.
 pub(super) fn next_session() -> u64 {
@@ -29,37 +30,30 @@ pub(super) fn next_session() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The client of a call.
-pub(super) struct SessionClient {
-    session: u64,
+/// The way of a request to a client.
+pub(super) enum ClientPath {
+    /// On the stream of its call.
+    Stream(StreamPath),
+    /// In an incomplete result of its call.
+    Result(QuestionSender),
+    /// There is none.
+    Missing,
+}
+
+/// The stream of a call.
+pub(super) struct StreamPath {
     peer: Peer<RoleServer>,
     request: RequestId,
-    capabilities: ClientCapabilities,
-    is_stateless: bool,
     /// Cancelled once the client is gone.
     closed: CancellationToken,
 }
 
-impl SessionClient {
-    /// Creates the client of a request in the session of this number.
-    pub(super) fn new(session: u64, context: &RequestContext<RoleServer>, closed: CancellationToken) -> Self {
-        let is_stateless = is_stateless(context);
-        Self {
-            // Requests without a handshake belong to no session.
-            session: if is_stateless { next_session() } else { session },
-            peer: context.peer.clone(),
-            request: context.id.clone(),
-            capabilities: context.client_capabilities().unwrap_or_default(),
-            is_stateless,
-            closed,
-        }
+impl StreamPath {
+    pub(super) fn new(context: &RequestContext<RoleServer>, closed: CancellationToken) -> Self {
+        Self { peer: context.peer.clone(), request: context.id.clone(), closed }
     }
 
     async fn ask(&self, kind: ClientRequestKind, params: Value) -> Result<Value, String> {
-        check_capability(&self.capabilities, kind, &params)?;
-        if self.is_stateless {
-            return Err(STATELESS.to_owned());
-        }
         let mut request = ServerRequest::CustomRequest(CustomRequest::new(kind.method(), Some(params)));
         request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
         // In a task of its own: in this one, rmcp would replace the mark with the id of the request that the server sent, and the
@@ -73,6 +67,31 @@ impl SessionClient {
         match answer.map_err(refused)? {
             ClientResult::CustomResult(CustomResult(value)) => Ok(value),
             answer => serde_json::to_value(answer).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// The client of a call.
+pub(super) struct SessionClient {
+    session: u64,
+    capabilities: ClientCapabilities,
+    path: ClientPath,
+}
+
+impl SessionClient {
+    /// Creates the client of a request in the session of this number.
+    pub(super) fn new(session: u64, context: &RequestContext<RoleServer>, path: ClientPath) -> Self {
+        // Requests without a handshake belong to no session.
+        let session = if is_stateless(context) { next_session() } else { session };
+        Self { session, capabilities: context.client_capabilities().unwrap_or_default(), path }
+    }
+
+    async fn ask(&self, kind: ClientRequestKind, params: Value) -> Result<Value, String> {
+        check_capability(&self.capabilities, kind, &params)?;
+        match &self.path {
+            ClientPath::Stream(stream) => stream.ask(kind, params).await,
+            ClientPath::Result(questions) => questions.ask(kind, params).await,
+            ClientPath::Missing => Err(NOT_IN_REVISION.to_owned()),
         }
     }
 }

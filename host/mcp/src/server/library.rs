@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fumehood_core::boxed::BoxFuture;
 use fumehood_core::text::sanitize::{count_hidden, printable};
 use fumehood_core::text::untrusted::PrintableText;
+use fumehood_core::tool::resource::is_uri;
 
 use super::template::{self, Parameter, TemplateError};
 
@@ -201,15 +202,6 @@ fn sanitize<'a>(texts: impl Iterator<Item = &'a mut String>) {
     for text in texts.filter(|text| count_hidden(text) > 0) {
         *text = printable(text).into_owned();
     }
-}
-
-/// Returns whether the text is a scheme, a colon and a rest of visible ASCII, at most 1024 bytes in all (RFC 3986,
-/// section 3).
-fn is_uri(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else { return false };
-    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c));
-    is_scheme && !rest.is_empty() && text.len() <= 1024 && text.bytes().all(|c| c.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! Results of requests to the libraries of servers, on their way to a client.
+//! Results of requests to the libraries of servers and components, on their way to a client.
 
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, CallResult};
-use rmcp::model::{ErrorCode, ErrorData};
+use rmcp::model::{ErrorCode, ErrorData, ReadResourceResult};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::component_library::ComponentResource;
 use super::sanitizer::{META_KEY, Sanitizer};
 use super::tools::call_tool_result::{self, ERROR_META_KEY};
 use crate::apps;
@@ -29,6 +30,38 @@ pub(super) fn read_result<T: DeserializeOwned>(result: CallResult) -> Result<T, 
         }
     }
     typed(value)
+}
+
+/// Returns the contents of a component's resource, sanitized.
+pub(super) fn read_contents(result: CallResult, resource: &ComponentResource) -> Result<ReadResourceResult, ErrorData> {
+    let parts = result.outcome.map_err(to_error_data)?;
+    let mut sanitizer = Sanitizer::default();
+    let definition = resource.definition();
+    let mut contents = Map::new();
+    for part in parts {
+        match part {
+            Content::Text { text } => contents.insert("text".to_owned(), sanitizer.untrusted(&text).into()),
+            Content::Blob { data, .. } => {
+                contents.insert("blob".to_owned(), call_tool_result::encode_base64(&data).into())
+            }
+            // The contract has no others here; a hook may put one in place of the contents.
+            Content::Json { value } => contents.insert("text".to_owned(), value.to_sanitized().into()),
+            Content::Link { .. } => None,
+        };
+    }
+    if contents.is_empty() {
+        contents.insert("text".to_owned(), "".into());
+    }
+    let copied = ["uri", "mimeType"].map(|member| definition.get_key_value(member));
+    contents.extend(copied.into_iter().flatten().map(|(member, value)| (member.clone(), value.clone())));
+    let page = definition.get("_meta").and_then(|meta| meta.get(apps::META_KEY));
+    contents.extend(page.map(|page| ("_meta".to_owned(), json!({ apps::META_KEY: page }))));
+    let mut meta = None;
+    sanitizer.at_least(result.metadata.sanitized);
+    sanitizer.report(&mut meta);
+    let mut read: ReadResourceResult = typed(json!({ "contents": [contents] }))?;
+    read.meta = meta;
+    Ok(read)
 }
 
 /// Returns a result in the form of the protocol. The newest revision requires `resultType`; others are sent it nowhere.

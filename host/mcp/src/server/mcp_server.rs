@@ -17,6 +17,8 @@ use rmcp::model::{
 };
 use tokio::sync::Semaphore;
 
+use super::component_library::ComponentLibrary;
+use super::held_calls::MAX_ALL_HELD_CALLS;
 use super::library::Library;
 use super::served_library::ServedLibrary;
 use super::tools::{Catalogue, Naming};
@@ -98,6 +100,8 @@ struct Inner {
     /// The queue in which large results are written, one at a time.
     writers: ParseQueue,
     turn: Arc<Semaphore>,
+    /// The places of calls that wait for answers of clients.
+    held_places: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Server {
@@ -110,10 +114,25 @@ impl Server {
     /// Creates a server for these tools.
     #[must_use]
     pub fn new(tools: Arc<dyn ToolProvider>, options: ServerOptions) -> Self {
+        Self::with_held_places(tools, options, Arc::new(Semaphore::new(MAX_ALL_HELD_CALLS)))
+    }
+
+    /// Like [`Self::new`], with the places of calls that wait for answers of clients.
+    pub(super) fn with_held_places(
+        tools: Arc<dyn ToolProvider>,
+        options: ServerOptions,
+        held_places: Arc<Semaphore>,
+    ) -> Self {
         let changes = tools.changes();
         let writers = ParseQueue::new();
         let turn = Arc::new(Semaphore::new(1));
-        Self { inner: Arc::new(Inner { tools, options, catalogue: Mutex::default(), changes, writers, turn }) }
+        let catalogue = Mutex::default();
+        Self { inner: Arc::new(Inner { tools, options, catalogue, changes, writers, turn, held_places }) }
+    }
+
+    /// Returns the places of calls that wait for answers of clients.
+    pub(super) fn held_places(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.inner.held_places)
     }
 
     /// Does some work on the result of a call: on a large one in a queue, on another thread, so that other clients do not
@@ -172,8 +191,10 @@ impl Server {
     }
 
     fn build_catalogue(&self) -> Catalogue {
-        let ServerOptions { naming, instructions, .. } = self.options();
-        Catalogue::new(&self.inner.tools.tools(), *naming, instructions.as_deref())
+        let ServerOptions { naming, instructions, library, .. } = self.options();
+        let tools = self.inner.tools.tools();
+        let resources = ComponentLibrary::new(self.tools(), &tools, library);
+        Catalogue::new(&tools, *naming, instructions.as_deref()).with_resources(&tools, resources)
     }
 
     /// Returns the server's answer to `initialize`.
@@ -184,9 +205,10 @@ impl Server {
         // Capabilities without entries are not advertised: an empty list would mean that entries may appear.
         let library = ServedLibrary::new(self, false);
         let has_servers = !options.servers.is_empty();
+        let has_component_resources = library.has_component_resources();
         capabilities.resources = library.has_resources().then(|| {
             let mut resources = ResourcesCapability::default();
-            resources.list_changed = has_servers.then_some(true);
+            resources.list_changed = (has_servers || has_component_resources).then_some(true);
             resources.subscribe = library.takes_subscriptions().then_some(true);
             resources
         });

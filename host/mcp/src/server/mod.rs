@@ -3,6 +3,8 @@
 mod call_request;
 mod client_requests;
 mod completion;
+mod component_library;
+mod held_calls;
 mod http;
 mod library;
 mod library_result;
@@ -11,6 +13,7 @@ mod notifications;
 mod prompts;
 mod resource_subscriptions;
 mod resources;
+mod running_call;
 mod sanitizer;
 mod served_library;
 mod server_handler;

@@ -74,10 +74,15 @@ impl Outbox {
         (wants_progress || level.is_some()).then(|| Arc::new(outbox))
     }
 
-    /// Marks the end of the call: no notification is added after it.
+    /// Marks the end of the call, or of one of its requests.
     pub(crate) fn close(&self) {
         self.queued().closed = true;
         self.arrived.notify_one();
+    }
+
+    /// Takes notifications again, for the next request of the same call.
+    pub(crate) fn reopen(&self) {
+        self.queued().closed = false;
     }
 
     /// Returns the next notification, or `None` after [`Outbox::close`] once nothing is left.

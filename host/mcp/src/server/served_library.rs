@@ -1,6 +1,7 @@
-//! The resources and prompts that one client sees: those of the operator, and those of MCP servers.
+//! The resources and prompts that one client sees: those of the operator, of components, and of MCP servers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fumehood_core::tool::name::SEPARATOR;
 use futures_util::future::join_all;
@@ -8,22 +9,25 @@ use rmcp::model::{Prompt, Resource, ResourceTemplate};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::component_library::ComponentResource;
 use super::library::Library;
 use super::mcp_server::Server;
+use super::tools::Catalogue;
 use crate::apps;
 use crate::client::{LibraryMethod, RemoteLibrary};
 
-/// The resources and prompts that a client sees. Of two with one URI, that of the operator comes first, and then that of the
-/// server whose name comes first.
+/// The resources and prompts that a client sees. Of two with one URI, that of the operator comes first, then those of components,
+/// and then that of the server whose name comes first.
 pub(super) struct ServedLibrary<'a> {
     server: &'a Server,
+    catalogue: Arc<Catalogue>,
     /// True if the client shows pages of MCP Apps.
     has_apps: bool,
 }
 
 impl<'a> ServedLibrary<'a> {
     pub(super) fn new(server: &'a Server, has_apps: bool) -> Self {
-        Self { server, has_apps }
+        Self { server, catalogue: server.catalogue(), has_apps }
     }
 
     /// Returns the entries of the operator.
@@ -38,7 +42,20 @@ impl<'a> ServedLibrary<'a> {
     }
 
     pub(super) fn has_resources(&self) -> bool {
-        !self.own().entries().is_empty() || self.servers(LibraryMethod::Read).next().is_some()
+        !self.own().entries().is_empty()
+            || self.has_component_resources()
+            || self.servers(LibraryMethod::Read).next().is_some()
+    }
+
+    /// Returns whether components have resources, for some clients at least.
+    pub(super) fn has_component_resources(&self) -> bool {
+        !self.catalogue.resources().is_empty()
+    }
+
+    /// Returns the resource of a component with this URI.
+    pub(super) fn component_resource(&self, uri: &str) -> Option<&ComponentResource> {
+        let resource = self.catalogue.resources().get(uri);
+        resource.filter(|resource| self.has_apps || !resource.is_page())
     }
 
     pub(super) fn has_prompts(&self) -> bool {
@@ -58,14 +75,21 @@ impl<'a> ServedLibrary<'a> {
         join_all(self.servers(method).map(RemoteLibrary::refresh_for_client)).await;
     }
 
-    /// Returns the resources of servers, by their URIs.
+    /// Returns the resources of components and servers, by their URIs.
     pub(super) fn resources(&self) -> BTreeMap<String, Resource> {
         let is_hidden = |library: &RemoteLibrary, uri: &str| apps::is_app_uri(uri) && !self.shows_apps(library);
-        self.collect(LibraryMethod::Read, |library| {
+        let components = self.catalogue.resources();
+        let mut all = self.collect(LibraryMethod::Read, |library| {
             let mut resources = library.resources();
-            resources.retain(|(uri, _)| !is_hidden(library, uri));
+            resources.retain(|(uri, _)| !is_hidden(library, uri) && components.get(uri).is_none());
             resources
-        })
+        });
+        let shown = components.iter().filter(|(_, resource)| self.has_apps || !resource.is_page());
+        all.extend(shown.filter_map(|(uri, resource)| {
+            let definition = Value::Object(resource.definition().clone());
+            Some((uri.clone(), serde_json::from_value(definition).ok()?))
+        }));
+        all
     }
 
     /// Returns the templates of servers.
@@ -108,10 +132,10 @@ impl<'a> ServedLibrary<'a> {
         self.has_apps && library.passes_apps()
     }
 
-    /// Returns the server that has a resource, unless the operator has one of that URI: the first that lists it, that has a template for it, or that has others with
+    /// Returns the server that has a resource, unless the operator or a component has one of that URI: the first that lists it, that has a template for it, or that has others with
     /// its scheme; else the only one with resources.
     pub(super) fn server_of_resource(&self, uri: &str) -> Option<&'a RemoteLibrary> {
-        if self.own().entries().contains_key(uri) {
+        if self.own().entries().contains_key(uri) || self.catalogue.resources().get(uri).is_some() {
             return None;
         }
         let servers: Vec<_> = self.servers(LibraryMethod::Read).collect();

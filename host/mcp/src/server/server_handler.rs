@@ -21,7 +21,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use super::call_request::is_stateless;
+use super::call_request::{Answer, Answers, LibraryCall, is_stateless};
 use super::resource_subscriptions::{MAX_SUBSCRIPTIONS, Recipient, ResourceSubscriptions, pass_on_changes};
 use super::session::{CallToolOutcome, Session, method_not_found};
 use super::{completion, library_result, prompts, resources, tasks};
@@ -42,6 +42,7 @@ impl ServerHandler for Session {
         let page = self.server.catalogue().page(cursor.as_deref(), self.server.options().page);
         let (mut tools, next_cursor) = page.map_err(|_| resources::unknown_cursor())?;
         if !apps::are_supported(&context.client_capabilities().unwrap_or_default()) {
+            tools.retain(|tool| !apps::is_only_for_pages(tool.meta.as_ref()));
             tools.iter_mut().for_each(|tool| apps::remove_from_meta(&mut tool.meta));
         }
         Ok(ListToolsResult { next_cursor, ..ListToolsResult::with_all_items(tools) })
@@ -113,6 +114,11 @@ impl ServerHandler for Session {
                 return;
             }
             let now = self.server.catalogue();
+            if !now.resources().is_same(before.resources())
+                && context.peer.notify_resource_list_changed().await.is_err()
+            {
+                return;
+            }
             if let Some(notice) = now.waiting_since(&before).filter(|_| self.wants(Level::Warn)) {
                 let message = LoggingMessageNotificationParam::new(LoggingLevel::Warning, Value::String(notice));
                 let _disconnected = context.peer.notify_logging_message(message).await;
@@ -147,6 +153,7 @@ impl ServerHandler for Session {
         }
         let mut changes = self.server.changes();
         changes.mark_seen();
+        let mut before = self.server.catalogue();
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
@@ -155,6 +162,12 @@ impl ServerHandler for Session {
                     if change.is_none() || context.sink().notify_tool_list_changed().await.is_err() {
                         return Ok(());
                     }
+                    let now = self.server.catalogue();
+                    let is_same = now.resources().is_same(before.resources());
+                    if !is_same && context.sink().notify_resource_list_changed().await.is_err() {
+                        return Ok(());
+                    }
+                    before = now;
                 }
             }
         }
@@ -202,12 +215,21 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = &request.uri;
+        let answers = Answers::of(request.request_state, request.input_responses, &context);
         let library = self.library_with_resources("resources/read", &context)?;
         if library.own().entries().contains_key(uri) {
             return Ok(resources::read_resource(library.own(), uri).await?.into());
         }
+        if let Some(resource) = library.component_resource(uri) {
+            return Ok(self.read_component_resource(resource, uri, context).await?.into());
+        }
         let server = library.server_of_resource(uri).ok_or_else(|| resources::unknown_resource(uri))?;
-        let mut read: Value = self.ask_library(server, LibraryMethod::Read, json!({ "uri": uri }), context).await?;
+        let arguments = json!({ "uri": uri });
+        let call = LibraryCall { method: LibraryMethod::Read, arguments, name: Some(uri.clone()), answers };
+        let mut read: Value = match self.ask_library(server, call, context).await? {
+            Answer::Result(read) => read,
+            Answer::InputRequired(needed) => return Ok(needed.into()),
+        };
         if !library.shows_apps(server) {
             library_result::remove_apps_from_contents(&mut read, uri);
         }
@@ -248,6 +270,7 @@ impl ServerHandler for Session {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let library = self.library_with_prompts("prompts/get", &context)?;
+        let answers = Answers::of(request.request_state.clone(), request.input_responses.clone(), &context);
         let Some((server, name)) = library.server_of_prompt(&request.name) else {
             return Ok(prompts::get_prompt(library.own(), request).await?.into());
         };
@@ -255,7 +278,11 @@ impl ServerHandler for Session {
         if let (Some(given), Value::Object(arguments)) = (request.arguments, &mut arguments) {
             arguments.insert("arguments".to_owned(), given.into());
         }
-        let mut got: Value = self.ask_library(server, LibraryMethod::Get, arguments, context).await?;
+        let call = LibraryCall { method: LibraryMethod::Get, arguments, name: Some(request.name.clone()), answers };
+        let mut got: Value = match self.ask_library(server, call, context).await? {
+            Answer::Result(got) => got,
+            Answer::InputRequired(needed) => return Ok(needed.into()),
+        };
         if !library.shows_apps(server) {
             library_result::remove_apps_from_messages(&mut got);
         }
@@ -275,6 +302,10 @@ impl ServerHandler for Session {
         let Some((server, arguments)) = completion::to_server(&library, &request) else {
             return Ok(CompleteResult::default());
         };
-        self.ask_library(server, LibraryMethod::Complete, arguments, context).await
+        let call = LibraryCall { method: LibraryMethod::Complete, arguments, name: None, answers: None };
+        match self.ask_library(server, call, context).await? {
+            Answer::Result(completed) => Ok(completed),
+            Answer::InputRequired(_) => Err(ErrorData::internal_error("a completion asks its client for input", None)),
+        }
     }
 }

@@ -1,35 +1,42 @@
 //! The session of one client, and its calls.
 #![allow(deprecated, reason = "logging is on its way out of the protocol, and clients of older revisions have it")]
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use fumehood_core::call::event::Level;
 use fumehood_core::call::history::CallHistory;
-use fumehood_core::call::{Arguments, Call, CallContext, CancellationToken as CallToken, Observer};
+use fumehood_core::call::result::CallResult;
+use fumehood_core::call::{Call, CallContext, CancellationToken as CallToken, Observer};
 use fumehood_core::telemetry;
 use fumehood_core::text::sanitize::printable;
 use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
 use fumehood_listener::{Called, JobCall, Jobs};
 use rmcp::RoleServer;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, JsonObject, ReadResourceResult};
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
-use super::call_request::{call_arguments, client_name, has_tasks, is_stateless, request_span};
-use super::client_requests::{SessionClient, next_session};
+use super::call_request::{
+    Answer, Answers, LibraryCall, NewCall, answers_questions, call_arguments, client_name, has_tasks, is_stateless,
+    request_span,
+};
+use super::client_requests::{ClientPath, SessionClient, StreamPath, next_session};
+use super::component_library::ComponentResource;
+use super::held_calls::HeldCalls;
 use super::library_result;
 use super::mcp_server::Server;
 use super::notifications::{Notifier, Outbox};
 use super::resource_subscriptions::ResourceSubscriptions;
 use super::resources;
+use super::running_call::{RepeatedRequest, RunningCall, questions};
 use super::served_library::ServedLibrary;
 use super::tasks;
 use super::tools::call_tool_result;
+use super::tools::catalogue::AnswerForm;
 use crate::apps;
 use crate::client::{LibraryMethod, RemoteLibrary, passed_client_metadata};
 use crate::log_level;
@@ -48,15 +55,6 @@ pub(crate) struct Principal {
     pub(crate) decides_sampling: bool,
 }
 
-/// The tool of a call, by its full name and by the one that the client knows.
-#[derive(Clone, Copy)]
-struct NamedCall<'n> {
-    full_name: &'n str,
-    shown_name: &'n str,
-    /// True if it stands for a request that is no call of a tool.
-    is_library_request: bool,
-}
-
 /// The session of one client.
 pub(crate) struct Session {
     pub(super) server: Server,
@@ -67,6 +65,8 @@ pub(crate) struct Session {
     history: Arc<CallHistory>,
     /// The number of the session, for servers that ask its client for something.
     number: u64,
+    /// The calls that wait for answers of its client.
+    held: Arc<HeldCalls>,
     pub(super) subscriptions: Arc<ResourceSubscriptions>,
     /// True once its client has said that it is ready.
     pub(super) is_initialized: AtomicBool,
@@ -77,14 +77,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(server: Server, principal: Principal, closed: CancellationToken) -> Self {
+    pub(crate) fn new(server: Server, principal: Principal, closed: CancellationToken, held: Arc<HeldCalls>) -> Self {
         let level = AtomicU8::new(Level::Info as u8);
         let number = next_session();
         let subscriptions = Arc::default();
         let history = Arc::default();
         let is_initialized = AtomicBool::new(false);
         let ended = closed.clone().drop_guard();
-        Self { server, level, principal, history, number, subscriptions, is_initialized, closed, _ended: ended }
+        Self { server, level, principal, history, number, held, subscriptions, is_initialized, closed, _ended: ended }
     }
 
     /// Returns the minimum level of log lines for this request. Revisions without a handshake carry it in each request.
@@ -146,21 +146,63 @@ impl Session {
     pub(super) async fn ask_library<T: DeserializeOwned + Send + 'static>(
         &self,
         library: &RemoteLibrary,
-        method: LibraryMethod,
-        arguments: Value,
+        request: LibraryCall,
         context: RequestContext<RoleServer>,
-    ) -> Result<T, ErrorData> {
-        let tool = method.full_name(library.name());
-        let span = request_span(&tool, &context, self.principal.decides_sampling);
-        let request = NamedCall { full_name: &tool, shown_name: method.name(), is_library_request: true };
-        let called = self.call_tool_of(request, arguments.into(), context, None);
-        let Called::Ended(result) = called.instrument(span.clone()).await else {
-            return Err(ErrorData::internal_error("the request became a job", None));
+    ) -> Result<Answer<T>, ErrorData> {
+        let LibraryCall { method, arguments, name, answers } = request;
+        let repeated = name.map(|name| RepeatedRequest { method: method.name(), name, arguments: arguments.clone() });
+        let call = match (answers, &repeated) {
+            (Some(answers), Some(request)) => self.held.resume(&answers.state, request, answers.responses)?,
+            _ => self.start_request(&method.full_name(library.name()), arguments, repeated, &context),
         };
-        if let Some(error) = result.error() {
-            telemetry::record_error(&span, error.kind.as_str());
+        match self.follow_request(call, method, &context).await? {
+            Answer::InputRequired(needed) => Ok(Answer::InputRequired(needed)),
+            Answer::Result(result) => self.server.work(result, library_result::read_result).await?.map(Answer::Result),
         }
-        self.server.work(*result, library_result::read_result).await?
+    }
+
+    /// Reads a resource of a component, as a call, and returns its contents.
+    pub(super) async fn read_component_resource(
+        &self,
+        resource: &ComponentResource,
+        uri: &str,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResult, ErrorData> {
+        let call = self.start_request(resource.reader(), json!({ "uri": uri }), None, &context);
+        let Answer::Result(result) = self.follow_request(call, LibraryMethod::Read, &context).await? else {
+            return Err(ErrorData::internal_error("the component asked its client for input", None));
+        };
+        let resource = resource.clone();
+        self.server.work(result, move |result| library_result::read_contents(result, &resource)).await?
+    }
+
+    /// Prepares the call that stands for a request.
+    fn start_request(
+        &self,
+        tool: &str,
+        arguments: Value,
+        repeated: Option<RepeatedRequest>,
+        context: &RequestContext<RoleServer>,
+    ) -> RunningCall {
+        let span = request_span(tool, context, self.principal.decides_sampling);
+        let form = AnswerForm::default();
+        let arguments = arguments.into();
+        let new = NewCall { tool, arguments, form, is_library_request: true, repeated, jobs: None };
+        self.start(new, context, span)
+    }
+
+    /// Like [`Self::follow`], for a call that stands for a request.
+    async fn follow_request(
+        &self,
+        call: RunningCall,
+        method: LibraryMethod,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Answer<CallResult>, ErrorData> {
+        match self.follow(call, method.name(), context).await? {
+            Answer::InputRequired(needed) => Ok(Answer::InputRequired(needed)),
+            Answer::Result(Called::Ended(result)) => Ok(Answer::Result(*result)),
+            Answer::Result(Called::Job(_)) => Err(ErrorData::internal_error("the request became a job", None)),
+        }
     }
 
     /// Returns whether this server has a method of this name that takes parameters.
@@ -181,46 +223,72 @@ impl Session {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> CallToolOutcome {
-        let catalogue = self.server.catalogue();
-        let Some(entry) = catalogue.find(&request.name) else {
-            let name: String = printable(&request.name).chars().take(MAX_FULL_NAME_BYTES).collect();
-            // A provider remembers tools that it had, and says so.
-            let gone = self.server.tools().find(&request.name).and_then(|tool| tool.refusal().cloned());
-            let why = gone.map_or_else(|| catalogue.suggestions(), |refusal| refusal.message.to_string());
-            return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({why})"), None));
+        let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let name = name.into_owned();
+        let answers = Answers::of(request_state, input_responses, &context);
+        let call = match answers {
+            Some(answers) => {
+                let request = repeated_call(name.clone(), arguments);
+                self.held.resume(&answers.state, &request, answers.responses)?
+            }
+            None => self.start_tool(&name, arguments, &context)?,
         };
-        let decides_sampling = self.principal.decides_sampling;
-        let span = request_span(&entry.full_name, &context, decides_sampling);
-        let arguments = call_arguments(&context.extensions, request.arguments);
-        let jobs = self.server.options().jobs.as_ref().filter(|_| has_tasks(&context));
-        let named = NamedCall { full_name: &entry.full_name, shown_name: &request.name, is_library_request: false };
-        let called = self.call_tool_of(named, arguments, context, jobs);
-        let called = called.instrument(span.clone()).await;
-        match called {
-            Called::Job(job) => Ok(tasks::created(&job).into()),
-            Called::Ended(result) => {
-                if let Some(error) = result.error() {
-                    telemetry::record_error(&span, error.kind.as_str());
-                }
-                let form = entry.form;
+        let form = call.form;
+        match self.follow(call, &name, &context).await? {
+            Answer::InputRequired(needed) => Ok(needed.into()),
+            Answer::Result(Called::Job(job)) => Ok(tasks::created(&job).into()),
+            Answer::Result(Called::Ended(result)) => {
                 let write = move |result| call_tool_result::into_call_tool_result(result, form);
                 Ok(self.server.work(*result, write).await?.into())
             }
         }
     }
 
-    async fn call_tool_of(
+    fn start_tool(
         &self,
-        named: NamedCall<'_>,
-        arguments: Arguments,
-        context: RequestContext<RoleServer>,
-        jobs: Option<&Jobs>,
-    ) -> Called {
-        let token = context.meta.get_progress_token();
+        name: &str,
+        arguments: Option<JsonObject>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<RunningCall, ErrorData> {
+        let catalogue = self.server.catalogue();
+        let Some(entry) = catalogue.find(name) else {
+            // A provider remembers tools that it had, and says so.
+            let gone = self.server.tools().find(name).and_then(|tool| tool.refusal().cloned());
+            let why = gone.map_or_else(|| catalogue.suggestions(), |refusal| refusal.message.to_string());
+            let name: String = printable(name).chars().take(MAX_FULL_NAME_BYTES).collect();
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {name} ({why})"), None));
+        };
+        let span = request_span(&entry.full_name, context, self.principal.decides_sampling);
+        let may_be_asked = is_stateless(context) && answers_questions(context);
+        let repeated = may_be_asked.then(|| repeated_call(name.to_owned(), arguments.clone()));
+        let new = NewCall {
+            tool: &entry.full_name,
+            arguments: call_arguments(&context.extensions, arguments),
+            form: entry.form,
+            is_library_request: false,
+            repeated,
+            jobs: self.server.options().jobs.as_ref().filter(|_| has_tasks(context)),
+        };
+        Ok(self.start(new, context, span))
+    }
+
+    /// Prepares a call, which runs once it is followed.
+    fn start(&self, new: NewCall<'_>, context: &RequestContext<RoleServer>, span: Span) -> RunningCall {
+        let NewCall { tool, arguments, form, is_library_request, repeated, jobs } = new;
         let cancelled = CallToken::new();
-        let outbox = Outbox::for_client(token.is_some(), self.min_log_level(&context));
+        let wants_progress = context.meta.get_progress_token().is_some();
+        let outbox = Outbox::for_client(wants_progress, self.min_log_level(context));
+        let is_stateless = is_stateless(context);
+        let (path, repeated) = match repeated {
+            Some(request) if is_stateless => {
+                let (sender, questions) = questions(self.held.places());
+                (ClientPath::Result(sender), Some((request, questions)))
+            }
+            _ if is_stateless => (ClientPath::Missing, None),
+            _ => (ClientPath::Stream(StreamPath::new(context, self.closed.clone())), None),
+        };
         let call = Call {
-            tool: named.full_name.to_owned(),
+            tool: tool.to_owned(),
             arguments,
             context: CallContext {
                 actor: self.principal.actor.clone(),
@@ -229,60 +297,81 @@ impl Session {
                 client: context.client_info().map(|client| client_name(&client)),
                 client_meta: passed_client_metadata(&context.meta.0.0).map(Arc::new),
                 // Requests without a handshake belong to no session.
-                history: (!is_stateless(&context)).then(|| Arc::clone(&self.history)),
-                client_requests: Some(Arc::new(SessionClient::new(self.number, &context, self.closed.clone()))),
+                history: (!is_stateless).then(|| Arc::clone(&self.history)),
+                client_requests: Some(Arc::new(SessionClient::new(self.number, context, path))),
                 repairs: self.server.options().repairs.clone(),
-                is_library_request: named.is_library_request,
+                is_library_request,
                 ..CallContext::default()
             },
         };
-        let running = self.run(call, cancelled, &context, jobs);
-        match &outbox {
-            None => running.await,
+        // With the memory of its message, which stays counted until the call has ended, if that is after the request.
+        let may_outlive = jobs.is_some() || repeated.is_some();
+        let extensions = may_outlive.then(|| context.extensions.clone());
+        let tools = self.server.shared_tools();
+        let jobs = jobs.map(|jobs| (jobs.clone(), Arc::clone(&self.principal.owner)));
+        let running = async move {
+            match jobs {
+                Some((jobs, owner)) => jobs.call(JobCall::new(owner, tools, call, extensions)).await,
+                None => {
+                    let result = tools.dispatch(call).await;
+                    drop(extensions);
+                    Called::Ended(Box::new(result))
+                }
+            }
+        };
+        let running = Box::pin(running.instrument(span.clone()));
+        RunningCall { running, cancelled, outbox, span, form, repeated, held: None }
+    }
+
+    /// Runs a call until it ends, becomes a job or asks its client for input. `name` is that of the tool for the client.
+    async fn follow(
+        &self,
+        mut call: RunningCall,
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Answer<Called>, ErrorData> {
+        let called = match call.outbox.clone() {
+            None => self.advance(&mut call, context).await,
             Some(outbox) => {
-                let notifier = Notifier { peer: &context.peer, token, tool: named.shown_name };
-                let running = async {
-                    let called = running.await;
+                outbox.reopen();
+                let notifier = Notifier { peer: &context.peer, token: context.meta.get_progress_token(), tool: name };
+                let advancing = async {
+                    let called = self.advance(&mut call, context).await;
                     outbox.close();
                     called
                 };
-                tokio::join!(running, notifier.send_all(outbox)).0
+                tokio::join!(advancing, notifier.send_all(&outbox)).0
             }
+        };
+        let Some(called) = called else { return self.held.hold(call).map(Answer::InputRequired) };
+        if let Called::Ended(result) = &called
+            && let Some(error) = result.error()
+        {
+            telemetry::record_error(&call.span, error.kind.as_str());
         }
+        Ok(Answer::Result(called))
     }
 
-    /// Runs a call until it ends or becomes a job, the client cancels it, or the client is gone.
-    async fn run(
-        &self,
-        call: Call,
-        token: CallToken,
-        context: &RequestContext<RoleServer>,
-        jobs: Option<&Jobs>,
-    ) -> Called {
-        let mut call = pin!(async {
-            match jobs {
-                Some(jobs) => {
-                    let (owner, tools) = (Arc::clone(&self.principal.owner), self.server.shared_tools());
-                    // With the memory of its message, which stays counted until the call has ended.
-                    jobs.call(JobCall::new(owner, tools, call, context.extensions.clone())).await
-                }
-                None => Called::Ended(Box::new(self.server.tools().dispatch(call).await)),
-            }
-        });
+    /// Like [`RunningCall::advance`], until the client cancels its request or is gone.
+    async fn advance(&self, call: &mut RunningCall, context: &RequestContext<RoleServer>) -> Option<Called> {
         tokio::select! {
             biased;
-            called = &mut call => return called,
+            called = call.advance() => return called,
             () = self.closed.cancelled() => {}
             () = context.ct.cancelled() => {}
         }
-        token.cancel();
-        call.await
+        Some(call.cancel().await)
     }
 
     /// Returns the jobs that tasks are.
     pub(super) fn jobs(&self, method: &str) -> Result<&Jobs, ErrorData> {
         self.server.options().jobs.as_ref().ok_or_else(|| method_not_found(method))
     }
+}
+
+/// Returns the request of a call, which its client may send again.
+fn repeated_call(name: String, arguments: Option<JsonObject>) -> RepeatedRequest {
+    RepeatedRequest { method: "tools/call", name, arguments: arguments.unwrap_or_default().into() }
 }
 
 pub(super) fn method_not_found(method: &str) -> ErrorData {

@@ -9,6 +9,7 @@ use rmcp::{RoleServer, ServiceExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use super::held_calls::HeldCalls;
 use super::mcp_server::Server;
 use super::session::{Principal, Session};
 use super::standard_streams::standard_streams;
@@ -51,7 +52,8 @@ impl Server {
         let lines = LineTransport::<RoleServer, _, _>::new(input, output, self.options().message_bytes, closed.clone());
         let principal =
             Principal { actor: self.actor(), owner: Arc::clone(&self.options().job_owner), decides_sampling: true };
-        let session = Session::new(self.clone(), principal, closed);
+        let held = HeldCalls::new(self.held_places(), &closed);
+        let session = Session::new(self.clone(), principal, closed, held);
         let stopped = CancellationToken::new();
         let mut serving = pin!(serve_session(session, lines, stopped.clone()));
         tokio::select! {

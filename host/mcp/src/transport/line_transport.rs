@@ -3,6 +3,7 @@
 //! Lines have a maximum length, and memory for them is bounded by it and by what parsing one may take. Lines that are
 //! not messages are answered with an error, not ignored, so that no peer waits for an answer that never comes.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +51,8 @@ pub(crate) struct LineTransport<Role: ServiceRole, R, W> {
     overflowed: Arc<AtomicBool>,
     /// Number of consecutive lines that were not messages.
     junk: u32,
+    /// The messages of a batch that are still to be read.
+    batch: VecDeque<BytesMut>,
     /// Reads what is not quite a message.
     normalize: Option<Normalize>,
 }
@@ -91,6 +94,7 @@ where
             closed,
             overflowed: Arc::default(),
             junk: 0,
+            batch: VecDeque::new(),
             normalize: None,
         }
     }
@@ -157,6 +161,10 @@ where
                     // Like a line that is too long.
                     self.overflowed.store(true, Ordering::Relaxed);
                     self.closed.cancel();
+                }
+                if Role::IS_CLIENT && matches!(error, BoundsError::Batch) {
+                    self.batch.extend(split_batch(&line));
+                    return Some(ParsedLine::Empty);
                 }
                 Some(match error {
                     BoundsError::Depth => ParsedLine::Rejected(ErrorData::parse_error(error.to_string(), None), None),
@@ -252,6 +260,12 @@ fn with_arguments<Role: ServiceRole>(mut request: JsonRpcRequest<Role::PeerReq>,
     ParsedLine::Message(JsonRpcMessage::Request(request))
 }
 
+/// Returns the messages of a batch, which servers of revision 2025-03-26 may send; none if the line is no JSON.
+pub(crate) fn split_batch(line: &[u8]) -> impl Iterator<Item = BytesMut> {
+    let messages = serde_json::from_slice::<Vec<&RawValue>>(line).unwrap_or_default();
+    messages.into_iter().map(|message| message.get().as_bytes().into())
+}
+
 /// Returns the id in a line that is JSON.
 pub(crate) fn parse_id(line: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
@@ -296,7 +310,7 @@ where
                     let why = "the message could not be parsed; send a simpler one";
                     parsed.unwrap_or_else(|_| ParsedLine::Rejected(ErrorData::internal_error(why, None), None))
                 }
-                None => match self.lines.next_line() {
+                None => match self.batch.pop_front().map(Line::Whole).or_else(|| self.lines.next_line()) {
                     Some(Line::Whole(line)) => match self.parse_or_offload(line) {
                         Some(parsed) => parsed,
                         None => continue,

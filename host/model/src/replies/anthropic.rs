@@ -1,15 +1,20 @@
 //! The form of Anthropic's messages.
 
+use std::collections::VecDeque;
+
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::calls::CallIds;
 use super::frames::Output;
 use super::{ReplyForm, ReplyNotes, is_significant, take_error, text_of};
 
-/// A reply in this form. Its blocks come one after the other.
+/// A reply in this form. Its blocks come one after the other for the library: what belongs to a later one waits until the
+/// call before it has ended.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicForm {
     block: Option<Block>,
+    waiting: VecDeque<WaitingBlock>,
     ids: CallIds,
     /// The blocks that have ended, for a turn that is paused.
     turn: Vec<Value>,
@@ -21,10 +26,20 @@ pub(super) struct AnthropicForm {
 #[derive(Debug)]
 struct Block {
     kind: BlockKind,
+    index: Option<u64>,
     /// The block so far, without its input.
     content: Map<String, Value>,
     /// The pieces of the input.
     input: String,
+}
+
+/// A block that began before the one ahead of it ended.
+#[derive(Debug)]
+struct WaitingBlock {
+    index: Option<u64>,
+    content: Map<String, Value>,
+    deltas: Vec<Map<String, Value>>,
+    has_ended: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +63,23 @@ impl BlockKind {
     }
 }
 
+impl Block {
+    /// Returns whether the input is complete.
+    fn is_complete(&self) -> bool {
+        serde_json::from_str::<IgnoredAny>(&self.input).is_ok()
+    }
+}
+
 impl ReplyForm for AnthropicForm {
     fn translate(&mut self, name: &str, mut value: Value, notes: &mut ReplyNotes, output: &mut Output) {
         if self.is_done {
             return;
         }
         // The name of an event repeats its type, and some servers leave it out.
-        let kind = value.get("type").and_then(Value::as_str).unwrap_or(name).to_owned();
+        let is_message = value.get("role").is_some() && value.get("content").is_some();
+        let unnamed = if name.is_empty() && is_message { "message" } else { name };
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or(unnamed).to_owned();
+        let index = value.get("index").and_then(Value::as_u64);
         let content = if kind == "error" { "" } else { "type" };
         if let Some(error) = take_error(&kind, &mut value, content) {
             output.write_json("error", &json!({"type": "error", "error": error}));
@@ -63,13 +88,23 @@ impl ReplyForm for AnthropicForm {
             return;
         }
         match kind.as_str() {
-            "content_block_start" => self.start_block(take_object(&mut value, "content_block"), output),
-            "content_block_delta" => self.add_delta(&take_object(&mut value, "delta"), output),
-            "content_block_stop" => self.end_block(output),
+            "content_block_start" => self.begin_block(index, take_object(&mut value, "content_block"), output),
+            "content_block_delta" => {
+                let delta = take_object(&mut value, "delta");
+                match self.waiting_block(index) {
+                    Some(block) => block.deltas.push(delta),
+                    None => self.add_delta(&delta, output),
+                }
+            }
+            "content_block_stop" => match self.waiting_block(index) {
+                Some(block) => block.has_ended = true,
+                None => self.end_block(output),
+            },
             "message_delta" => self.end_message(value, notes, output),
             "message_stop" => self.stop(output),
             "message" => self.translate_whole(value, notes, output),
-            "message_start" | "ping" => write(output, &kind, value),
+            "message_start" => self.start_message(value, output),
+            "ping" => write(output, &kind, value),
             // The library reads no others.
             _ => {}
         }
@@ -88,8 +123,59 @@ impl AnthropicForm {
         Self { ids, ..Self::default() }
     }
 
-    fn start_block(&mut self, mut content: Map<String, Value>, output: &mut Output) {
+    fn start_message(&mut self, mut value: Value, output: &mut Output) {
+        let content = value.pointer_mut("/message/content").map(Value::take).unwrap_or_default();
+        write(output, "message_start", value);
+        self.translate_content(content, output);
         self.end_block(output);
+    }
+
+    /// Begins a block, or lets it wait if the input of the call before it is not complete.
+    fn begin_block(&mut self, index: Option<u64>, content: Map<String, Value>, output: &mut Output) {
+        let has_open_call = self.block.as_ref().is_some_and(|block| {
+            block.kind == BlockKind::ToolUse && block.index.is_some() && block.index != index && !block.is_complete()
+        });
+        if has_open_call && index.is_some() {
+            self.waiting.push_back(WaitingBlock { index, content, deltas: Vec::new(), has_ended: false });
+        } else {
+            self.end_all(output);
+            self.start_block(index, content, output);
+        }
+    }
+
+    /// Returns the block with this index, if it waits.
+    fn waiting_block(&mut self, index: Option<u64>) -> Option<&mut WaitingBlock> {
+        index.and_then(|index| self.waiting.iter_mut().rev().find(|block| block.index == Some(index)))
+    }
+
+    /// Starts the next block that waits, and ends it if its end was sent.
+    fn advance(&mut self, output: &mut Output) {
+        while self.block.is_none()
+            && let Some(next) = self.waiting.pop_front()
+        {
+            self.start_block(next.index, next.content, output);
+            for delta in &next.deltas {
+                self.add_delta(delta, output);
+            }
+            if next.has_ended {
+                self.close_block(output);
+            }
+        }
+    }
+
+    fn end_all(&mut self, output: &mut Output) {
+        while self.block.is_some() {
+            self.end_block(output);
+        }
+    }
+
+    fn end_block(&mut self, output: &mut Output) {
+        self.close_block(output);
+        self.advance(output);
+    }
+
+    fn start_block(&mut self, index: Option<u64>, mut content: Map<String, Value>, output: &mut Output) {
+        self.close_block(output);
         if content.is_empty() {
             return;
         }
@@ -107,12 +193,12 @@ impl AnthropicForm {
         if kind == BlockKind::Text && !text.is_empty() {
             write_delta(output, "text_delta", "text", text);
         }
-        self.block = Some(Block { kind, content, input: String::new() });
+        self.block = Some(Block { kind, index, content, input: String::new() });
     }
 
     fn add_delta(&mut self, delta: &Map<String, Value>, output: &mut Output) {
         if self.block.is_none() && delta.contains_key("text") {
-            self.start_block(Map::from_iter([("type".to_owned(), json!("text"))]), output);
+            self.start_block(None, Map::from_iter([("type".to_owned(), json!("text"))]), output);
         }
         let Some(block) = &mut self.block else { return };
         let fields: &[(&str, &str)] = match block.kind {
@@ -142,8 +228,8 @@ impl AnthropicForm {
         block.input.push_str(&input);
     }
 
-    fn end_block(&mut self, output: &mut Output) {
-        let Some(Block { kind, mut content, input }) = self.block.take() else { return };
+    fn close_block(&mut self, output: &mut Output) {
+        let Some(Block { kind, mut content, input, .. }) = self.block.take() else { return };
         if kind == BlockKind::ToolUse && input.is_empty() {
             // Some servers send the input whole, with the start of its block.
             if let Some(whole) = content.get("input").filter(|input| is_significant(input)) {
@@ -163,7 +249,7 @@ impl AnthropicForm {
     }
 
     fn end_message(&mut self, mut value: Value, notes: &mut ReplyNotes, output: &mut Output) {
-        self.end_block(output);
+        self.end_all(output);
         if let Some(reason) = value.pointer_mut("/delta/stop_reason").filter(|reason| is_significant(reason)) {
             self.has_stop = true;
             *reason = json!(reason.as_str().unwrap_or_default().to_ascii_lowercase());
@@ -176,9 +262,23 @@ impl AnthropicForm {
     }
 
     fn stop(&mut self, output: &mut Output) {
-        self.end_block(output);
+        self.end_all(output);
         self.is_done = true;
         write(output, "message_stop", json!({}));
+    }
+
+    /// Translates blocks that were sent whole. The last one stays open.
+    fn translate_content(&mut self, content: Value, output: &mut Output) {
+        let blocks = match content {
+            Value::Array(blocks) => blocks,
+            Value::String(text) => vec![json!({"type": "text", "text": text})],
+            _ => Vec::new(),
+        };
+        for block in blocks {
+            if let Value::Object(block) = block {
+                self.start_block(None, block, output);
+            }
+        }
     }
 
     /// Translates the reply of a server that does not stream.
@@ -187,16 +287,7 @@ impl AnthropicForm {
         let usage = message.get("usage").cloned();
         let reason = message.get("stop_reason").cloned();
         write(output, "message_start", json!({"message": {"usage": usage}}));
-        let blocks = match content {
-            Value::Array(blocks) => blocks,
-            Value::String(text) => vec![json!({"type": "text", "text": text})],
-            _ => Vec::new(),
-        };
-        for block in blocks {
-            if let Value::Object(block) = block {
-                self.start_block(block, output);
-            }
-        }
+        self.translate_content(content, output);
         self.end_message(json!({"delta": {"stop_reason": reason}, "usage": usage}), notes, output);
         self.stop(output);
     }

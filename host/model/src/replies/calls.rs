@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{is_significant, text_of};
+use super::{is_significant, take_list, text_of};
 
 /// The fields with the arguments of a call. The first is the usual one.
-pub(super) const ARGUMENTS: [&str; 3] = ["arguments", "parameters", "args"];
+pub(super) const ARGUMENTS: [&str; 4] = ["arguments", "parameters", "args", "input"];
 
 /// The ids of the calls of one reply, so that no two calls have the same.
 #[derive(Debug, Default)]
@@ -178,7 +178,7 @@ impl Call {
 }
 
 impl Piece {
-    /// Reads a piece. Its function may be a field, or the piece itself.
+    /// Reads a piece. Its function may be a field, the JSON text of a field, or the piece itself with its name in that field.
     fn read(entry: Value) -> Option<Self> {
         let Value::Object(mut entry) = entry else { return None };
         let index = entry.get("index").and_then(|index| match index {
@@ -192,10 +192,27 @@ impl Piece {
         };
         let mut function = match entry.remove("function") {
             Some(Value::Object(function)) => function,
+            Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_else(|_| {
+                entry.entry("name").or_insert(Value::String(text));
+                entry
+            }),
             _ => entry,
         };
         let arguments = take_arguments(&mut function);
         Some(Self { index, id, name: text_of(&function, "name").to_owned(), arguments })
+    }
+}
+
+/// Takes the entries of a list of calls out of a field. The list may be an object whose fields are the entries.
+pub(super) fn take_calls(object: &mut Map<String, Value>, field: &str) -> Vec<Value> {
+    let has_entries = |list: &Map<String, Value>| {
+        !["function", "name"].iter().any(|field| list.contains_key(*field)) && list.values().all(Value::is_object)
+    };
+    match object.get_mut(field) {
+        Some(Value::Object(list)) if has_entries(list) => {
+            std::mem::take(list).into_iter().map(|(_, call)| call).collect()
+        }
+        _ => take_list(object, field),
     }
 }
 
@@ -345,6 +362,11 @@ mod tests {
             check(json!([{"id": "a", "name": "add", "parameters": arguments}]), &[["a", "add", expected]]);
         }
         check(json!([{"id": 7, "function": {"name": "now"}}, 3, null]), &[["7", "now", ""]]);
+        check(json!([{"id": "a", "function": "add", "input": {"a": 1}}]), &[["a", "add", "{\"a\":1}"]]);
+        check(
+            json!([{"id": "a", "function": "{\"name\":\"add\",\"arguments\":{\"a\":1}}"}]),
+            &[["a", "add", "{\"a\":1}"]],
+        );
         // Arguments without a call become one, which the agent rejects.
         check(json!([{"function": {"arguments": "{}"}}]), &[["call_0", "", "{}"]]);
     }

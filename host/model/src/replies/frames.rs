@@ -25,7 +25,9 @@ pub(super) struct Event<'a> {
 /// Calls `take` with each event of a text that ends where an event does.
 pub(super) fn for_each_event(framing: Framing, text: &str, mut take: impl FnMut(&Event<'_>)) {
     if framing == Framing::Lines {
-        for line in text.split(['\n', '\r']).filter(|line| !line.trim().is_empty()) {
+        // A gateway may frame each line as a server-sent event.
+        let lines = text.split(['\n', '\r']).map(|line| strip_field(line, "data:"));
+        for line in lines.filter(|line| !line.trim().is_empty() && !is_other_field(line)) {
             take(&Event { name: "", data: Cow::Borrowed(line) });
         }
         return;
@@ -44,6 +46,16 @@ pub(super) fn for_each_event(framing: Framing, text: &str, mut take: impl FnMut(
     }
 }
 
+/// Returns a text without the name of a field at its beginning.
+fn strip_field<'a>(text: &'a str, field: &str) -> &'a str {
+    text.trim_start().strip_prefix(field).map_or(text, str::trim)
+}
+
+/// Returns whether a line of a server-sent event has no data.
+fn is_other_field(line: &str) -> bool {
+    ["event:", "id:", "retry:", ":"].iter().any(|field| line.trim_start().starts_with(field))
+}
+
 /// Parses the lines of one event. A block of JSON alone is an event too: the whole reply, or an error, of a server that does
 /// not stream.
 fn parse_block(block: &str) -> Option<Event<'_>> {
@@ -53,7 +65,7 @@ fn parse_block(block: &str) -> Option<Event<'_>> {
         let field = |field: &str| line.strip_prefix(field).map(str::trim);
         if let Some(found) = field("event:") {
             name = found;
-        } else if let Some(more) = field("data:") {
+        } else if let Some(more) = field("data:").map(|more| strip_field(more, "data:")) {
             data = Some(match data {
                 None => Cow::Borrowed(more),
                 Some(before) => Cow::Owned(format!("{before}\n{more}")),
@@ -131,5 +143,7 @@ mod tests {
         assert_eq!(events(Framing::ServerSent, "<html>\n</html>\n\n"), []);
         let lines = vec![(String::new(), "{}".to_owned()), (String::new(), "x".to_owned())];
         assert_eq!(events(Framing::Lines, "{}\r\n\nx\n"), lines);
+        assert_eq!(events(Framing::Lines, ": wait\nevent: x\ndata: {}\n\ndata:x\n\n"), lines);
+        assert_eq!(events(Framing::ServerSent, "data: data: {}\n\ndata:data:x\n\n"), lines);
     }
 }

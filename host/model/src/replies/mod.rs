@@ -13,8 +13,9 @@ mod openai;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fumehood_core::text::json::repair;
 use fumehood_transport::Translation;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use self::calls::CallIds;
 use self::frames::{Event, Framing, Output};
@@ -22,6 +23,9 @@ use crate::spec::Service;
 
 /// The data of the last event in OpenAI's form.
 const DONE: &str = "[DONE]";
+
+/// The fields with the message of an error that is alone in its event.
+const ERROR_MESSAGES: [&str; 4] = ["message", "msg", "error_msg", "error_message"];
 
 /// Facts about a reply that the library does not report.
 #[derive(Debug, Default)]
@@ -52,11 +56,9 @@ trait ReplyForm: Send {
     /// Translates one event. `name` is the event's own; empty if it has none.
     fn translate(&mut self, name: &str, value: Value, notes: &mut ReplyNotes, output: &mut Output);
 
-    /// Translates an event that is no JSON. The default passes it on, unless it is the end of another form.
-    fn translate_text(&mut self, name: &str, data: &str, output: &mut Output) {
-        if data != DONE {
-            output.write(name, data);
-        }
+    /// Notes the end that some forms send as text. The default ignores it.
+    fn translate_done(&mut self, output: &mut Output) {
+        let _ = output;
     }
 
     /// Writes the end that the library waits for, if the reply is complete and has none. The default writes nothing.
@@ -88,18 +90,53 @@ impl ReplyTranslation {
     }
 
     fn translate_event(&mut self, event: &Event<'_>, output: &mut Output) {
-        let notes = &mut self.notes.lock();
-        match serde_json::from_str::<Value>(&event.data) {
-            // Some servers send all events of a stream as one array.
-            Ok(Value::Array(values)) => {
-                for value in values {
-                    self.form.translate(event.name, value, notes, output);
+        let data = event.data.as_ref();
+        if let Some(value) = parse(data) {
+            self.translate_value(event.name, value, output);
+        } else if lines(data).all(|line| is_done(line) || parse(line).is_some()) {
+            // Some servers put no empty line between events.
+            for line in lines(data) {
+                match parse(line) {
+                    Some(value) => self.translate_value(event.name, value, output),
+                    None => self.form.translate_done(output),
                 }
             }
-            Ok(value) => self.form.translate(event.name, value, notes, output),
-            Err(_) => self.form.translate_text(event.name, &event.data, output),
+        } else if event.name == "error" {
+            self.translate_value(event.name, json!({"message": data}), output);
+        } else if data.trim_start().starts_with(['{', '[', '"']) {
+            // The rest of a reply that was cut: the library says what is wrong.
+            output.write(event.name, data);
         }
     }
+
+    fn translate_value(&mut self, name: &str, value: Value, output: &mut Output) {
+        let notes = &mut self.notes.lock();
+        match value {
+            // Some servers send all events of a stream as one array.
+            Value::Array(values) => {
+                for value in values {
+                    self.form.translate(name, value, notes, output);
+                }
+            }
+            Value::String(text) if is_done(&text) => self.form.translate_done(output),
+            Value::Object(_) => self.form.translate(name, value, notes, output),
+            // A sign of life.
+            _ => {}
+        }
+    }
+}
+
+/// Parses JSON, and text that is almost JSON.
+fn parse(text: &str) -> Option<Value> {
+    serde_json::from_str(text).or_else(|_| serde_json::from_str(&repair(text))).ok()
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim().is_empty())
+}
+
+fn is_done(text: &str) -> bool {
+    text.trim().eq_ignore_ascii_case(DONE)
 }
 
 impl Translation for ReplyTranslation {
@@ -125,11 +162,22 @@ fn take_error(name: &str, value: &mut Value, content: &str) -> Option<Value> {
     if let Some(error) = object.remove("error").filter(is_significant) {
         return Some(error);
     }
-    if object.contains_key(content) {
+    if object.get(content).is_some_and(|content| !content.is_null()) {
         return None;
     }
+    if let Some(error) = take_list(object, "errors").into_iter().find(is_significant) {
+        return Some(error);
+    }
+    // The state of a reply, of which zero is a success.
+    let state = object.get("base_resp").filter(|state| state.get("status_code").is_some_and(|code| *code != json!(0)));
+    if let Some(state) = state {
+        return Some(state.clone());
+    }
     let says_so = name == "error" || ["object", "type"].iter().any(|field| has_text(object, field, "error"));
-    let is_error = says_so || object.contains_key("detail") || object.get("message").is_some_and(Value::is_string);
+    let has_message = ERROR_MESSAGES.iter().any(|field| object.get(*field).is_some_and(Value::is_string));
+    // RFC 9457, section 3.1.
+    let is_problem = object.contains_key("title") && object.get("status").is_some_and(Value::is_number);
+    let is_error = says_so || has_message || is_problem || object.contains_key("detail");
     is_error.then(|| value.take())
 }
 
@@ -271,11 +319,37 @@ mod tests {
     }
 
     #[test]
-    fn passes_on_what_is_no_event() {
+    fn passes_on_events_that_were_cut_and_no_other_text() {
         let (mut translation, _) = ReplyTranslation::new(Service::Compatible);
         assert_eq!(translation.translate(b"data: {\"cho\n\n"), b"data: {\"cho\n\n");
-        assert_eq!(translation.translate(b"data: \xff\n\n"), "data: \u{fffd}\n\n".as_bytes());
+        assert_eq!(translation.translate(b"data: \xff\n\ndata: ping\n\ndata: null\n\ndata: 1\n\n"), b"");
         assert_eq!(translation.translate(b"<html>\n\n"), b"");
         assert_eq!(translation.finish(), b"");
+    }
+
+    #[test]
+    fn finds_errors_by_their_usual_fields() {
+        let error = |mut value: Value| take_error("", &mut value, "choices");
+        for value in [
+            json!({"error": "x"}),
+            json!({"success": false, "errors": [{"message": "x"}]}),
+            json!({"choices": null, "base_resp": {"status_code": 1004, "status_msg": "x"}}),
+            json!({"code": 1, "msg": "x"}),
+            json!({"error_code": 1, "error_msg": "x"}),
+            json!({"title": "x", "status": 504}),
+            json!({"detail": "x"}),
+        ] {
+            let found = error(value.clone()).unwrap_or_else(|| panic!("{value}"));
+            assert!(found.to_string().contains("\"x\""), "{value}: {found}");
+        }
+        for value in [
+            json!({"choices": [], "msg": "x", "errors": []}),
+            json!({"choices": [], "base_resp": {"status_code": 1}}),
+            json!({"base_resp": {"status_code": 0, "status_msg": "x"}}),
+            json!({"usage": {}, "errors": null}),
+            json!({}),
+        ] {
+            assert_eq!(error(value.clone()), None, "{value}");
+        }
     }
 }

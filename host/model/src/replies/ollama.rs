@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::calls::{ARGUMENTS, CallIds};
+use super::calls::{ARGUMENTS, CallIds, take_calls};
 use super::frames::Output;
-use super::{ReplyForm, ReplyNotes, take_error, take_list, text_of};
+use super::{ReplyForm, ReplyNotes, is_significant, take_error, text_of};
 
 /// A reply in this form.
 #[derive(Debug, Default)]
@@ -30,9 +30,20 @@ impl ReplyForm for OllamaForm {
         if let Some(event) = value.as_object_mut() {
             self.is_done = translate_end(event);
             notes.is_finished |= self.is_done;
+            // The form of completions.
+            if let Some(text) = event.remove("response").filter(|_| !event.contains_key("message")) {
+                event.insert("message".to_owned(), json!({"content": text}));
+            }
         }
         if let Some(message) = value.get_mut("message").and_then(Value::as_object_mut) {
-            let calls = take_list(message, "tool_calls");
+            if let Some(content) = message.get_mut("content").filter(|content| !content.is_string()) {
+                *content = Value::String(content_text(content));
+            }
+            let single = message.remove("function_call").filter(is_significant);
+            let calls = match take_calls(message, "tool_calls") {
+                calls if calls.is_empty() => single.into_iter().collect(),
+                calls => calls,
+            };
             let calls = calls.into_iter().filter_map(|call| self.translate_call(call)).collect::<Vec<_>>();
             message.insert("tool_calls".to_owned(), Value::Array(calls));
         }
@@ -60,10 +71,25 @@ impl OllamaForm {
     }
 }
 
+/// Returns the text of a content that is none: a number, or parts.
+fn content_text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(parts) => parts.iter().map(content_text).collect(),
+        Value::Object(part) => text_of(part, "text").to_owned(),
+        Value::Null | Value::Bool(_) => String::new(),
+    }
+}
+
 /// Translates the end of a reply. Returns whether the event has it.
 fn translate_end(event: &mut Map<String, Value>) -> bool {
     let reason = text_of(event, "done_reason").trim().to_ascii_lowercase();
-    let is_done = event.get("done").and_then(Value::as_bool).unwrap_or(!reason.is_empty());
+    let is_done = match event.get("done") {
+        Some(Value::Bool(is_done)) => *is_done,
+        Some(Value::String(text)) => text.eq_ignore_ascii_case("true"),
+        _ => !reason.is_empty(),
+    };
     event.insert("done".to_owned(), Value::Bool(is_done));
     if reason.is_empty() {
         event.remove("done_reason");

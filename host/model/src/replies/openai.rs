@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::calls::{CallIds, CallTracker};
+use super::calls::{CallIds, CallTracker, take_calls};
 use super::frames::Output;
 use super::{DONE, ReplyForm, ReplyNotes, is_significant, take_error, take_list, text_of};
 
@@ -18,6 +18,8 @@ pub(super) struct OpenAiForm {
     is_refused: bool,
     /// True if calls come in the field of a single one, which is older.
     is_legacy: bool,
+    /// True if pieces come in the usual field.
+    has_delta: bool,
     has_finish: bool,
     is_done: bool,
 }
@@ -33,16 +35,29 @@ impl ReplyForm for OpenAiForm {
             self.is_done = true;
             return;
         }
-        if let Some(choice) = value.pointer_mut("/choices/0").and_then(Value::as_object_mut) {
-            self.translate_choice(choice);
+        let is_reply = value.get("object").and_then(Value::as_str) == Some("chat.completion");
+        let Some(event) = value.as_object_mut() else { return };
+        let mut choices = take_list(event, "choices");
+        let mut is_first = true;
+        for choice in &mut choices {
+            if let Value::Object(choice) = choice {
+                self.translate_choice(choice, is_reply, is_first);
+                is_first = false;
+            }
         }
+        // The library reads the first choice of an event. No more are asked for: further ones are parts of the same reply.
+        let last = choices.pop();
+        for choice in choices {
+            output.write_json("", &json!({"choices": [choice]}));
+        }
+        event.insert("choices".to_owned(), last.into_iter().collect());
         output.write_json("", &value);
     }
 
-    fn translate_text(&mut self, name: &str, data: &str, output: &mut Output) {
+    fn translate_done(&mut self, output: &mut Output) {
         if !self.is_done {
-            self.is_done = data == DONE;
-            output.write(name, data);
+            self.is_done = true;
+            output.write("", DONE);
         }
     }
 
@@ -60,12 +75,23 @@ impl OpenAiForm {
         Self { calls: CallTracker::new(ids), ..Self::default() }
     }
 
-    fn translate_choice(&mut self, choice: &mut Map<String, Value>) {
+    fn translate_choice(&mut self, choice: &mut Map<String, Value>, is_reply: bool, is_first: bool) {
         let message = take_object(choice, "message");
+        let is_message = !choice.contains_key("delta") && !message.is_empty();
         // A server that does not stream sends a message alone, which needs no reason to be complete.
-        let is_whole = !choice.contains_key("delta") && !message.is_empty();
+        let is_whole = is_message && (is_reply || !choice.contains_key("finish_reason"));
         let mut delta = take_object(choice, "delta");
-        self.fill(&mut delta, message);
+        if is_message && !self.has_delta {
+            delta = message;
+        } else {
+            self.has_delta = true;
+            self.fill(&mut delta, message);
+        }
+        move_fields(choice, &mut delta);
+        if !is_first && self.has_text {
+            // The same answer in other words.
+            delta.remove("content");
+        }
         self.translate_thoughts(&mut delta);
         self.translate_refusal(&mut delta);
         let pieces = self.take_pieces(&mut delta);
@@ -73,9 +99,14 @@ impl OpenAiForm {
         if !calls.is_empty() {
             delta.insert("tool_calls".to_owned(), Value::Array(calls));
         }
-        self.has_text |= delta.get("content").is_some_and(is_significant);
+        if let Some(content) = delta.get_mut("content") {
+            self.has_text |= is_significant(content);
+            translate_content(content);
+        }
+        let reason = choice.get("finish_reason").filter(|reason| is_significant(reason));
+        let reason = reason.cloned().or_else(|| delta.remove("finish_reason")).unwrap_or_default();
         choice.insert("delta".to_owned(), Value::Object(delta));
-        let reason = self.finish_reason(text_of(choice, "finish_reason"), is_whole);
+        let reason = self.finish_reason(reason_text(&reason), is_whole);
         self.has_finish |= reason.is_some();
         choice.insert("finish_reason".to_owned(), reason.map_or(Value::Null, Value::String));
     }
@@ -118,7 +149,7 @@ impl OpenAiForm {
     }
 
     fn take_pieces(&mut self, delta: &mut Map<String, Value>) -> Vec<Value> {
-        let pieces = take_list(delta, "tool_calls");
+        let pieces = take_calls(delta, "tool_calls");
         let call = take_object(delta, "function_call");
         // Some servers send the same call in both fields.
         self.is_legacy |= !call.is_empty() && pieces.is_empty() && self.calls.is_empty();
@@ -133,6 +164,36 @@ impl OpenAiForm {
         }
         Some(reason).filter(|reason| !reason.is_empty())
     }
+}
+
+/// Moves what some servers send beside the usual field into it: calls, and the text of the older completions.
+fn move_fields(choice: &mut Map<String, Value>, delta: &mut Map<String, Value>) {
+    for (from, to) in [("tool_calls", "tool_calls"), ("function_call", "function_call"), ("text", "content")] {
+        let is_sent = delta.get(to).is_some_and(is_significant);
+        if let Some(value) = choice.remove(from).filter(|value| !is_sent && is_significant(value)) {
+            delta.insert(to.to_owned(), value);
+        }
+    }
+}
+
+/// Translates content to a text or to a list of parts, which the library reads.
+fn translate_content(content: &mut Value) {
+    match content {
+        Value::Number(number) => *content = Value::String(number.to_string()),
+        Value::Object(_) => *content = Value::Array(vec![content.take()]),
+        Value::Array(parts) => {
+            for part in parts.iter_mut().filter(|part| part.is_string()) {
+                *part = json!({"type": "text", "text": part.take()});
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the name of a reason, which may have details beside it.
+fn reason_text(reason: &Value) -> &str {
+    let named = || ["type", "reason"].iter().find_map(|field| reason.get(field)?.as_str());
+    reason.as_str().or_else(named).unwrap_or_default()
 }
 
 /// Takes an error out of the choice, where some routers put it.

@@ -122,7 +122,7 @@ pub(crate) fn classify_reported(
 
 /// Returns the HTTP status that an error stands for: a number in it, or the status of its type.
 fn reported_status(error: &serde_json::Value) -> Option<u16> {
-    let fields = || ["code", "status", "status_code", "type"].iter().filter_map(|field| error.get(field));
+    let fields = || ["code", "status", "status_code", "error_code", "type"].iter().filter_map(|field| error.get(field));
     let number = |value: &serde_json::Value| {
         let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())?;
         u16::try_from(number).ok().filter(|status| (400..600).contains(status))
@@ -231,7 +231,19 @@ impl Classifier<'_> {
     /// Extracts the message of an error body, which may be JSON or plain text.
     fn provider_message(&self, body: &str) -> String {
         let json = serde_json::from_str::<serde_json::Value>(body).ok();
-        let pointers = ["/error/message", "/message", "/error", "/0/error/message", "/detail", ""];
+        let pointers = [
+            "/error/message",
+            "/message",
+            "/error",
+            "/0/error/message",
+            "/detail",
+            "/msg",
+            "/error_msg",
+            "/error_message",
+            "/status_msg",
+            "/title",
+            "",
+        ];
         let found = json.as_ref().and_then(|json| pointers.iter().find_map(|pointer| json.pointer(pointer)?.as_str()));
         // Redacted before it is truncated: half a key would not be found.
         let message = self.redact_key(found.unwrap_or(body).trim());

@@ -153,7 +153,7 @@ impl ResponseBuilder {
         let stop = end.captured_stop_reason.as_ref().map_or(StopReason::Done, |reason| translate_stop(reason.raw()));
         let mut calls = std::mem::take(&mut self.calls).finish();
         for call in &mut calls {
-            call.name = self.names.resolve(&call.name).to_owned();
+            call.name = self.names.resolve(call.name.trim()).to_owned();
         }
         let text = std::mem::take(&mut self.text);
         let thoughts = match stop {

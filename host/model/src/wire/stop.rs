@@ -24,6 +24,8 @@ const REASONS: &[(StopReason, &[&str])] = &[
             "content_filter",
             "content_filtered",
             "content_policy_violation",
+            "moderation",
+            "moderated",
             "safety",
             "recitation",
             "blocklist",
@@ -45,6 +47,8 @@ const REASONS: &[(StopReason, &[&str])] = &[
         StopReason::Failed,
         &[
             "error",
+            "failed",
+            "failure",
             "network_error",
             "server_error",
             "insufficient_system_resource",
@@ -66,7 +70,7 @@ const REASONS: &[(StopReason, &[&str])] = &[
 /// Translates a reason, in any case. A reason that is not known is that of a complete answer: servers have names of their own
 /// for it, such as `eos`.
 pub(super) fn translate_stop(reason: &str) -> StopReason {
-    let reason = reason.trim().to_ascii_lowercase();
+    let reason = reason.trim().to_ascii_lowercase().replace(['-', ' '], "_");
     let known = REASONS.iter().find(|(_, reasons)| reasons.contains(&reason.as_str()));
     known.map_or(StopReason::Done, |(stop, _)| *stop)
 }
@@ -83,10 +87,13 @@ mod tests {
                 StopReason::Done,
             ),
             (&["length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"], StopReason::Length),
-            (&["content_filter", "SAFETY", "RECITATION", "IMAGE_SAFETY"], StopReason::Filtered),
+            (
+                &["content_filter", "content-filter", "moderation", "SAFETY", "RECITATION", "IMAGE_SAFETY"],
+                StopReason::Filtered,
+            ),
             (&["refusal"], StopReason::Refused),
             (&["pause_turn"], StopReason::Paused),
-            (&["error", "ERROR", "MALFORMED_FUNCTION_CALL", "OTHER"], StopReason::Failed),
+            (&["error", "ERROR", "failed", "MALFORMED_FUNCTION_CALL", "OTHER"], StopReason::Failed),
         ] {
             for reason in reasons {
                 assert_eq!(translate_stop(reason), expected, "{reason}");

@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use fumehood_core::call::content::Content;
+use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::{CallError, Metadata};
 use fumehood_core::tool::ValidatedCall;
 use fumehood_core::tool::definition::RawDefinition;
+use fumehood_core::tool::resource::RawResource;
+use serde_json::Value;
 
 use crate::engine::deadline::Deadline;
 use crate::wasi::bindings::fumehood::tool::types;
@@ -29,12 +32,27 @@ impl Arguments {
             Self::Text(text) => Cow::Borrowed(text),
         }
     }
+
+    /// Returns the URI of a resource that is to be read.
+    ///
+    /// # Errors
+    /// If there is none, or the text is not JSON.
+    pub(crate) fn uri(&self) -> Result<String, CallError> {
+        let uri = |value: &Value| value.get("uri").and_then(Value::as_str).map(str::to_owned);
+        let found = match self {
+            Self::Validated(call) => uri(call.arguments()),
+            Self::Text(text) => serde_json::from_str(text).ok().as_ref().and_then(uri),
+        };
+        found.ok_or_else(|| CallError::new(ErrorKind::InvalidArguments, "the arguments have no `uri`"))
+    }
 }
 
 /// The input of a guest.
 #[derive(Debug)]
 pub(crate) enum Input {
     Describe,
+    ListResources,
+    ReadResource { arguments: Arguments },
     Contract { arguments: Arguments },
     Typed { tool: usize, arguments: Arguments },
 }
@@ -43,7 +61,7 @@ impl Input {
     /// Returns whether converting the arguments may take longer than a slice.
     pub(super) fn is_large(&self) -> bool {
         match self {
-            Self::Describe => false,
+            Self::Describe | Self::ListResources | Self::ReadResource { .. } => false,
             Self::Contract { arguments } | Self::Typed { arguments, .. } => match arguments {
                 Arguments::Validated(call) => call.is_larger_than(FIRST_SLICE_ARGUMENT_BYTES),
                 Arguments::Text(text) => text.len() > FIRST_SLICE_ARGUMENT_BYTES,
@@ -58,6 +76,7 @@ pub(super) type Returned = Result<Vec<types::Content>, types::Failure>;
 /// The output of a guest, converted, before anything of it was checked.
 pub(crate) enum Output {
     Described(Vec<RawDefinition>),
+    Listed(Vec<RawResource>),
     Content(Vec<Content>),
 }
 

@@ -8,7 +8,8 @@ use fumehood_core::call::Usage;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
-use fumehood_core::tool::definition::{Annotations, RawDefinition};
+use fumehood_core::tool::definition::RawDefinition;
+use fumehood_core::tool::resource::RawResource;
 use tracing::Instrument as _;
 use wasmtime::component::Val;
 use wasmtime::{Store, UpdateDeadline};
@@ -25,9 +26,9 @@ use crate::engine::memory::KeptTooMuch;
 use crate::load::dialect::Callable;
 use crate::load::dialect::typed::TypedTool;
 use crate::load::surface::Surface;
-use crate::wasi::bindings::exports::fumehood::tool::tools::{ToolCall, ToolDefinition as GuestDefinition};
+use crate::wasi::bindings::exports::fumehood::tool::tools::ToolCall;
 use crate::wasi::http::OutboundConfig;
-use crate::wasi::{CallReport, CallState, Invocation, OpenFolders, Powers, Removals};
+use crate::wasi::{CallReport, CallState, Invocation, OpenFolders, Powers, Removals, guest_output};
 
 /// Memory limit in bytes above which a call never runs on its caller's thread: one bulk instruction over all of it is
 /// not interrupted, and takes tens of milliseconds for each 64 MiB.
@@ -101,15 +102,31 @@ impl Runnable {
 
     /// Calls `describe` of a component of the contract, within the limits of a call.
     pub(crate) async fn describe(&self, limits: Limits) -> Result<Vec<RawDefinition>, CallError> {
+        match self.run_unpowered(Input::Describe, limits).await? {
+            Output::Described(raw) => Ok(raw),
+            Output::Content(_) | Output::Listed(_) => Err(unexpected_output("describe")),
+        }
+    }
+
+    /// Calls `list` of the interface `resources`, within the limits of a call. Returns none if the component has none.
+    pub(crate) async fn list_resources(&self, limits: Limits) -> Result<Vec<RawResource>, CallError> {
+        if !matches!(&*self.0.callable, Callable::Contract { resources: Some(_), .. }) {
+            return Ok(Vec::new());
+        }
+        match self.run_unpowered(Input::ListResources, limits).await? {
+            Output::Listed(raw) => Ok(raw),
+            Output::Content(_) | Output::Described(_) => Err(unexpected_output("list")),
+        }
+    }
+
+    /// Runs a function with which a component describes itself.
+    async fn run_unpowered(&self, input: Input, limits: Limits) -> Result<Output, CallError> {
         let invocation = Arc::new(Invocation { limits, ..Invocation::default() });
         let place = match self.admit(&invocation).await {
             Ok(place) => place,
             Err(refused) => return Err(refused.outcome.err().unwrap_or_else(CallError::cancelled)),
         };
-        match self.run(place, Input::Describe, invocation, None).await.outcome? {
-            Output::Described(raw) => Ok(raw),
-            Output::Content(_) => Err(CallError::new(ErrorKind::Host, "`describe` returned something else")),
-        }
+        self.run(place, input, invocation, None).await.outcome
     }
 
     /// Waits for a place among the running calls.
@@ -181,7 +198,7 @@ async fn execute(
     let _ticking = parts.shared.ticker.run();
     // A component describes itself before anybody has approved it, so it does that without any power.
     let (mut powers, folders) = match input {
-        Input::Describe => (Arc::new(parts.powers.without_grant()), None),
+        Input::Describe | Input::ListResources => (Arc::new(parts.powers.without_grant()), None),
         _ => (Arc::clone(&parts.powers), parts.folders.clone()),
     };
     if let Some(outbound) = outbound {
@@ -320,9 +337,23 @@ async fn drive(
         (Callable::Contract { pre, .. }, Input::Describe) => {
             let guest = pre.instantiate_async(&mut *store).await.map_err(instantiating)?;
             let tools = guest.fumehood_tool_tools().call_describe(store).await.map_err(calling)?;
-            Ok(Output::Described(tools.into_iter().map(to_raw).collect()))
+            Ok(Output::Described(tools.into_iter().map(guest_output::to_raw).collect()))
         }
-        (Callable::Contract { pre, call: export }, Input::Contract { arguments }) => {
+        (Callable::Contract { pre, resources: Some(resources), .. }, Input::ListResources) => {
+            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let guest = resources.load(&mut *store, &guest).map_err(instantiating)?;
+            let listed = guest.call_list(store).await.map_err(calling)?;
+            Ok(Output::Listed(listed.into_iter().map(guest_output::to_raw_resource).collect()))
+        }
+        (Callable::Contract { pre, resources: Some(resources), .. }, Input::ReadResource { arguments }) => {
+            let uri = arguments.uri()?;
+            let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
+            let guest = resources.load(&mut *store, &guest).map_err(instantiating)?;
+            let read = guest.call_read(&mut *store, &uri).await.map_err(calling)?;
+            let returned = read.map(|contents| vec![guest_output::to_part(contents)]);
+            Ok(Output::Content(Conversion::new(store, limits, large).returned(returned).await?))
+        }
+        (Callable::Contract { pre, call: export, .. }, Input::Contract { arguments }) => {
             let guest = pre.instance_pre().instantiate_async(&mut *store).await.map_err(instantiating)?;
             let function =
                 guest.get_typed_func::<(ToolCall<'_>,), (Returned,)>(&mut *store, export).map_err(instantiating)?;
@@ -360,19 +391,6 @@ pub(crate) fn lost_call(lost: Lost) -> CallError {
     }
 }
 
-fn to_raw(definition: GuestDefinition) -> RawDefinition {
-    let annotations = definition.annotations;
-    RawDefinition {
-        name: definition.name,
-        title: definition.title,
-        description: definition.description,
-        input_schema: definition.input_schema,
-        output_schema: definition.output_schema,
-        annotations: Annotations {
-            read_only: annotations.read_only,
-            destructive: annotations.destructive,
-            idempotent: annotations.idempotent,
-            open_world: annotations.open_world,
-        },
-    }
+fn unexpected_output(function: &str) -> CallError {
+    CallError::new(ErrorKind::Host, format!("`{function}` returned something else"))
 }

@@ -8,6 +8,7 @@ use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::limits::Limits;
 use fumehood_core::call::result::CallError;
+use fumehood_core::tool::resource::READ_RESOURCE;
 use wasmtime::Store;
 use wasmtime::component::Val;
 
@@ -71,13 +72,14 @@ impl Runnable {
         outbound: Option<OutboundConfig>,
     ) -> (Execution, Deadline) {
         let input = match self.typed() {
+            None if invocation.tool == READ_RESOURCE => Input::ReadResource { arguments },
             None => Input::Contract { arguments },
             Some(_) => Input::Typed { tool, arguments },
         };
         let Ended { outcome, mut metadata, deadline } = self.run(place, input, invocation, outbound).await;
         let outcome = outcome.and_then(|output| match output {
             Output::Content(parts) => Ok(parts),
-            Output::Described(_) => {
+            Output::Described(_) | Output::Listed(_) => {
                 Err(CallError::new(ErrorKind::BadResult, "the tool described itself instead of answering"))
             }
         });

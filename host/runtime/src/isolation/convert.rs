@@ -9,11 +9,12 @@ use fumehood_core::policy::permission::files::{Access, Quota, QuotaError};
 use fumehood_core::policy::permission::{ClockStep, CommandLine, Environment, Grant, KeyValueQuota, Seed};
 use fumehood_core::text::untrusted::{PrintableText, Untrusted};
 use fumehood_core::tool::definition::{Annotations, DefinitionLimits, RawDefinition, ToolDefinition};
+use fumehood_core::tool::resource::{RawPage, RawResource};
 
-use super::bounded_list::BoundedList;
+use super::bounded_list::{BoundedList, ListTooLong};
 use super::message::{
-    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Part, Powers,
-    Refused,
+    CallLimits, CallMessage, Cost, Definition, DefinitionCaps, Failure, FolderQuota, GrantedFolder, Page, Part, Powers,
+    Refused, Resource,
 };
 use crate::wasi::Invocation;
 
@@ -196,6 +197,46 @@ impl From<Definition> for RawDefinition {
             output_schema: definition.output_schema,
             annotations: Annotations { read_only, destructive, idempotent, open_world },
         }
+    }
+}
+
+impl TryFrom<RawResource> for Resource {
+    type Error = ListTooLong;
+
+    fn try_from(raw: RawResource) -> Result<Self, ListTooLong> {
+        let RawResource { uri, name, title, description, mime_type, page } = raw;
+        Ok(Self { uri, name, title, description, mime_type, page: page.map(Page::try_from).transpose()? })
+    }
+}
+
+impl TryFrom<RawPage> for Page {
+    type Error = ListTooLong;
+
+    fn try_from(raw: RawPage) -> Result<Self, ListTooLong> {
+        let origins = [
+            raw.connect_domains.try_into()?,
+            raw.resource_domains.try_into()?,
+            raw.frame_domains.try_into()?,
+            raw.base_uri_domains.try_into()?,
+        ];
+        Ok(Self { tools: raw.tools.try_into()?, origins, prefers_border: raw.prefers_border })
+    }
+}
+
+impl From<Resource> for RawResource {
+    fn from(resource: Resource) -> Self {
+        let Resource { uri, name, title, description, mime_type, page } = resource;
+        Self { uri, name, title, description, mime_type, page: page.map(RawPage::from) }
+    }
+}
+
+impl From<Page> for RawPage {
+    fn from(page: Page) -> Self {
+        let [connect_domains, resource_domains, frame_domains, base_uri_domains] =
+            page.origins.map(|origins| origins.into_iter().collect());
+        let tools = page.tools.into_iter().collect();
+        let prefers_border = page.prefers_border;
+        Self { tools, connect_domains, resource_domains, frame_domains, base_uri_domains, prefers_border }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fumehood_core::policy::permission::files::ProtectedFiles;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::{DefinitionError, RawDefinition, ToolDefinition};
+use fumehood_core::tool::resource::RawResource;
 
 use super::bounded_list::BoundedList;
 use super::launch::{START_TIMEOUT, StartError, WorkerLaunch};
@@ -37,7 +38,15 @@ pub(crate) struct CompiledComponent {
     pub(crate) redactor: Option<Arc<Redactor>>,
 }
 
-/// Starts a worker for a component, and returns it with the definitions of its tools and the skipped exports.
+/// The descriptions that a component gives of itself. Its resources were not checked yet.
+pub(crate) struct Described {
+    pub(crate) definitions: Vec<ToolDefinition>,
+    pub(crate) resources: Vec<RawResource>,
+    /// The exports that are not tools.
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// Starts a worker for a component, and returns it with what the component says of itself.
 ///
 /// # Errors
 /// If the worker cannot be started, or cannot load the component, or its definitions are not accepted.
@@ -46,16 +55,17 @@ pub(crate) async fn load(
     workers: &Workers,
     compiled: CompiledComponent,
     options: &LoadOptions,
-) -> Result<(Worker, Vec<ToolDefinition>, Vec<Skipped>), LoadError> {
+) -> Result<(Worker, Described), LoadError> {
     let launch = Arc::new(prepare_launch(shared, workers, &compiled, options).await?);
     let grant = Arc::new(options.grant.clone());
     let services = Arc::new(Services::new(shared, grant, options.name.clone(), compiled.redactor));
     let patience = START_TIMEOUT.saturating_add(options.limits.deadline);
     let (starting, served) = (Arc::clone(&launch), Arc::clone(&services));
     let (link, loaded) = shared.runtime.block(move || starting.start(&served, patience)).await??;
-    let (jail, definitions, skipped) = match loaded {
-        Loaded::Ready { jail, definitions, skipped } => (jail, definitions, skipped),
+    let (jail, definitions, resources, skipped) = match loaded {
+        Loaded::Ready { jail, definitions, resources, skipped } => (jail, definitions, resources, skipped),
         Loaded::NotDescribed(failure) => return Err(LoadError::Describe(failure.into())),
+        Loaded::NotListed(failure) => return Err(LoadError::ListResources(Box::new(failure.into()))),
         Loaded::Failed { failure, message } => {
             let message = crate::wasi::guest_output::cut(&message);
             return Err(match failure {
@@ -67,11 +77,13 @@ pub(crate) async fn load(
         }
     };
     let definitions = parse_definitions(definitions, &compiled.dialect, options)?;
+    let resources = resources.into_iter().map(RawResource::from).collect();
     let skipped = skipped.into_iter().map(|(export, why)| Skipped::new(&export, &why)).collect();
     // A restarted worker need not describe its tools again.
     let launch = Arc::into_inner(launch).ok_or_else(|| LoadError::Worker("it is still being started".to_owned()))?;
     let launch = WorkerLaunch { setup: Setup { describe: None, ..launch.setup }, ..launch };
-    Ok((Worker::new(launch, services, options.isolation, jail, link), definitions, skipped))
+    let described = Described { definitions, resources, skipped };
+    Ok((Worker::new(launch, services, options.isolation, jail, link), described))
 }
 
 /// Parses the definitions that a worker sent. They are as untrusted as those of a guest.

@@ -24,6 +24,9 @@ pub(super) const MAX_HEADERS: usize = 4_096;
 /// Maximum number of tools of a component, and of its exports that are not tools.
 pub(super) const MAX_DEFINITIONS: usize = 4_096;
 
+/// Maximum number of resources of a component, and of the tools and origins of a page. The host accepts fewer.
+pub(super) const MAX_LISTED_RESOURCES: usize = 1_024;
+
 /// Maximum size of a message besides the texts that the limits of a call count, in bytes: the head of a request, an entry of the
 /// store, an error with its backtrace and refusals, the lengths of all parts.
 pub(super) const MESSAGE_MARGIN_BYTES: usize = 4 << 20;
@@ -120,6 +123,7 @@ pub(super) enum Loaded {
     Ready {
         jail: JailReport,
         definitions: BoundedList<Definition, MAX_DEFINITIONS>,
+        resources: BoundedList<Resource, MAX_LISTED_RESOURCES>,
         /// The exports that are not tools: name, reason.
         skipped: BoundedList<(String, String), MAX_DEFINITIONS>,
     },
@@ -129,6 +133,8 @@ pub(super) enum Loaded {
     },
     /// A failure of the component to describe its tools.
     NotDescribed(Failure),
+    /// A failure of the component to list its resources.
+    NotListed(Failure),
 }
 
 /// The kind of a load error that a worker found.
@@ -151,6 +157,26 @@ pub(super) struct Definition {
     pub(super) output_schema: Option<String>,
     /// Read-only, destructive, idempotent, open-world.
     pub(super) annotations: [Option<bool>; 4],
+}
+
+/// A resource as its component describes it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Resource {
+    pub(super) uri: String,
+    pub(super) name: String,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) mime_type: Option<String>,
+    pub(super) page: Option<Page>,
+}
+
+/// The settings of a page: the tools that it is for, and the origins that it asks for, to connect to, of its resources, of its
+/// frames and of its base URIs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Page {
+    pub(super) tools: BoundedList<String, MAX_LISTED_RESOURCES>,
+    pub(super) origins: [BoundedList<String, MAX_LISTED_RESOURCES>; 4],
+    pub(super) prefers_border: Option<bool>,
 }
 
 /// A message to a worker whose component is loaded.

@@ -24,6 +24,6 @@ mod supervisor;
 mod worker;
 
 pub(crate) use attempts::WorkerCall;
-pub(crate) use load::{CompiledComponent, load};
+pub(crate) use load::{CompiledComponent, Described, load};
 pub(crate) use supervisor::Worker;
 pub use worker::serve_worker;

@@ -200,7 +200,7 @@ impl Supervisor {
             Ok((_, Loaded::Failed { message, .. })) => {
                 Err(host(format!("the worker cannot load the component: {message}")))
             }
-            Ok((_, Loaded::NotDescribed(failure))) => Err(host(failure.message)),
+            Ok((_, Loaded::NotDescribed(failure) | Loaded::NotListed(failure))) => Err(host(failure.message)),
             Err(error) => Err(host(error.to_string())),
         }
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use fumehood_core::call::limits::display_bytes;
 use fumehood_core::call::result::CallError;
 use fumehood_core::tool::definition::DefinitionError;
+use fumehood_core::tool::resource::ResourceError;
 
 use super::imports::Ungranted;
 use crate::engine::guest_runtime::Lost;
@@ -151,6 +152,12 @@ pub enum LoadError {
     /// The component failed to describe its tools.
     #[error("the component could not describe its tools: {0}")]
     Describe(CallError),
+    /// The component failed to list its resources.
+    #[error("the component could not list its resources: {0}")]
+    ListResources(Box<CallError>),
+    /// A resource is not accepted.
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
     /// A definition of a tool is not accepted.
     #[error(transparent)]
     Definition(#[from] DefinitionError),

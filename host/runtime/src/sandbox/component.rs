@@ -13,6 +13,7 @@ use fumehood_core::call::result::CallError;
 use fumehood_core::digest::Digest;
 use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::ToolDefinition;
+use fumehood_core::tool::resource::ResourceDefinition;
 use fumehood_core::tool::{MAX_INLINE_STEPS, Tool, ValidatedCall};
 use tracing::Instrument as _;
 
@@ -49,6 +50,7 @@ pub(crate) struct ComponentParts {
     pub(crate) size: usize,
     pub(crate) dialect: Dialect,
     pub(crate) definitions: Vec<ToolDefinition>,
+    pub(crate) resources: Vec<ResourceDefinition>,
     pub(crate) imports: Vec<Import>,
     pub(crate) ungranted: Vec<Ungranted>,
     pub(crate) skipped: Vec<Skipped>,
@@ -93,6 +95,13 @@ impl Component {
     #[must_use]
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.0.definitions
+    }
+
+    /// Returns the definitions of its resources. [`Component::call`] reads one if the tool of the call is called
+    /// [`READ_RESOURCE`](fumehood_core::tool::resource::READ_RESOURCE), whatever the index.
+    #[must_use]
+    pub fn resources(&self) -> &[ResourceDefinition] {
+        &self.0.resources
     }
 
     /// Returns everything that it imports.

@@ -11,13 +11,14 @@ use fumehood_core::policy::redact::Redactor;
 use fumehood_core::tool::definition::{
     DefinitionError, DefinitionLimits, ToolDefinition, check_descriptions, check_set,
 };
+use fumehood_core::tool::resource::parse_resources;
 
 use super::component::{Backend, Component, ComponentParts};
 use crate::call::run::Runnable;
 use crate::call::shared::Shared;
 use crate::engine::file_pool::{Gone, OPEN_TIMEOUT};
 use crate::engine::guest_runtime::Elapsed;
-use crate::isolation::{self, CompiledComponent};
+use crate::isolation::{self, CompiledComponent, Described};
 use crate::load::cache::{AuthenticCode, CacheReport};
 use crate::load::compile::{self, CompileJob, Start};
 use crate::load::dialect::typed::PackageDocs;
@@ -61,7 +62,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
     let redactor = Redactor::new(options.grant.secrets()).map_err(|error| LoadError::Host(error.to_string()))?;
     let redactor = redactor.map(Arc::new);
     let (dialect, imports) = (compiled.dialect, crate::load::imports::list(&compiled.surface));
-    let (backend, definitions, skipped) = match compiled.code {
+    let (backend, described) = match compiled.code {
         Code::Component(component) => {
             let (linking, on_dialect, caps) = (component, dialect.clone(), options.definitions);
             let docs = options.docs.clone();
@@ -74,7 +75,11 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
             let powers = build_powers(shared, &options, redactor.clone());
             let runnable = Runnable::new(shared, callable, &compiled.surface, powers, folders);
             let definitions = describe(&runnable, options.limits, &options.definitions).await?;
-            (Backend::InProcess(runnable), definitions, skipped)
+            let resources = runnable
+                .list_resources(options.limits)
+                .await
+                .map_err(|error| LoadError::ListResources(Box::new(error)))?;
+            (Backend::InProcess(runnable), Described { definitions, resources, skipped })
         }
         Code::File(code) => {
             let workers = shared.workers.as_ref().ok_or(LoadError::NoWorkers)?;
@@ -84,12 +89,14 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
                 dialect: dialect.clone(),
                 redactor: redactor.clone(),
             };
-            let (worker, definitions, skipped) = isolation::load(shared, workers, compiled, &options).await?;
-            (Backend::Process(worker), definitions, skipped)
+            let (worker, described) = isolation::load(shared, workers, compiled, &options).await?;
+            (Backend::Process(worker), described)
         }
     };
+    let Described { definitions, resources, skipped } = described;
     check_set(definitions.iter().map(|definition| &definition.name), &options.definitions)?;
     check_descriptions(&definitions, &options.definitions)?;
+    let resources = parse_resources(resources, &definitions)?;
     Ok(Component::new(ComponentParts {
         shared: Arc::clone(shared),
         backend,
@@ -98,6 +105,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, bytes: Vec<u8>, options: LoadOpti
         size,
         dialect,
         definitions,
+        resources,
         ungranted: find_ungranted(&imports, &options.grant),
         imports,
         skipped,
@@ -134,6 +142,7 @@ pub(crate) async fn load_again(
         size: parts.size,
         dialect: parts.dialect.clone(),
         definitions: parts.definitions.clone(),
+        resources: parts.resources.clone(),
         imports: parts.imports.clone(),
         ungranted: find_ungranted(&parts.imports, &options.grant),
         skipped: parts.skipped.clone(),

@@ -1,12 +1,16 @@
-//! Content and messages of guests, as values of the host.
+//! Content, definitions and messages of guests, as values of the host.
 
 use fumehood_core::call::content::Content;
 use fumehood_core::call::error_kind::ErrorKind;
 use fumehood_core::call::result::CallError;
 use fumehood_core::text::sanitize::{printable, truncate_str};
 use fumehood_core::text::untrusted::{PrintableText, Untrusted};
+use fumehood_core::tool::definition::{Annotations, RawDefinition};
+use fumehood_core::tool::resource::{RawPage, RawResource};
 
+use super::bindings::exports::fumehood::tool::tools::ToolDefinition as GuestDefinition;
 use super::bindings::fumehood::tool::types;
+use super::resource_bindings;
 
 /// Maximum size of a tool's message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
@@ -59,6 +63,48 @@ pub(crate) fn cut_to(message: &str, bytes: usize) -> String {
         return printable.into_owned();
     }
     format!("{}…", truncate_str(&printable, bytes))
+}
+
+/// Returns the contents of a resource as a part of a result, with line feeds as line ends. Its definition has the MIME type.
+pub(crate) fn to_part(contents: resource_bindings::ResourceContents) -> types::Content {
+    match contents {
+        resource_bindings::ResourceContents::Text(text) => types::Content::Text(text.replace("\r\n", "\n")),
+        resource_bindings::ResourceContents::Blob(data) => {
+            types::Content::Blob(types::Blob { mime_type: "application/octet-stream".to_owned(), data })
+        }
+    }
+}
+
+/// Returns a definition of a resource, before anything of it was checked.
+pub(crate) fn to_raw_resource(definition: resource_bindings::ResourceDefinition) -> RawResource {
+    let resource_bindings::ResourceDefinition { uri, name, title, description, mime_type, page } = definition;
+    let page = page.map(|page| RawPage {
+        tools: page.tools,
+        connect_domains: page.connect_domains,
+        resource_domains: page.resource_domains,
+        frame_domains: page.frame_domains,
+        base_uri_domains: page.base_uri_domains,
+        prefers_border: page.prefers_border,
+    });
+    RawResource { uri, name, title, description, mime_type, page }
+}
+
+/// Returns a definition of a tool, before anything of it was checked.
+pub(crate) fn to_raw(definition: GuestDefinition) -> RawDefinition {
+    let annotations = definition.annotations;
+    RawDefinition {
+        name: definition.name,
+        title: definition.title,
+        description: definition.description,
+        input_schema: definition.input_schema,
+        output_schema: definition.output_schema,
+        annotations: Annotations {
+            read_only: annotations.read_only,
+            destructive: annotations.destructive,
+            idempotent: annotations.idempotent,
+            open_world: annotations.open_world,
+        },
+    }
 }
 
 #[cfg(test)]

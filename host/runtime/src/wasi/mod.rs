@@ -48,6 +48,28 @@ pub(crate) mod bindings {
     });
 }
 
+/// Rust bindings of the interface `resources`, which is optional, generated.
+pub(crate) mod resource_bindings {
+    #![allow(missing_docs, reason = "the documentation is in the WIT files that this is generated from")]
+    #![allow(unreachable_pub, dead_code, reason = "generated code makes everything public, and binds the world, too")]
+
+    wasmtime::component::bindgen!({
+        path: "wit",
+        inline: "
+            package fumehood:host;
+            world resources {
+                export fumehood:tool/resources@0.1.0;
+            }
+        ",
+        world: "fumehood:host/resources",
+        with: { "fumehood:tool/types": crate::wasi::bindings::fumehood::tool::types },
+        exports: { default: async },
+        ownership: Borrowing { duplicate_if_necessary: false },
+    });
+
+    pub(crate) use exports::fumehood::tool::resources::*;
+}
+
 /// The WASI contexts of one call.
 pub(crate) struct Wasi {
     pub(crate) ctx: WasiCtx,

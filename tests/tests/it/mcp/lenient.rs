@@ -38,6 +38,19 @@ async fn odd_results_keep_what_can_be_read() {
         (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"lone \ud83d"}]}}"#, "lone \u{fffd}"),
         (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"n":NaN}}}"#, r#"{"n":null}"#),
         (r#"{"jsonrpc":"2.0","id":ID,"result":{}}"#, "[]"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"rows":[7]}}"#, r#""value":{"rows":[7]}"#),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"both"}]},"error":{}}"#, "both"),
+        (r#"{"jsonrpc":"2.0","id":ID,"method":"tools/call","result":{"content":"named"}}"#, "named"),
+        ("{\"jsonrpc\":\"2.0\",\"result\":{\"content\":\"a\tb\"},\"id\":ID}", r"a\tb"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"image","data":"%","mimeType":"a/b"},{"type":"text","text":"after"}]}}"#,
+            "after",
+        ),
+        (r#"[{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"batch"}]}}]"#, "batch"),
+        (
+            r#"[{"jsonrpc":"2.0","method":"notifications/x"},{"id":ID,"result":{"content":"in a batch"}},5]"#,
+            "in a batch",
+        ),
         (r#"{"jsonrpc":"2.0","id":ID,"result":{"content":null,"isError":null}}"#, "[]"),
     ] {
         let found = answered(line).await.unwrap();
@@ -52,6 +65,12 @@ async fn answers_that_cannot_be_read_fail_at_once_and_say_that_the_call_may_have
         (r#"{"jsonrpc":"2.0","id":ID,"error":"plain"}"#, ErrorKind::ToolFailed, "refused the call: plain"),
         (r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-1}}"#, ErrorKind::ToolFailed, "refused the call"),
         (
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"without id"}}"#,
+            ErrorKind::ToolFailed,
+            "without id",
+        ),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"isError":1,"content":"why"}}"#, ErrorKind::ToolFailed, "why"),
+        (
             r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"ty"#,
             ErrorKind::BadResult,
             "cannot be read: it is no JSON",
@@ -62,6 +81,40 @@ async fn answers_that_cannot_be_read_fail_at_once_and_say_that_the_call_may_have
         assert!(found == kind && message.contains(words), "{line}: {found}: {message}");
     }
     assert!(began.elapsed() < Duration::from_secs(15), "nobody waits for a deadline: {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_begins_oddly_is_used_all_the_same() {
+    let hello = |members: &str| format!("answer '{{{members}}}'");
+    let info = r#""serverInfo":{"name":"x","version":"1"},"capabilities":{"tools":{}}"#;
+    let requests = r#"echo '{"jsonrpc":"2.0","id":"q","method":"roots/list"}'; echo '{"jsonrpc":"2.0","id":77,"method":"vendor/x"}'; hello"#;
+    for (variable, commands) in [
+        (
+            "ON_START",
+            "echo 'listening ...'; echo; echo 12345; echo '[env] loaded'; echo '{\"level\":\"info\"}'".to_owned(),
+        ),
+        ("ON_INITIALIZE", hello(&format!(r#""protocolVersion":"2024-11-05",{info}"#))),
+        ("ON_INITIALIZE", hello(&format!(r#""protocolVersion":"2031-01-01",{info}"#))),
+        ("ON_INITIALIZE", hello(&format!(r#""protocolVersion":20250618,{info}"#))),
+        ("ON_INITIALIZE", hello(info)),
+        (
+            "ON_INITIALIZE",
+            hello(r#""protocolVersion":"2025-06-18","capabilities":{"tools":true},"serverInfo":null,"instructions":5"#),
+        ),
+        ("ON_INITIALIZE", "printf '\\357\\273\\277'; id=\\\"$id\\\"; hello".to_owned()),
+        ("ON_INITIALIZE", requests.to_owned()),
+        ("CAPABILITIES", "{}".to_owned()),
+        (
+            "ON_LIST",
+            "echo 'listing ...'; echo '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/vendor/x\"}'".to_owned(),
+        ),
+    ] {
+        let options = RemoteOptions { deadline: Duration::from_secs(20), ..RemoteOptions::default() };
+        let remote = fake(&[(variable, &commands)], options);
+        assert_eq!(remote.tools().await.unwrap_or_else(|error| panic!("{commands}: {error}")).len(), 1, "{commands}");
+        assert_eq!(text(call(&remote, "t").await), "done", "{commands}");
+        remote.close().await;
+    }
 }
 
 #[tokio::test]
@@ -87,9 +140,11 @@ async fn an_odd_definition_costs_no_other_tool() {
         assert_eq!(text(call(&remote, "t").await), "done", "{odd}");
         remote.close().await;
     }
-    let remote = fake(&[("TOOLS", &format!(r#"[{good}],"nextCursor":"""#))], RemoteOptions::default());
-    assert_eq!((remote.tools().await.unwrap().len(), remote.rejected_tools().len()), (1, 0));
-    remote.close().await;
+    for list in [format!(r#"[{good}],"nextCursor":"""#), format!(r#"{{"t":{good}}}"#), good.to_owned()] {
+        let remote = fake(&[("TOOLS", &list)], RemoteOptions::default());
+        assert_eq!((remote.tools().await.unwrap().len(), remote.rejected_tools().len()), (1, 0), "{list}");
+        remote.close().await;
+    }
 }
 
 #[tokio::test]
@@ -201,6 +256,8 @@ async fn a_server_that_forgot_the_session_gets_a_new_one() {
         ),
         (404, ""),
         (410, "Session not found"),
+        (200, r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session terminated"},"id":"server-error"}"#),
+        (500, r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Server not initialized"},"id":null}"#),
     ] {
         // The session that the server knows; it forgets the first one.
         let session = Arc::new(Mutex::new(1));
@@ -226,6 +283,51 @@ async fn a_server_that_forgot_the_session_gets_a_new_one() {
         let began = Instant::now();
         assert_eq!(text(call(&remote, "t").await), "done", "{status}");
         assert!(began.elapsed() < Duration::from_secs(15), "{status}: {:?}", began.elapsed());
+        remote.close().await;
+        serving.abort();
+    }
+}
+
+#[tokio::test]
+async fn answers_over_http_are_read_in_any_form() {
+    let json = "application/json";
+    let stream = "text/event-stream";
+    for (status, kind, form) in [
+        (200, "Application/JSON; Charset=UTF-8", "BODY"),
+        (200, "text/plain", "\u{feff}BODY"),
+        (201, json, "BODY"),
+        (400, json, "BODY"),
+        (500, json, "BODY"),
+        (200, json, r#"{"jsonrpc":"2.0","id":null,"result":{"content":"done"}}"#),
+        (200, json, r#"[{"jsonrpc":"2.0","method":"notifications/x"},BODY]"#),
+        (200, "Text/Event-Stream", "data: BODY\n\n"),
+        (
+            200,
+            stream,
+            r#"data: [{"jsonrpc":"2.0","method":"notifications/x"},BODY]
+
+"#,
+        ),
+        (200, stream, "event: result\ndata: BODY\n\n"),
+        (200, stream, "BODY"),
+        (200, stream, "[\n  BODY\n]\n"),
+        (200, json, "event: message\ndata: BODY\n\n"),
+        (200, "text/plain", "\u{feff}data: BODY"),
+        (200, stream, "event: ping\ndata: ping\n\ndata: BODY"),
+        (200, stream, ": hi\r\n\r\nid: 1\r\nevent: message\r\ndata: BODY\r\n\r\ndata: [DONE]\r\n\r\n"),
+    ] {
+        let (url, serving) = serve(move |asked| {
+            let (code, head, body) = honest(asked);
+            match asked.message["method"].as_str().unwrap() {
+                "tools/call" => (status, format!("content-type: {kind}\r\n"), form.replace("BODY", &body)),
+                // Nobody waits for an answer to it.
+                "notifications/initialized" => (500, String::new(), "oops".to_owned()),
+                _ => (code, head, body),
+            }
+        })
+        .await;
+        let remote = at(url);
+        assert_eq!(text(call(&remote, "t").await), "done", "{status} {kind} {form}");
         remote.close().await;
         serving.abort();
     }

@@ -6,9 +6,13 @@ mod bad_servers;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
+mod component_resources;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod http;
+#[cfg(test)]
+mod input_required;
 #[cfg(test)]
 mod lenient;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use fumehood::mcp::{
     Access, HttpListener, HttpOptions, LibraryOptions, RemoteOptions, Server, ServerOptions, ServerRequestPolicy,
 };
 use fumehood::{Call, CallContext, ErrorKind, McpTools, ToolProvider as _};
+use fumehood_agent::registry::ToolRegistry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -16,7 +17,7 @@ use super::raw::{PATIENCE, Raw};
 use super::remote::fake;
 use crate::listener::served::Served;
 
-const CAPABILITIES: &str =
+pub(super) const CAPABILITIES: &str =
     r#"{"tools":{},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{}}"#;
 
 /// Answers as a server with two resources, a template, a prompt and completions does.
@@ -47,14 +48,14 @@ read -r reply
 answer '{"content":[],"structuredContent":{"reply":'"$reply"'}}'
 "#;
 
-fn all() -> LibraryOptions {
+pub(super) fn all() -> LibraryOptions {
     let mut library = LibraryOptions::default();
     library.resources = true;
     library.prompts = true;
     library
 }
 
-fn policy(elicitation: bool, sampling: bool, apps: bool) -> ServerRequestPolicy {
+pub(super) fn policy(elicitation: bool, sampling: bool, apps: bool) -> ServerRequestPolicy {
     let mut policy = ServerRequestPolicy::default();
     policy.elicitation = elicitation;
     policy.sampling = sampling;
@@ -221,6 +222,43 @@ async fn clients_hear_of_changes_and_of_updates_that_they_subscribed_to() {
     tools.close().await;
 }
 
+#[tokio::test]
+async fn unsubscribing_reaches_the_connection_that_is_open_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let requests = folder.path().join("requests");
+    let library = format!(r#"printf '%s\n' "$line" >> "$REQUESTS"; {LIBRARY}"#);
+    let environment = [
+        ("CAPABILITIES", CAPABILITIES),
+        ("ON_OTHER", &library),
+        ("ON_CALL", "exit"),
+        ("REQUESTS", requests.to_str().unwrap()),
+    ];
+    let (server, tools) = gateway(&environment, all(), policy(false, false, false), None).await;
+    let mut raw = client(&server, json!({})).await;
+    raw.request("resources/subscribe", json!({"uri": "note://b"})).await;
+    let count = async |method: &str, expected: usize| {
+        let started = Instant::now();
+        loop {
+            let seen = std::fs::read_to_string(&requests).unwrap_or_default().matches(method).count();
+            if seen == expected {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "{seen} of {expected} {method}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    count("resources/subscribe", 1).await;
+    // The program ends during a call, and is started again.
+    raw.call("other__t", json!({})).await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    raw.request("resources/read", json!({"uri": "note://b"})).await;
+    count("resources/subscribe", 2).await;
+    raw.request("resources/unsubscribe", json!({"uri": "note://b"})).await;
+    count("resources/unsubscribe", 1).await;
+    raw.leave().await;
+    tools.close().await;
+}
+
 /// Calls the tool, answers the request that arrives meanwhile, and returns that request and the result of the call.
 async fn answer_during_call(raw: &mut Raw, answer: Value) -> (Value, Value) {
     let call = raw.ask("tools/call", json!({"name": "other__t", "arguments": {}})).await;
@@ -315,9 +353,12 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     let page = json!({"uri": "ui://chart/page"});
     let mut library = all();
     library.app_origins = vec!["https://api.example.com".to_owned()];
-    let with_page =
-        r#"[{"name":"t","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://chart/page"}}}]"#;
-    let environment = [&with_library()[..], &[("TOOLS", with_page)]].concat();
+    let with_page = json!([
+        {"name": "t", "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": "ui://chart/page"}}},
+        {"name": "zoom", "inputSchema": {"type": "object"}, "_meta": {"ui": {"visibility": ["app"]}}}
+    ]);
+    let with_page = with_page.to_string();
+    let environment = [&with_library()[..], &[("TOOLS", &with_page)]].concat();
     let (server, tools) = gateway(&environment, library, policy(false, false, true), None).await;
     let mut able = client(&server, declared.clone()).await;
     let listed = able.request("resources/list", json!({})).await["result"]["resources"].clone();
@@ -326,6 +367,11 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     assert_eq!(read["_meta"], json!({"ui": {"csp": {"connectDomains": ["https://api.example.com"]}}}), "{read}");
     let listed = able.request("tools/list", json!({})).await["result"]["tools"].clone();
     assert_eq!(listed[0]["_meta"], json!({"ui": {"resourceUri": "ui://chart/page"}}));
+    assert_eq!(listed[1]["name"], "other__zoom");
+    let mut registry = ToolRegistry::default();
+    registry.add(tools.clone());
+    assert_eq!(registry.tools().len(), 1, "models see no tool that is for pages");
+    assert!(registry.contains("other__t") && !registry.contains("other__zoom"));
     let mut unable = client(&server, json!({})).await;
     let listed = unable.request("tools/list", json!({})).await["result"]["tools"].clone();
     assert_eq!((listed.as_array().unwrap().len(), listed[0].get("_meta")), (1, None));
@@ -335,7 +381,9 @@ async fn pages_reach_only_clients_that_declare_them_and_only_allowed_origins() {
     able.leave().await;
     unable.leave().await;
     tools.close().await;
-    let (server, tools) = gateway(&with_library(), all(), policy(false, false, false), None).await;
+    let (server, tools) = gateway(&environment, all(), policy(false, false, false), None).await;
+    let notices: Vec<_> = tools.refused().iter().map(ToString::to_string).collect();
+    assert!(notices.iter().any(|notice| notice.starts_with("zoom: only pages of its server call it")), "{notices:?}");
     let mut raw = client(&server, declared).await;
     assert_eq!(raw.request("resources/read", page).await["error"]["code"], -32002, "the operator allows none");
     raw.leave().await;

@@ -30,6 +30,7 @@ const RAW: &[&str] = &[
     "host/core/src/call/content.rs",
     "host/core/src/call/mcp_members.rs",
     "host/core/src/tool/definition.rs",
+    "host/core/src/tool/resource.rs",
     "host/core/src/policy/redact.rs",
     "host/core/src/call/result.rs",
     "host/core/src/tool/mod.rs",

@@ -34,6 +34,8 @@ mod compile;
 #[cfg(test)]
 mod compiler;
 #[cfg(test)]
+mod component_resources;
+#[cfg(test)]
 mod config;
 #[cfg(test)]
 mod dashboard;

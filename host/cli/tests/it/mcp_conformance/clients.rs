@@ -84,11 +84,15 @@ fn use_gateway(language: &str, script: &str, program: &[&Path], expected: &[&str
     }
 }
 
+/// The question of a tool that asks, and what it gets.
+const ASKED: [&str; 2] =
+    ["asked: everything asks: Please provide inputs for the following fields:", "answered: - Name: Ann"];
+
 /// The answer to a call with a text in place of a number.
 const REFUSED: &str = "invalid_arguments: /b: expected a number, given the string \"x\"";
 
 #[test]
-fn fastmcp_lists_calls_and_cancels() {
+fn fastmcp_lists_calls_answers_and_cancels() {
     let error = format!("error: True {REFUSED}");
     let expected = [
         "lists echo: True",
@@ -96,6 +100,8 @@ fn fastmcp_lists_calls_and_cancels() {
         "structured: Cloudy",
         "progress: 2",
         &error,
+        ASKED[0],
+        ASKED[1],
         "cancelled",
         "text: Echo: after",
     ];
@@ -103,25 +109,33 @@ fn fastmcp_lists_calls_and_cancels() {
 }
 
 #[test]
-fn langchain_lists_and_calls() {
+fn langchain_lists_calls_and_answers() {
     let error = format!("error: {REFUSED}");
-    let expected = ["lists echo: True", "text: Echo: é", "image: ['image/png']", &error];
+    let expected = ["lists echo: True", "text: Echo: é", "image: ['image/png']", &error, ASKED[0], ASKED[1]];
     use_gateway("python", "with_langchain.py", &[Path::new("python-sdk-1/bin/python")], &expected);
     let expected = ["lists echo: true", "text: Echo: é", "text: The sum of 1 and 2 is 3."];
     use_gateway("node", "with_langchain.mjs", &["bin/node", "node"].map(Path::new), &expected);
 }
 
 #[test]
-fn mcp_use_lists_and_calls() {
+fn mcp_use_lists_calls_and_answers() {
     let error = format!("error: True {REFUSED}");
-    let expected = ["lists echo: True", "text: Echo: é", &error];
+    let expected = ["lists echo: True", "text: Echo: é", &error, ASKED[0], ASKED[1]];
     use_gateway("python", "with_mcp_use.py", &[Path::new("python-sdk-1/bin/python")], &expected);
 }
 
 #[test]
-fn the_ai_sdk_lists_calls_and_cancels() {
+fn the_ai_sdk_lists_calls_answers_and_cancels() {
     let error = format!("error: true {REFUSED}");
-    let expected =
-        ["lists echo: true", "text: Echo: é", "structured: Cloudy", &error, "cancelled", "text: Echo: after"];
+    let expected = [
+        "lists echo: true",
+        "text: Echo: é",
+        "structured: Cloudy",
+        &error,
+        ASKED[0],
+        ASKED[1],
+        "cancelled",
+        "text: Echo: after",
+    ];
     use_gateway("node", "with_ai_sdk.mjs", &["bin/node", "node"].map(Path::new), &expected);
 }

@@ -103,6 +103,54 @@ fn our_server_conforms() {
     }
 }
 
+/// The scenarios in which a server asks its client, or has templates and subscriptions: no component can, and a server behind
+/// the gateway does.
+const ASKING: [&str; 12] = [
+    "elicitation-sep1034-defaults",
+    "elicitation-sep1330-enums",
+    "input-required-result-basic-elicitation",
+    "input-required-result-basic-sampling",
+    "input-required-result-multi-round",
+    "input-required-result-request-state",
+    "input-required-result-tampered-state",
+    "resources-subscribe",
+    "resources-templates-read",
+    "resources-unsubscribe",
+    "tools-call-elicitation",
+    "tools-call-sampling",
+];
+
+#[test]
+fn our_gateway_conforms_where_a_server_asks() {
+    let Some(tools) = folder("node", "the conformance of the gateway") else { return };
+    let scenarios = revisions(&tools, "server");
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("fumehood.toml");
+    let server = format!("command = ['python3', '{}']", root().join("tests/mcp/asking_server.py").display());
+    let options = "prefix = ''\napproval = 'off'\nsampling = true";
+    std::fs::write(&file, format!("[mcp.servers.asking]\n{server}\n{options}\n")).unwrap();
+    for revision in REVISIONS {
+        let out = home.path().join(revision);
+        let mut printed = String::new();
+        let is_here = |(name, revisions): &&(String, Vec<String>)| {
+            ASKING.contains(&&**name) && revisions.iter().any(|it| it == revision)
+        };
+        let names: Vec<String> = scenarios.iter().filter(is_here).map(|(name, _)| name.clone()).collect();
+        for scenario in &names {
+            // A call that a scenario leaves waiting for an answer keeps the program from asking other clients.
+            let gateway = Served::gateway(&file);
+            let mut command = node(&tools, SUITE);
+            command.args(["server", "--url", &gateway.url, "--scenario", scenario, "--spec-version", revision, "-o"]);
+            printed.push_str(&run(command.arg(&out)).stdout);
+        }
+        let mut found = Found::default();
+        found.read(&out, &names);
+        assert_eq!(found.scenarios, names.into_iter().collect(), "{printed}");
+        assert!(found.scenarios.len() > 5, "{revision}: {found:?}\n{printed}");
+        found.is_as_expected("gateway", revision, &printed);
+    }
+}
+
 #[test]
 fn our_tasks_conform() {
     let Some(tools) = folder("node", "the conformance of tasks") else { return };

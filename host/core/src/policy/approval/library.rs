@@ -1,4 +1,4 @@
-//! Prompts and resource templates of an MCP server, as they are pinned.
+//! Prompts and resource templates of an MCP server, and resources of a component, as they are pinned.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,6 +7,7 @@ use super::{Change, push_change};
 use crate::digest::Digest;
 use crate::schema::json;
 use crate::text::untrusted::{Untrusted, expose_raw};
+use crate::tool::resource::ResourceDefinition;
 
 /// The kind of a [`LibraryItem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -14,6 +15,8 @@ use crate::text::untrusted::{Untrusted, expose_raw};
 pub enum LibraryKind {
     /// All resources of the server. They change with its data, and are not pinned one by one.
     Resources,
+    /// A resource of a component, which has always the same ones.
+    Resource,
     /// A resource template.
     Template,
     /// A prompt.
@@ -26,22 +29,23 @@ impl LibraryKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resources => "resources",
+            Self::Resource => "resource",
             Self::Template => "resource template",
             Self::Prompt => "prompt",
         }
     }
 }
 
-/// A prompt or resource template, as it is pinned.
+/// A prompt, a resource template or a component's resource, as it is pinned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibraryItem {
     /// The kind of item.
     pub kind: LibraryKind,
-    /// The name of a prompt, or the URI template.
+    /// The name of a prompt, the URI template, or the URI.
     #[serde(serialize_with = "expose_raw")]
     pub name: Untrusted<String>,
-    /// The definition as the server wrote it, as canonical JSON.
+    /// The definition as the server or the component wrote it, as canonical JSON.
     #[serde(serialize_with = "expose_raw")]
     pub definition: Untrusted<String>,
 }
@@ -51,6 +55,14 @@ impl LibraryItem {
     #[must_use]
     pub fn new(kind: LibraryKind, name: &str, definition: &Value) -> Self {
         Self { kind, name: name.into(), definition: json::to_canonical_text(definition).into() }
+    }
+
+    /// Creates the item of a component's resource.
+    #[must_use]
+    pub fn resource(definition: &ResourceDefinition) -> Self {
+        // Texts, lists and flags always have a JSON form.
+        let value = serde_json::to_value(definition).unwrap_or_default();
+        Self::new(LibraryKind::Resource, &definition.uri, &value)
     }
 
     /// Creates the item that stands for all resources of a server.

@@ -41,7 +41,7 @@ pub struct Manifest {
     pub origin: Option<Origin>,
     /// The definitions of the tools, sorted by name.
     pub tools: Vec<ToolManifest>,
-    /// The prompts and resource templates of an MCP server, sorted.
+    /// The prompts and resource templates of an MCP server, or the resources of a component, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub library: Vec<LibraryItem>,
     /// The instructions of an MCP server.
@@ -151,7 +151,7 @@ impl Manifest {
         Self { origin, ..self }
     }
 
-    /// Sets the prompts and resource templates.
+    /// Sets the prompts, resource templates and resources.
     #[must_use]
     pub fn with_library(self, mut library: Vec<LibraryItem>) -> Self {
         library.sort();

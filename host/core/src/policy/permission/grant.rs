@@ -6,6 +6,7 @@ use super::files::{Folder, FolderError, Quota, SCRATCH};
 use super::http::{HttpGrant, Scheme};
 use super::secret::{Secret, SecretGrantError};
 use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
+use crate::text::untrusted::PrintableText;
 
 /// The powers granted to one tool. Only the operator's own code adds to it.
 ///
@@ -14,7 +15,8 @@ use super::{ClockStep, CommandLine, Environment, KeyValueQuota, Seed};
 ///
 /// - no folders, no network, no environment variables, no arguments,
 /// - an empty stdin,
-/// - clocks with a resolution of one millisecond.
+/// - clocks with a resolution of one millisecond,
+/// - no pages that clients are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     state: bool,
@@ -28,6 +30,7 @@ pub struct Grant {
     scratch: Option<Quota>,
     http: Option<HttpGrant>,
     secrets: Vec<Secret>,
+    page_origins: Option<Vec<String>>,
 }
 
 impl Grant {
@@ -46,6 +49,7 @@ impl Grant {
             scratch: None,
             http: None,
             secrets: Vec::new(),
+            page_origins: None,
         }
     }
 
@@ -222,6 +226,38 @@ impl Grant {
     pub fn secrets(&self) -> &[Secret] {
         &self.secrets
     }
+}
+
+/// Pages of MCP Apps.
+impl Grant {
+    /// Lets clients show pages of the component, which may reach these origins, such as `https://api.example.com`.
+    ///
+    /// # Errors
+    /// If one of them is no origin.
+    pub fn with_pages(self, origins: Vec<String>) -> Result<Self, OriginError> {
+        match origins.iter().find(|origin| !is_page_origin(origin)) {
+            Some(wrong) => Err(OriginError(wrong.into())),
+            None => Ok(Self { page_origins: Some(origins), ..self }),
+        }
+    }
+
+    /// Returns the origins that its pages may reach; `None` if clients are not shown any.
+    #[must_use]
+    pub fn page_origins(&self) -> Option<&[String]> {
+        self.page_origins.as_deref()
+    }
+}
+
+/// A text that is no origin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no origin; write a scheme and a host, such as \"https://api.example.com\"")]
+pub struct OriginError(PrintableText);
+
+/// Returns whether a text is the origin of a web server: a scheme, a host, and possibly a port.
+fn is_page_origin(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_host = |c: u8| c.is_ascii_alphanumeric() || b"-.:[]".contains(&c);
+    rest.is_some_and(|host| !host.is_empty() && host.bytes().all(is_host))
 }
 
 impl Default for Grant {

@@ -37,6 +37,10 @@ impl Grant {
             lines.push(format!("random_seed = \"{digits}\""));
         }
         lines.extend(self.key_value().map(|quota| format!("key_value = {}", quota.bytes())));
+        if let Some(origins) = self.page_origins() {
+            lines.push("apps = true".to_owned());
+            lines.extend(origins.iter().map(|origin| format!("app_origins: {}", quoted(origin))));
+        }
         lines.sort();
         lines
     }
@@ -75,6 +79,7 @@ impl Grant {
             (self.has(Power::State), "read the state of the agent"),
             (self.has(Power::Env) || self.has(Power::Args), "read its own settings"),
             (self.has(Power::Secrets), "use secrets without seeing them"),
+            (self.page_origins().is_some(), "show pages in your client"),
         ];
         phrases.extend(others.into_iter().filter(|(has, _)| *has).map(|(_, phrase)| phrase.to_owned()));
         phrases
@@ -197,12 +202,16 @@ mod tests {
             .with_fixed_time(Duration::from_secs(7))
             .with_seed(Seed::from(1))
             .with_key_value(KeyValueQuota::new(1024).unwrap())
+            .with_pages(vec!["https://a.example".to_owned()])
+            .unwrap()
     }
 
     #[test]
     fn lines_cover_every_power_and_no_secret_value() {
         let lines = everything("s3cret-value").lines(Some(Path::new("/cfg")));
         expect![[r#"
+            app_origins: "https://a.example"
+            apps = true
             args = ["x", "--y"]
             clock = "1000ns"
             env: A = "1\nhttp: *"

@@ -19,7 +19,7 @@ pub use crate::call::{Power, Refusal};
 pub use clock::{ClockStep, ClockStepError};
 pub use command_line::{CommandLine, CommandLineError};
 pub use environment::{Environment, EnvironmentError};
-pub use grant::Grant;
+pub use grant::{Grant, OriginError};
 pub use key_value::{KeyValueQuota, KeyValueQuotaError, KeyValueUse};
 pub use secret::{Injection, Secret, SecretError, SecretGrantError, SecretValue, Template, inject_query};
 pub use seed::{Seed, SeedError};

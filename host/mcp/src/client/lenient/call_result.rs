@@ -8,6 +8,9 @@ use super::{quote, quote_at_most};
 /// Members of a part that the host does not need. A part is read again without them.
 const OPTIONAL_MEMBERS: [&str; 6] = ["annotations", "_meta", "icons", "size", "title", "description"];
 
+/// Members of a result that are not the value which a server means.
+const KNOWN_MEMBERS: [&str; 5] = ["_meta", "resultType", "isError", "structuredContent", "toolResult"];
+
 /// Maximum length of an unknown part that is quoted, in characters.
 const MAX_PART_CHARS: usize = 16 << 10;
 /// The first bytes of images in the formats that clients show, in base64, and their MIME types.
@@ -21,7 +24,8 @@ pub(crate) fn read_call_result(value: Value) -> CallToolResult {
         // Neither has another meaning than that of the content.
         content => Map::from_iter([("content".to_owned(), content)]),
     };
-    let is_error = result.remove("isError").is_some_and(|flag| flag == true || flag == "true");
+    let is_error = result.remove("isError").as_ref().is_some_and(is_true);
+    let had_content = result.contains_key("content");
     let content = match result.remove("content") {
         Some(Value::Array(parts)) => parts,
         // Servers of the first revision wrote `toolResult`.
@@ -36,11 +40,32 @@ pub(crate) fn read_call_result(value: Value) -> CallToolResult {
         },
         Some(part) => vec![part],
     };
+    // A result of other members alone is the value that the server means.
+    let is_known = |name: &str| KNOWN_MEMBERS.contains(&name);
+    if content.is_empty() && !had_content && !result.contains_key("structuredContent") {
+        let others: Map<String, Value> = result
+            .iter()
+            .filter(|(name, _)| !is_known(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if !others.is_empty() {
+            result.insert("structuredContent".to_owned(), Value::Object(others));
+        }
+    }
     let blocks = content.into_iter().map(read_block).collect();
     let mut read = if is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
     read.structured_content = result.remove("structuredContent");
     read.meta = result.remove("_meta").and_then(|meta| serde_json::from_value(meta).ok());
     read
+}
+
+fn is_true(flag: &Value) -> bool {
+    match flag {
+        Value::Bool(flag) => *flag,
+        Value::Number(number) => number.as_f64().is_some_and(|number| number != 0.0),
+        Value::String(text) => text.trim().eq_ignore_ascii_case("true"),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
 }
 
 fn read_block(part: Value) -> ContentBlock {
@@ -130,6 +155,17 @@ mod tests {
         check(json!({"toolResult": [text("old")]}), good(json!([text("old")])));
         let structured = json!({"content": [], "structuredContent": {"a": 1}, "isError": false});
         check(json!({"toolResult": {"a": 1}}), structured);
+        check(
+            json!({"text": "bare", "resultType": "x"}),
+            json!({"content": [], "isError": false, "structuredContent": {"text": "bare"}}),
+        );
+        check(json!({"content": null, "rows": [1]}), good(json!([])));
+        for flag in [json!(1), json!("True"), json!(true)] {
+            check(json!({"isError": flag, "content": []}), json!({"content": [], "isError": true}));
+        }
+        for flag in [json!(0), json!("no"), json!({}), Value::Null] {
+            check(json!({"isError": flag, "content": []}), good(json!([])));
+        }
         let failed = json!({"isError": "true", "content": [{"type": "image"}], "structuredContent": {"code": 1}});
         let described = r#"[a part of the type "image" that cannot be read: {"type":"image"}]"#;
         check(failed, json!({"content": [text(described)], "isError": true, "structuredContent": {"code": 1}}));

@@ -5,23 +5,30 @@ use serde_json::{Map, Value, json};
 
 /// Maximum size of a message that may be the answer to `initialize`, in bytes.
 const MAX_HANDSHAKE_BYTES: usize = 256 << 10;
-/// The member that only this answer has.
+/// The members that only this answer has.
 const VERSION: &str = "protocolVersion";
+const SERVER_INFO: &str = "serverInfo";
+/// The revision of a server that names none (MCP specification 2025-06-18, "Protocol Version Header").
+const DEFAULT_VERSION: &str = "2025-03-26";
 
 /// Returns whether a message may be an answer to `initialize`. Such a message is always normalized: in other forms it would be
 /// taken for the result of an unknown method.
 pub(crate) fn is_handshake(message: &[u8]) -> bool {
-    message.len() <= MAX_HANDSHAKE_BYTES && std::str::from_utf8(message).is_ok_and(|text| text.contains(VERSION))
+    message.len() <= MAX_HANDSHAKE_BYTES
+        && std::str::from_utf8(message).is_ok_and(|text| text.contains(VERSION) || text.contains(SERVER_INFO))
 }
 
 /// Mends the result of `initialize`: what is missing in `serverInfo` is filled in, and capabilities, instructions and metadata of
 /// the wrong type are left out. Other results stay as they are.
 pub(super) fn mend_handshake(result: &mut Value) {
     let Value::Object(members) = result else { return };
-    if !members.get(VERSION).is_some_and(Value::is_string) {
+    if !members.contains_key(VERSION) && !members.contains_key(SERVER_INFO) {
         return;
     }
-    let mut info = match members.remove("serverInfo") {
+    let version = members.get(VERSION).and_then(Value::as_str).filter(|version| !version.is_empty());
+    let version = version.unwrap_or(DEFAULT_VERSION).to_owned();
+    members.insert(VERSION.to_owned(), version.into());
+    let mut info = match members.remove(SERVER_INFO) {
         Some(Value::Object(info)) => info,
         _ => Map::new(),
     };
@@ -34,7 +41,7 @@ pub(super) fn mend_handshake(result: &mut Value) {
         info.insert(name.to_owned(), text.into());
     }
     info.retain(|name, value| matches!(name.as_str(), "icons") || value.is_string());
-    members.insert("serverInfo".to_owned(), Value::Object(info));
+    members.insert(SERVER_INFO.to_owned(), Value::Object(info));
     let capabilities = match members.remove("capabilities") {
         Some(Value::Object(capabilities)) => capabilities.into_iter().filter_map(mend_capability).collect(),
         _ => Map::new(),
@@ -85,9 +92,18 @@ mod tests {
                 serde_json::from_value(result).unwrap_or_else(|error| panic!("{error}: {odd}"));
             assert_eq!(read.server_info.name, name, "{odd}");
         }
-        let mut other = json!({"serverInfo": 5});
+        for odd in [json!({"protocolVersion": 20250618}), json!({"protocolVersion": ""}), json!({"serverInfo": info})] {
+            let mut result = odd.clone();
+            mend_handshake(&mut result);
+            assert_eq!(result["protocolVersion"], DEFAULT_VERSION, "{odd}");
+        }
+        let mut other = json!({"server": 5});
         mend_handshake(&mut other);
-        assert_eq!(other, json!({"serverInfo": 5}));
-        assert!(is_handshake(br#"{"result":{"protocolVersion":""}}"#) && !is_handshake(b"{}"));
+        assert_eq!(other, json!({"server": 5}));
+        assert!(
+            is_handshake(br#"{"result":{"protocolVersion":""}}"#)
+                && is_handshake(br#"{"serverInfo":{}}"#)
+                && !is_handshake(b"{}")
+        );
     }
 }

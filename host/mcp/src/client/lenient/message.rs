@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use fumehood_core::text::json::repair;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
@@ -12,10 +13,12 @@ use super::quote;
 
 /// Member of an error's data that marks an answer which could not be read.
 const UNREADABLE: &str = "fumehood/unreadable";
+/// Errors that say nothing.
+const EMPTY_ERRORS: [&str; 5] = ["false", "0", "\"\"", "[]", "{}"];
 
 /// Returns a message in the form of JSON-RPC 2.0, if it can be understood as one.
 ///
-/// Lone surrogates become U+FFFD, and `NaN` and infinities `null`. An answer that cannot be read at all becomes an error
+/// Lone surrogates become U+FFFD, `NaN` and infinities `null`, and control characters within texts are read as such. An answer that cannot be read at all becomes an error
 /// response to the request that it names, so that nobody waits for it.
 pub(crate) fn normalize(line: &[u8]) -> Option<Value> {
     let text = String::from_utf8_lossy(line);
@@ -52,12 +55,18 @@ fn normalize_object(mut message: Map<String, Value>) -> Option<Value> {
     {
         *id = json!(number as i64);
     }
-    if message.get("method").is_some_and(Value::is_string) {
+    // An answer may repeat the method.
+    let is_answer = ["result", "error"].iter().any(|member| message.contains_key(*member));
+    if message.get("method").is_some_and(Value::is_string) && !is_answer {
         return Some(Value::Object(message));
     }
     let id = message.get("id").cloned().unwrap_or(Value::Null);
-    let error = message.remove("error").filter(|error| !error.is_null());
-    match (error, message.remove("result")) {
+    let result = message.remove("result");
+    // Some servers write an empty error beside each result.
+    let is_empty =
+        |error: &Value| error.is_null() || (result.is_some() && EMPTY_ERRORS.contains(&error.to_string().as_str()));
+    let error = message.remove("error").filter(|error| !is_empty(error));
+    match (error, result) {
         (Some(error), _) => Some(json!({"jsonrpc": "2.0", "id": id, "error": normalize_error(error)})),
         (None, Some(mut result)) => {
             mend_handshake(&mut result);
@@ -70,9 +79,12 @@ fn normalize_object(mut message: Map<String, Value>) -> Option<Value> {
 
 /// Returns an error with a number as its code and a text as its message.
 fn normalize_error(error: Value) -> Value {
-    let code = error.get("code").and_then(|code| code.as_i64().or_else(|| code.as_str()?.parse().ok()));
+    let code = error.get("code").and_then(|code| {
+        let whole = || code.as_f64().filter(|code| code.fract() == 0.0).map(|code| code as i64);
+        code.as_i64().or_else(|| code.as_str()?.parse().ok()).or_else(whole)
+    });
     let code = code.and_then(|code| i32::try_from(code).ok()).unwrap_or(ErrorCode::INTERNAL_ERROR.0);
-    let message = match error.get("message").or(Some(&error)) {
+    let message = match error.get("message").filter(|message| !message.is_null()).or(Some(&error)) {
         Some(Value::String(text)) => text.clone(),
         Some(other) => quote(other),
         None => String::new(),
@@ -80,46 +92,6 @@ fn normalize_error(error: Value) -> Value {
     match error.get("data") {
         Some(data) => json!({"code": code, "message": message, "data": data}),
         None => json!({"code": code, "message": message}),
-    }
-}
-
-/// Returns JSON text with U+FFFD for each lone surrogate, and `null` for numbers that JSON does not have.
-fn repair(text: &str) -> String {
-    let mut repaired = String::with_capacity(text.len());
-    let mut rest = text;
-    let mut in_string = false;
-    while let Some(next) = rest.chars().next() {
-        let (taken, replacement) = match next {
-            '"' => {
-                in_string = !in_string;
-                (1, None)
-            }
-            '\\' if in_string => escape(rest),
-            _ if in_string => (next.len_utf8(), None),
-            _ => match ["-Infinity", "Infinity", "NaN"].iter().find(|word| rest.starts_with(**word)) {
-                Some(word) => (word.len(), Some("null")),
-                None => (next.len_utf8(), None),
-            },
-        };
-        let (piece, after) = rest.split_at_checked(taken).unwrap_or((rest, ""));
-        repaired.push_str(replacement.unwrap_or(piece));
-        rest = after;
-    }
-    repaired
-}
-
-/// Returns the length of the escape sequence at the beginning of a text, and its replacement if it is a lone surrogate.
-fn escape(text: &str) -> (usize, Option<&'static str>) {
-    const LONE: Option<&str> = Some("\\ufffd");
-    let unit = |at: usize| {
-        let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    match unit(0) {
-        Some(0xd800..=0xdbff) if unit(6).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => (12, None),
-        Some(0xd800..=0xdfff) => (6, LONE),
-        Some(_) => (6, None),
-        None => (1 + text.chars().nth(1).map_or(0, char::len_utf8), None),
     }
 }
 
@@ -176,7 +148,12 @@ mod tests {
             |code: i32, message: &str| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}});
         for (line, expected) in [
             (r#"{"id":1,"result":{"content":[]}}"#, whole.clone()),
-            (r#"{"jsonrpc":2.0,"id":1.0,"error":null,"result":{"content":[]}}"#, whole),
+            (r#"{"jsonrpc":2.0,"id":1.0,"error":null,"result":{"content":[]}}"#, whole.clone()),
+            ("{\"result\":{\"t\":\"a\tb\"},\"id\":1}", json!({"jsonrpc": "2.0", "id": 1, "result": {"t": "a\tb"}})),
+            (r#"{"id":1,"method":"tools/call","error":{},"result":{"content":[]}}"#, whole.clone()),
+            (r#"{"id":1,"error":false,"result":{"content":[]}}"#, whole.clone()),
+            (r#"{"id":1,"error":{"code":-5.0,"message":"m"}}"#, error(-5, "m")),
+            (r#"{"id":1,"error":{"code":-5,"message":null}}"#, error(-5, r#"{"code":-5,"message":null}"#)),
             (r#"{"jsonrpc":"2.0","id":1,"error":"plain"}"#, error(-32603, "plain")),
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1}}"#, error(-1, r#"{"code":-1}"#)),
             (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"7","message":5}}"#, error(7, "5")),

@@ -11,7 +11,7 @@ mod tool_page;
 
 pub(super) use call_result::read_call_result;
 pub(super) use handshake::is_handshake;
-pub(super) use http_answer::answer_to;
+pub(super) use http_answer::{answer_in_batch, answer_to, has_lost_session, request_id, with_id};
 pub(super) use message::{is_unreadable, normalize};
 pub(super) use tool_page::{ToolPage, read_tool_page};
 

@@ -37,12 +37,31 @@ impl From<ListToolsResult> for ToolPage {
 /// Reads a page definition by definition. Returns `None` if it has no list of tools.
 pub(crate) fn read_tool_page(value: Value) -> Option<ToolPage> {
     let Value::Object(mut members) = value else { return None };
-    let Some(Value::Array(definitions)) = members.remove("tools") else { return None };
+    let definitions = match members.remove("tools")? {
+        Value::Array(definitions) => definitions,
+        Value::Null => Vec::new(),
+        Value::Object(tools) => named_definitions(tools),
+        _ => return None,
+    };
     let mut page = ToolPage { next_cursor: next_cursor(members.remove("nextCursor")), ..ToolPage::default() };
     for (index, definition) in definitions.into_iter().enumerate() {
         page.add(index, definition);
     }
     Some(page)
+}
+
+/// Returns the definitions of an object that is one itself, or whose members are, by their names.
+fn named_definitions(tools: Map<String, Value>) -> Vec<Value> {
+    if tools.get("name").is_some_and(Value::is_string) {
+        return vec![Value::Object(tools)];
+    }
+    let named = |(name, mut definition): (String, Value)| {
+        if let Value::Object(members) = &mut definition {
+            members.entry("name").or_insert(name.into());
+        }
+        definition
+    };
+    tools.into_iter().map(named).collect()
 }
 
 fn next_cursor(cursor: Option<Value>) -> Option<String> {
@@ -170,7 +189,13 @@ mod tests {
             let page = read(odd.clone());
             assert_eq!((page.tools.len(), page.rejected.into_vec()[0].to_string().as_str()), (1, words), "{odd}");
         }
-        assert!(read_tool_page(json!({"tool": []})).is_none());
+        for other in [json!({"tool": []}), json!({"tools": "t"}), json!({"tools": 5}), json!([])] {
+            assert!(read_tool_page(other).is_none());
+        }
+        let listed = |tools: Value| read_tool_page(json!({"tools": tools})).unwrap().tools.len();
+        let schema = json!({"type": "object"});
+        let by_name = json!({"a": {"inputSchema": schema}, "b": {"name": "c", "inputSchema": schema}});
+        assert_eq!([listed(Value::Null), listed(json!({"name": "a"})), listed(by_name)], [0, 1, 2]);
         let cursor = |cursor: Value| read_tool_page(json!({"tools": [], "nextCursor": cursor})).unwrap().next_cursor;
         assert_eq!([cursor(json!(7)), cursor(Value::Null), cursor(json!({}))], [Some("7".to_owned()), None, None]);
     }

@@ -22,12 +22,12 @@ use super::request::LibraryRequest;
 use super::subscriptions::{self, Subscriptions};
 use super::{LibraryEvents, LibraryMethod, ResourceSubscription, result, uri_template};
 use crate::client::backoff::Backoff;
-use crate::client::call_client::CallClient;
+use crate::client::call_client::{self, CallClient, MAX_REQUESTS};
 use crate::client::call_error;
 use crate::client::call_tool_result::{self, Answer};
 use crate::client::connect_error::ConnectError;
 use crate::client::connection::Connection;
-use crate::client::remote::{MAX_INPUT_ROUNDS, Remote};
+use crate::client::remote::Remote;
 use crate::client::tool_notice::ToolNotice;
 
 /// Time for which a list is not requested again.
@@ -331,7 +331,7 @@ impl RemoteLibrary {
     /// A sentence, if the server cannot be used, or refuses.
     pub(crate) async fn subscribe(&self, uri: &str, owner: &Arc<str>) -> Result<ResourceSubscription, String> {
         let connection = self.0.connection().await.map_err(|error| self.printable(&error.to_string()))?;
-        let joined = Subscriptions::join(&self.state().subscriptions, uri, owner, &connection)?;
+        let joined = Subscriptions::join(&self.state().subscriptions, uri, owner)?;
         let outcome = joined.outcome();
         let asked = outcome.get_or_init(async || {
             let subscribing = subscriptions::subscribe(&connection, uri, joined.ended());
@@ -364,7 +364,8 @@ impl RemoteLibrary {
     ) -> Result<Answer, CallError> {
         let options = self.0.options();
         request.check(self, options)?;
-        for _ in 0..MAX_INPUT_ROUNDS {
+        // The first request, and one after each answer of the client.
+        for _ in 0..=MAX_REQUESTS {
             let built = request.build().map_err(call_error::from_refused_input)?;
             let answer = connection.request(built, &client).await;
             match answer.map_err(|error| self.0.service_error(connection, error))? {
@@ -380,7 +381,6 @@ impl RemoteLibrary {
                 }
             }
         }
-        let why = format!("the server asked its user more than {MAX_INPUT_ROUNDS} times");
-        Err(call_error::from_refused_input(why))
+        Err(call_error::from_refused_input(call_client::too_many_requests()))
     }
 }

@@ -3,7 +3,7 @@
 #![expect(deprecated, reason = "servers of the revisions before the newest take single subscriptions")]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rmcp::model::{
     ClientRequest, ProtocolVersion, SubscribeRequest, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequest,
@@ -26,6 +26,8 @@ pub(super) struct Subscriptions(Mutex<Subscribers>);
 
 #[derive(Default)]
 struct Subscribers {
+    /// The connection that has the subscriptions.
+    connection: Weak<Connection>,
     by_uri: HashMap<Arc<str>, Subscribed>,
     /// The number of subscriptions of each principal.
     owned: HashMap<Arc<str>, usize>,
@@ -48,7 +50,6 @@ pub(crate) struct ResourceSubscription {
     owner: Arc<str>,
     ended: CancellationToken,
     outcome: Outcome,
-    connection: std::sync::Weak<Connection>,
 }
 
 impl ResourceSubscription {
@@ -66,16 +67,11 @@ impl ResourceSubscription {
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         let was_refused = matches!(self.outcome.get(), Some(Err(_)));
-        if !self.subscriptions.leave(&self.uri, &self.owner) || was_refused {
-            return;
-        }
-        let Some(connection) = self.connection.upgrade().filter(|connection| !is_newest(connection)) else { return };
-        let uri = self.uri.to_string();
+        let connection = self.subscriptions.leave(&self.uri, &self.owner).filter(|_| !was_refused);
+        let Some(connection) = connection.filter(|connection| !is_newest(connection)) else { return };
+        let uri = Arc::clone(&self.uri);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                let request = UnsubscribeRequest::new(UnsubscribeRequestParams::new(uri));
-                let _gone = connection.peer().send_request(ClientRequest::UnsubscribeRequest(request)).await;
-            });
+            runtime.spawn(async move { unsubscribe(&connection, &uri).await });
         }
     }
 }
@@ -89,32 +85,36 @@ impl Subscriptions {
     ///
     /// # Errors
     /// If there are too many.
-    pub(super) fn join(
-        this: &Arc<Self>,
-        uri: &str,
-        owner: &Arc<str>,
-        connection: &Arc<Connection>,
-    ) -> Result<ResourceSubscription, String> {
+    pub(super) fn join(this: &Arc<Self>, uri: &str, owner: &Arc<str>) -> Result<ResourceSubscription, String> {
         let uri = Arc::<str>::from(uri);
         let (ended, outcome) = this.lock().join(&uri, owner)?;
         let subscriptions = Arc::clone(this);
         let owner = Arc::clone(owner);
-        Ok(ResourceSubscription { subscriptions, uri, owner, ended, outcome, connection: Arc::downgrade(connection) })
+        Ok(ResourceSubscription { subscriptions, uri, owner, ended, outcome })
     }
 
-    /// Removes a session. Returns true if it was the last one.
-    fn leave(&self, uri: &str, owner: &str) -> bool {
-        self.lock().leave(uri, owner)
+    /// Removes a session. If it was the last one, returns the connection with the subscription.
+    fn leave(&self, uri: &str, owner: &str) -> Option<Arc<Connection>> {
+        let mut subscribers = self.lock();
+        let was_last = subscribers.leave(uri, owner);
+        was_last.then(|| subscribers.connection.upgrade()).flatten()
     }
 
     /// Subscribes to everything again, on a new connection.
     pub(super) fn renew(self: &Arc<Self>, connection: &Arc<Connection>) {
+        let mut subscribers = self.lock();
+        subscribers.connection = Arc::downgrade(connection);
         let all: Vec<_> =
-            self.lock().by_uri.iter().map(|(uri, known)| (Arc::clone(uri), known.ended.clone())).collect();
+            subscribers.by_uri.iter().map(|(uri, known)| (Arc::clone(uri), known.ended.clone())).collect();
+        drop(subscribers);
         for (uri, ended) in all {
             let connection = Arc::clone(connection);
             tokio::spawn(async move {
-                let _gone = subscribe(&connection, &uri, ended).await;
+                let renewed = subscribe(&connection, &uri, ended.clone()).await;
+                // The last session may have left meanwhile.
+                if renewed.is_ok() && ended.is_cancelled() && !is_newest(&connection) {
+                    unsubscribe(&connection, &uri).await;
+                }
             });
         }
     }
@@ -156,6 +156,12 @@ impl Subscribers {
 
 fn is_newest(connection: &Connection) -> bool {
     connection.peer().peer_info().is_some_and(|server| server.protocol_version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// Ends a subscription at a server of the revisions before the newest.
+async fn unsubscribe(connection: &Connection, uri: &str) {
+    let request = UnsubscribeRequest::new(UnsubscribeRequestParams::new(uri));
+    let _gone = connection.peer().send_request(ClientRequest::UnsubscribeRequest(request)).await;
 }
 
 /// Subscribes to a resource until `ended` is cancelled.

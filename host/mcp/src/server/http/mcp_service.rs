@@ -21,10 +21,12 @@ use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::session_table::{SessionTable, SessionUse};
+use crate::server::held_calls::{HeldCalls, MAX_ALL_HELD_CALLS};
 use crate::server::mcp_server::{Server, ServerOptions};
 use crate::server::session::{Principal, Session};
 use crate::transport::raw_arguments::{self, DuplicateMember, RawArguments};
@@ -94,6 +96,8 @@ pub struct McpService {
     body_bytes: usize,
     stop: CancellationToken,
     parsers: ParseQueue,
+    /// The places of calls that wait for answers of clients, of all tenants.
+    held_places: Arc<Semaphore>,
 }
 
 impl fmt::Debug for McpService {
@@ -138,6 +142,7 @@ impl McpService {
             body_bytes: listener.body_bytes(),
             stop: listener.stopped(),
             parsers: ParseQueue::new(),
+            held_places: Arc::new(Semaphore::new(MAX_ALL_HELD_CALLS)),
         }
     }
 
@@ -166,11 +171,13 @@ impl McpService {
             .with_max_request_body_bytes(self.body_bytes);
         let sessions = Arc::new(LocalSessionManager::default());
         let actor = tenant.actor.clone().or_else(|| self.options.actor.clone());
-        let server = Server::new(self.tools.of(tenant), self.options.clone());
+        let places = Arc::clone(&self.held_places);
+        let server = Server::with_held_places(self.tools.of(tenant), self.options.clone(), places);
+        let held = HeldCalls::new(server.held_places(), &stop);
         let ended = stop.clone();
         let (owner, decides_sampling) = (Arc::clone(&tenant.name), tenant.decides_sampling);
         let principal = move || Principal { actor: actor.clone(), owner: Arc::clone(&owner), decides_sampling };
-        let make = move || Ok(Session::new(server.clone(), principal(), ended.child_token()));
+        let make = move || Ok(Session::new(server.clone(), principal(), ended.child_token(), Arc::clone(&held)));
         let service = SessionService::new(make, Arc::clone(&sessions), config);
         TenantService { tenant: Arc::clone(tenant), service, sessions, usage: Arc::default(), stop }
     }

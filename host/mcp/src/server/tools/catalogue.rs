@@ -10,6 +10,8 @@ use rmcp::model::{JsonObject, MetaObject, Tool as McpTool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use super::instructions::instructions;
+use crate::apps;
+use crate::server::component_library::ComponentLibrary;
 use crate::server::sanitizer::Sanitizer;
 
 /// Maximum number of known names in the error for an unknown one.
@@ -25,6 +27,7 @@ pub(crate) struct Catalogue {
     /// By full names.
     entries: HashMap<String, Entry>,
     aliases: ToolAliases,
+    resources: ComponentLibrary,
     /// The `instructions` of the server.
     instructions: Option<String>,
 }
@@ -76,6 +79,31 @@ impl Catalogue {
         catalogue.tools.sort_by(|a, b| a.name.cmp(&b.name));
         catalogue.aliases = aliases;
         catalogue
+    }
+
+    /// Adds the resources of the components of these tools, and the pages of the tools. A page of a component is no page of
+    /// another one's tool, which would hand it that tool's results.
+    pub(crate) fn with_resources(mut self, tools: &[Arc<Tool>], resources: ComponentLibrary) -> Self {
+        let namespaces: HashMap<&str, _> = tools.iter().map(|tool| (tool.full_name(), tool)).collect();
+        for entry in self.entries.values() {
+            let Ok(at) = self.tools.binary_search_by(|tool| tool.name.as_ref().cmp(&entry.shown)) else { continue };
+            let (Some(listed), Some(tool)) = (self.tools.get_mut(at), namespaces.get(entry.full_name.as_str())) else {
+                continue;
+            };
+            if apps::page_uri(listed.meta.as_ref()).is_some_and(|uri| resources.get(uri).is_some()) {
+                apps::remove_from_meta(&mut listed.meta);
+            }
+            if let Some(uri) = resources.page_of(tool) {
+                apps::set_page_uri(&mut listed.meta, uri);
+            }
+        }
+        self.resources = resources;
+        self
+    }
+
+    /// Returns the resources of components.
+    pub(crate) fn resources(&self) -> &ComponentLibrary {
+        &self.resources
     }
 
     /// Returns the `instructions` of the server.

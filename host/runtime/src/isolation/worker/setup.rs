@@ -21,7 +21,9 @@ use crate::engine::{self, EngineSettings, MAX_MEMORIES};
 use crate::isolation::bounded_list::{BoundedList, ListTooLong};
 use crate::isolation::convert;
 use crate::isolation::frame::Message;
-use crate::isolation::message::{Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, Setup};
+use crate::isolation::message::{
+    Definition, FolderQuota, GrantedFolder, LoadFailure, Loaded, MAX_DEFINITIONS, MAX_LISTED_RESOURCES, Resource, Setup,
+};
 use crate::jail::{self, JailReport, Profile, Reachable, ReachableFolder, Resources};
 use crate::load::cache::{AuthenticCode, map_from_host};
 use crate::load::compile::engine_id;
@@ -94,6 +96,7 @@ impl From<LoadError> for Loaded {
             LoadError::Link(message) => load_failure(LoadFailure::Link, message),
             LoadError::Typed(message) => load_failure(LoadFailure::Typed, message),
             LoadError::Describe(error) => Self::NotDescribed(error.into()),
+            LoadError::ListResources(error) => Self::NotListed((*error).into()),
             other => load_failure(LoadFailure::Host, other),
         }
     }
@@ -139,11 +142,13 @@ fn start(channel: &Channel, setup: &Setup, mut files: Files) -> Result<(LoadedCo
     let folders = build_folders(setup, &shared, files.folders).map_err(|error| host(&error))?;
     let runnable = Runnable::new(&shared, callable, &surface, powers, folders);
     let definitions = collect_definitions(&runnable, &shared, setup).map_err(LoadError::Describe)?;
+    let resources =
+        collect_resources(&runnable, &shared, setup).map_err(|error| LoadError::ListResources(Box::new(error)))?;
     let skipped = BoundedList::truncate_from(skipped.into_iter().map(|skipped| (skipped.export, skipped.why)));
     let may_request = setup.powers.may_request;
     Ok((
         LoadedComponent { shared, runnable, store, requests, may_request },
-        Loaded::Ready { jail, definitions, skipped },
+        Loaded::Ready { jail, definitions, resources, skipped },
     ))
 }
 
@@ -242,5 +247,21 @@ fn collect_definitions(
             described.into_iter().map(Definition::from).collect()
         }
     };
-    definitions.try_into().map_err(|error: ListTooLong| CallError::new(ErrorKind::BadResult, error.to_string()))
+    definitions.try_into().map_err(too_long)
+}
+
+/// Returns the definitions of the resources, from the component's `list`. Returns none if the host has them already.
+fn collect_resources(
+    runnable: &Runnable,
+    shared: &Shared,
+    setup: &Setup,
+) -> Result<BoundedList<Resource, MAX_LISTED_RESOURCES>, CallError> {
+    let Some(limits) = setup.describe else { return Ok(BoundedList::default()) };
+    let listed = shared.runtime.block_on(runnable.list_resources(Limits::from(limits)))?;
+    let resources = listed.into_iter().map(Resource::try_from).collect::<Result<Vec<_>, _>>().map_err(too_long)?;
+    resources.try_into().map_err(too_long)
+}
+
+fn too_long(error: ListTooLong) -> CallError {
+    CallError::new(ErrorKind::BadResult, error.to_string())
 }

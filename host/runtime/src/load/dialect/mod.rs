@@ -11,6 +11,7 @@ use crate::load::error::LoadError;
 use crate::load::imports::{Import, contract_version};
 use crate::wasi::CallState;
 use crate::wasi::bindings::ToolPre;
+use crate::wasi::resource_bindings::GuestIndices;
 use typed::PackageDocs;
 
 pub(crate) use typed::{COMPLETE_DOCS_SECTION, DOCS_SECTION};
@@ -44,6 +45,8 @@ pub(crate) enum Callable {
     Contract {
         pre: ToolPre<CallState>,
         call: ComponentExportIndex,
+        /// The functions of the interface `resources`, if the component has it.
+        resources: Option<GuestIndices>,
     },
     Typed {
         pre: InstancePre<CallState>,
@@ -70,7 +73,9 @@ pub(crate) fn link(
             let tools = component.get_export_index(None, format!("fumehood:tool/tools@{version}"));
             let call = tools.and_then(|tools| component.get_export_index(Some(&tools), "call"));
             let call = call.ok_or_else(|| link_error(wasmtime::Error::msg("it exports no function `call`")))?;
-            Ok((Callable::Contract { pre, call }, Vec::new()))
+            let resources = component.get_export_index(None, format!("{RESOURCES_INTERFACE}@{version}"));
+            let resources = resources.map(|_| GuestIndices::new(pre.instance_pre())).transpose().map_err(link_error)?;
+            Ok((Callable::Contract { pre, call, resources }, Vec::new()))
         }
         Dialect::Typed => {
             let found = typed::discover(component, docs, linker.engine(), limits)
@@ -85,6 +90,9 @@ pub(crate) fn link(
     }
 }
 
+/// The optional interface of resources, without its version.
+const RESOURCES_INTERFACE: &str = "fumehood:tool/resources";
+
 /// Determines the dialect of a component from the names of its exports.
 ///
 /// # Errors
@@ -97,7 +105,10 @@ pub(crate) fn detect(exports: &[String]) -> Result<Dialect, LoadError> {
     // A hook sees the calls of other tools, and is none itself.
     match (version_of(typed::HOOK_INTERFACE), version_of("fumehood:tool/tools")) {
         (Some(version), _) if is_accepted(&version) => Ok(Dialect::Hook(version)),
-        (None, Some(version)) if is_accepted(&version) => Ok(Dialect::Contract(version)),
+        (None, Some(version)) if is_accepted(&version) => match version_of(RESOURCES_INTERFACE) {
+            Some(found) if found != version => Err(LoadError::ContractVersion { found }),
+            _ => Ok(Dialect::Contract(version)),
+        },
         (Some(found), _) | (None, Some(found)) => Err(LoadError::ContractVersion { found }),
         (None, None) => Ok(Dialect::Typed),
     }

@@ -37,6 +37,39 @@ async fn reads_calls_without_ids_or_arguments() {
 }
 
 #[tokio::test]
+async fn reads_parts_in_other_forms() {
+    let add = || json!({"name": "calculator__add", "args": {"a": 1}});
+    let one = || Read::calls([["call#calculator__add#0", "calculator__add", r#"{"a":1}"#]]);
+    for candidates in [
+        json!([{"content": {"parts": [{"function_call": add()}]}, "finish_reason": "STOP"}]),
+        json!([{"content": [{"parts": {"functionCall": {"name": "calculator__add", "arguments": {"a": 1}}}}], "finishReason": 1}]),
+        json!({"content": {"parts": [{"functionCall": {"name": "calculator__add", "args": "{\"a\":1}"}}]}, "finishReason": "stop"}),
+        json!([{"content": {}, "finishReason": "STOP"}, {"content": {"parts": [{"text": "Or so."}, {"functionCall": add()}]}}]),
+    ] {
+        check("gemini", &events(&[json!({ "candidates": candidates })]), &one()).await;
+    }
+    for content in [json!("It is 8."), json!(["It is ", {"text": "8."}]), json!({"parts": ["It is ", null, "8."]})] {
+        let candidate = json!({"content": content, "finishReason": "STOP"});
+        check("gemini", &events(&[json!({"candidates": [candidate]})]), &Read::text("It is 8.", StopReason::Done))
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn reads_on_after_a_reason_with_every_event() {
+    let said = |text: &str| event(json!([{ "text": text }]), json!("STOP"));
+    let calling = event(call(json!({"name": "calculator__add", "args": {}})), json!("STOP"));
+    let mut usage = said("8.");
+    usage["usageMetadata"] = json!({"promptTokenCount": 7, "candidatesTokenCount": 2});
+    let body = events(&[said("It is "), usage, calling]);
+    let (response, _) = play("gemini", reply(200, "", body)).await.unwrap();
+    assert_eq!((response.reply.text(), response.reply.calls().len()), ("It is 8.", 1));
+    assert_eq!((response.usage.input, response.usage.output), (7, 2));
+    let cut = [event(json!([{"text": "par"}]), json!(2)), said("t")];
+    check("gemini", &events(&cut), &Read::text("part", StopReason::Length)).await;
+}
+
+#[tokio::test]
 async fn reads_all_thoughts_and_facts_without_content() {
     let parts = json!([{"text": "h", "thought": true}, {"text": "m", "thought": true}, {"text": "8"}]);
     let usage = json!({"usageMetadata": {"promptTokenCount": 1}, "modelVersion": "m"});

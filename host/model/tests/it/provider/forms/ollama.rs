@@ -42,6 +42,26 @@ async fn reads_calls_with_any_arguments_and_ids() {
 }
 
 #[tokio::test]
+async fn reads_other_places_types_and_frames() {
+    let text = Read::text("It is 8.", StopReason::Done);
+    let said = |content: Value| json!({"message": { "content": content }, "done": false});
+    let usual = [said(json!("It is ")), said(json!("8.")), json!({"message": {"content": ""}, "done": true})];
+    for body in [
+        lines(&[json!({"response": "It is ", "done": false}), json!({"response": "8.", "done": "true"})]),
+        lines(&[said(json!([{"type": "text", "text": "It is "}, "8."])), json!({"done": true})]),
+        usual.iter().map(|line| format!("event: x\ndata: {line}\n\n")).collect(),
+        lines(&usual).replacen("false", "false,\"load\":NaN", 1),
+    ] {
+        check("ollama", &body, &text).await;
+    }
+    let function = json!({"name": "calculator__add", "arguments": {"a": 1}});
+    let legacy = json!({"message": { "function_call": function }, "done": true});
+    check("ollama", &lines(&[legacy]), &Read::calls([["call_0", "calculator__add", r#"{"a":1}"#]])).await;
+    let numbered = calling(json!({"0": { "function": function }}));
+    check("ollama", &numbered, &Read::calls([["call_0", "calculator__add", r#"{"a":1}"#]])).await;
+}
+
+#[tokio::test]
 async fn error_with_status_200_is_that_error() {
     for error in [json!("out of memory"), json!({"message": "out of memory"})] {
         let (kind, message) = failure("ollama", &lines(&[json!({"error": error})])).await;

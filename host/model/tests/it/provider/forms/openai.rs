@@ -95,6 +95,86 @@ async fn reads_calls_however_their_pieces_are_labelled() {
 }
 
 #[tokio::test]
+async fn reads_calls_in_other_places_than_the_usual_one() {
+    let entry =
+        |id: &str, arguments: Value| json!({"id": id, "function": {"name": "calculator__add", "arguments": arguments}});
+    let first = entry("a", json!(r#"{"a":1}"#));
+    let second = entry("b", json!({"a": 2}));
+    let choices = |choices: Value| json!({ "choices": choices });
+    let look = json!({"delta": {"content": "Let me see."}, "finish_reason": null});
+    let said = || Read { text: "Let me see.".to_owned(), ..one() };
+    for (event, expected) in [
+        // In a choice beside that of the text, streamed or whole.
+        (choices(json!([look, {"delta": {"tool_calls": [first]}}])), said()),
+        (
+            choices(
+                json!([{"message": {"content": "Let me see."}}, {"message": {"content": "Or so.", "tool_calls": [first]}}]),
+            ),
+            said(),
+        ),
+        (choices(json!([{"delta": {}, "tool_calls": [first]}])), one()),
+        (choices(json!({"delta": {"tool_calls": first}})), one()),
+        (choices(json!([{"delta": {"tool_calls": {"0": first, "1": second}}}])), two("a", "b")),
+        (piece(json!({"tool_calls": [{"id": "a", "function": "calculator__add", "arguments": {"a": 1}}]})), one()),
+        (piece(json!({"tool_calls": [{"id": "a", "function": first["function"].to_string()}]})), one()),
+        (
+            piece(json!({"tool_calls": [{"id": "a", "function": {"name": " calculator__add ", "input": {"a": 1}}}]})),
+            one(),
+        ),
+    ] {
+        check("compatible", &calling(&[event]), &expected).await;
+    }
+}
+
+#[tokio::test]
+async fn reads_text_of_any_type_and_place() {
+    let text = || Read::text("It is 8.", StopReason::Done);
+    for choices in [
+        [
+            json!({"message": {"content": "It is "}, "finish_reason": null}),
+            json!({"message": {"content": "8."}, "finish_reason": "stop"}),
+        ],
+        [json!({"text": "It is ", "finish_reason": null}), json!({"text": "8.", "finish_reason": "stop"})],
+        [
+            json!({"delta": {"content": "It is "}, "finish_reason": "stop"}),
+            json!({"delta": {"content": "8."}, "finish_reason": "stop"}),
+        ],
+        [json!({"delta": {"content": "It is "}}), json!({"delta": {"content": "8.", "finish_reason": "stop"}})],
+        [
+            json!({"delta": {"content": ["It is "]}}),
+            json!({"delta": {"content": {"type": "text", "text": "8."}}, "finish_reason": {"type": "stop"}}),
+        ],
+    ] {
+        check("compatible", &events(&choices.map(|choice| json!({"choices": [choice]}))), &text()).await;
+    }
+    check("compatible", &events(&[piece(json!({"content": 8})), end("stop")]), &Read::text("8", StopReason::Done))
+        .await;
+    // What was cut stays cut.
+    let cut = json!({"choices": [{"message": {"content": "It is "}, "finish_reason": null}]});
+    assert_eq!(failure("compatible", &events(&[cut])).await.0, ModelFailure::Malformed);
+}
+
+#[tokio::test]
+async fn reads_events_in_any_frame() {
+    let text = Read::text("It is 8.", StopReason::Done);
+    let data = [piece(json!({"content": "It is "})), piece(json!({"content": "8."})), end("stop")];
+    let usual = format!("{}{DONE}", events(&data));
+    for body in [
+        usual.replace("\n\n", "\n"),
+        usual.replace("data: ", "data: data: "),
+        usual.replace("[DONE]", "[done]"),
+        usual.replacen("\n\n", "\n\nevent: ping\ndata: ping\n\ndata: null\n\ndata: {}\n\n", 1),
+        usual.replacen("null", "null,\"logprobs\":[NaN,-Infinity]", 1),
+        data.iter().map(|event| format!("{event}\n")).collect(),
+        json!(data).to_string(),
+    ] {
+        check("compatible", &body, &text).await;
+    }
+    let halves = usual.replace("is ", "is\\ud83d").replace("8.", "\\ude008.");
+    check("compatible", &halves, &Read::text("It is\u{fffd}\u{fffd}8.", StopReason::Done)).await;
+}
+
+#[tokio::test]
 async fn reads_arguments_that_need_no_guess() {
     let with = |arguments: Value| {
         let function = json!({"name": "calculator__add", "arguments": arguments});
@@ -167,11 +247,17 @@ async fn error_with_status_200_is_that_error() {
         format!("event: error\n{}", events(std::slice::from_ref(&error))),
         json!({"object": "error", "message": "model not found", "code": 404}).to_string(),
         events(&[json!({"choices": [{"delta": {}, "error": error, "finish_reason": "error"}]})]),
+        json!({"success": false, "errors": [error]}).to_string(),
+        json!({"error_code": 404, "error_msg": "model not found"}).to_string(),
+        json!({"choices": null, "base_resp": {"status_code": 404, "status_msg": "model not found"}}).to_string(),
+        json!({"title": "model not found", "status": 404}).to_string(),
     ] {
         let (kind, message) = failure("compatible", &body).await;
         assert_eq!(kind, ModelFailure::Refused, "{body}");
         assert_eq!(message, "compatible answered with an error: model not found", "{body}");
     }
+    let (_, message) = failure("compatible", "event: error\ndata: out of memory\n\n").await;
+    assert_eq!(message, "compatible answered with an error: out of memory");
     let late = [piece(json!({"content": "par"})), json!({"error": {"message": "upstream overloaded", "code": 502}})];
     let (kind, message) = failure("compatible", &events(&late)).await;
     assert_eq!(kind, ModelFailure::Unavailable);
@@ -201,6 +287,7 @@ async fn says_why_an_answer_is_incomplete() {
     for (reason, stop) in [
         ("length", StopReason::Length),
         ("MAX_TOKENS", StopReason::Length),
+        ("content-filter", StopReason::Filtered),
         ("content_filter", StopReason::Filtered),
         ("error", StopReason::Failed),
         ("stop", StopReason::Done),

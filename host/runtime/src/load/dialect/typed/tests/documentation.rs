@@ -68,7 +68,8 @@ fn ignores_malformed_docs() {
 #[test]
 fn truncates_long_docs_and_keeps_the_tool() {
     let long = "ä".repeat(9_000);
-    let items: serde_json::Map<_, _> = (0..70).map(|at| (format!("f{at}"), json!(long))).collect();
+    let item = "ä".repeat(600);
+    let items: serde_json::Map<_, _> = (0..70).map(|at| (format!("f{at}"), json!(item))).collect();
     let fields: Vec<_> = (0..70).map(|at| format!(r#"(field "f{at}" bool)"#)).collect();
     let documented = json!({"worlds": {"w": {
         "func_exports": {"many": {"docs": long}},
