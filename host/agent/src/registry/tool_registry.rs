@@ -63,7 +63,8 @@ impl ToolRegistry {
             return Some(RegisteredTool::from_function(function));
         }
         self.providers.iter().find_map(|provider| {
-            let (tool, kind) = (provider.find(name).filter(|tool| tool.is_for_models())?, provider.kind());
+            let tool = provider.find(name).filter(|tool| tool.is_for_models())?;
+            let kind = provider.kind();
             Some(RegisteredTool { tool, kind, runner: Runner::Provider(Arc::clone(provider)) })
         })
     }

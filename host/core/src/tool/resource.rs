@@ -374,6 +374,7 @@ mod tests {
         check(asking(vec!["https://a.example".to_owned(); 32]), "ok");
         check(asking(vec!["https://a.example".to_owned(); 33]), "asks for 33 origins");
         check(asking(vec!["https://a.example; script-src *".to_owned()]), "write an origin");
+        check(asking(vec![format!("https://{}", "a".repeat(249))]), "write an origin");
     }
 
     #[test]

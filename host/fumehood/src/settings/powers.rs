@@ -50,7 +50,7 @@ pub struct Powers {
     pub key_value: Option<Bytes>,
     /// Showing its pages (MCP Apps) to clients.
     pub apps: bool,
-    /// Origins that its pages may reach, such as "https://api.example.com".
+    /// Origins that its pages may reach, such as `https://api.example.com`.
     pub app_origins: Vec<String>,
 }
 

@@ -190,7 +190,8 @@ impl Remote {
         let client = CallClient::new(&clock, observer, client_requests);
         let span = telemetry::mcp_client_span(tool.full_name(), &id);
         let content = CallContent::record_arguments(&span, &call);
-        let attempt = self.attempt(call, client, client_meta.as_deref(), is_library_request);
+        // Each of the futures around it would hold it twice.
+        let attempt = Box::pin(self.attempt(call, client, client_meta.as_deref(), is_library_request));
         let attempt = clock.limit(attempt.instrument(span.clone()));
         let ended = match cancelled {
             Some(cancelled) => cancelled.run_until_cancelled(attempt).await,
@@ -237,7 +238,8 @@ impl Remote {
             self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
         if let Some(method) = method {
             let (params, meta) = (call.into_arguments(), outgoing_meta(client_meta));
-            return self.library().ask(&connection, LibraryRequest { method, params, meta }, client).await;
+            let request = LibraryRequest { method, params, meta };
+            return Box::pin(self.library().ask(&connection, request, client)).await;
         }
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
         let mut request = CallToolRequestParams::new(foreign.to_string());
@@ -297,6 +299,7 @@ impl Remote {
             }
         }
         let patience = self.0.options.patience;
+        // Connecting and listing are rare and their futures are large, so these are not part of the future of each call.
         let connected = match &state.connection {
             Some(connection) if !connection.tracker().take_changed() => {
                 // A list that is under way may have another definition of the tool.
@@ -305,14 +308,14 @@ impl Remote {
             }
             Some(connection) => {
                 let connection = Arc::clone(connection);
-                tokio::time::timeout(patience, async { self.refresh_tools(&connection).await.map(|()| connection) })
-                    .await
+                let refreshed = async { self.refresh_tools(&connection).await.map(|()| connection) };
+                tokio::time::timeout(patience, Box::pin(refreshed)).await
             }
             None => {
                 if let Some(wait) = state.backoff.remaining(Instant::now()) {
                     return Err(ConnectError::TooEarly(wait));
                 }
-                tokio::time::timeout(patience, self.connect()).await
+                tokio::time::timeout(patience, Box::pin(self.connect())).await
             }
         };
         match connected.unwrap_or(Err(ConnectError::Late(patience))) {

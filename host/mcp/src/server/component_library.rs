@@ -42,11 +42,12 @@ impl ComponentLibrary {
             for resource in &resources.definitions {
                 let is_taken =
                     library.resources.contains_key(&resource.uri) || own.entries().contains_key(&resource.uri);
-                if is_taken || resource.is_page() && origins.is_none() {
+                if is_taken {
                     continue;
                 }
                 let definition = to_definition(resource, origins.unwrap_or_default());
-                let (reader, page) = (Arc::clone(&reader), resource.page.clone());
+                let reader = Arc::clone(&reader);
+                let page = resource.page.clone();
                 library.resources.insert(resource.uri.clone(), ComponentResource { reader, page, definition });
             }
         }

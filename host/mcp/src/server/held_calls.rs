@@ -177,3 +177,52 @@ async fn either(one: &CancellationToken, other: &CancellationToken) {
         () = other.cancelled() => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fumehood_core::call::CancellationToken as CallToken;
+    use serde_json::json;
+    use tracing::Span;
+
+    use super::super::running_call::questions;
+    use super::super::tools::catalogue::AnswerForm;
+    use super::*;
+
+    fn request() -> RepeatedRequest {
+        RepeatedRequest { method: "tools/call", name: "t".to_owned(), arguments: json!({}) }
+    }
+
+    #[test]
+    fn all_clients_together_have_places_too() {
+        let all = Arc::new(Semaphore::new(1));
+        let places = || HeldCalls::new(Arc::clone(&all), &CancellationToken::new()).places();
+        let taken = places().take();
+        assert_eq!(places().take().err(), Some(TOO_MANY_OF_ALL));
+        drop(taken);
+        assert_eq!(places().take().err(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_is_kept_for_a_minute() {
+        let held = HeldCalls::new(Arc::new(Semaphore::new(1)), &CancellationToken::new());
+        let hold = || {
+            let (_, questions) = questions(held.places());
+            let call = RunningCall {
+                running: Box::pin(std::future::ready(lost("t".to_owned()))),
+                cancelled: CallToken::new(),
+                outbox: None,
+                span: Span::none(),
+                form: AnswerForm::default(),
+                repeated: Some((request(), questions)),
+                held: None,
+            };
+            held.hold(call).unwrap().request_state.unwrap()
+        };
+        let resume = |state: &str| held.resume(state, &request(), InputResponses::default()).map(|_| ());
+        let states = [hold(), hold()];
+        tokio::time::sleep(RESULT_TIME - Duration::from_secs(1)).await;
+        resume(&states[0]).unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(resume(&states[1]).unwrap_err().message, UNKNOWN_STATE);
+    }
+}

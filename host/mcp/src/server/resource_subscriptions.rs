@@ -62,7 +62,9 @@ impl ResourceSubscriptions {
         owner: &Arc<str>,
     ) -> Result<(), ErrorData> {
         let place = self.reserve((library.name().clone(), uri.to_owned()))?;
-        let subscription = library.subscribe(uri, owner).await.map_err(|why| ErrorData::internal_error(why, None))?;
+        // Rare, and larger than what any other request of a client waits for.
+        let subscribing = Box::pin(library.subscribe(uri, owner));
+        let subscription = subscribing.await.map_err(|why| ErrorData::internal_error(why, None))?;
         let replaced = self.lock().get_mut(&place.key).and_then(|it| it.active.replace(subscription));
         // It ends outside of the lock.
         drop(replaced);

@@ -219,3 +219,85 @@ pub(super) fn lost(tool: String) -> Called {
     let error = CallError::new(ErrorKind::Host, "the server failed while the tool ran");
     Called::Ended(Box::new(CallResult { id: String::new(), tool, outcome: Err(error), metadata: Metadata::default() }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::held_calls::HeldCalls;
+    use super::*;
+
+    type Asked<'a> = Pin<Box<dyn Future<Output = Result<Value, String>> + 'a>>;
+
+    fn places() -> HeldPlaces {
+        HeldCalls::new(Arc::new(tokio::sync::Semaphore::new(1)), &CancellationToken::new()).places()
+    }
+
+    fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn ask(sender: &QuestionSender) -> Asked<'_> {
+        let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+        let mut asked: Asked<'_> = Box::pin(sender.ask(ClientRequestKind::Elicitation, form));
+        assert_eq!(poll(&mut asked), Poll::Pending);
+        asked
+    }
+
+    fn call(questions: Questions) -> RunningCall {
+        let request = RepeatedRequest { method: "tools/call", name: "t".to_owned(), arguments: json!({}) };
+        RunningCall {
+            running: Box::pin(std::future::pending()),
+            cancelled: CallToken::new(),
+            outbox: None,
+            span: Span::none(),
+            form: AnswerForm::default(),
+            repeated: Some((request, questions)),
+            held: None,
+        }
+    }
+
+    fn has_to_answer(call: &mut RunningCall) -> bool {
+        matches!(poll(call.advance()), Poll::Ready(None))
+    }
+
+    #[test]
+    fn a_call_has_at_most_32_new_questions() {
+        let (sender, _questions) = questions(places());
+        let _open: Vec<_> = (0..32).map(|_| ask(&sender)).collect();
+        let refused = poll(sender.ask(ClientRequestKind::Sampling, json!({"messages": [], "maxTokens": 1})));
+        assert_eq!(refused, Poll::Ready(Err(TOO_MANY_QUESTIONS.to_owned())));
+    }
+
+    #[test]
+    fn a_client_that_leaves_out_answers_is_asked_64_times() {
+        let (sender, questions) = questions(places());
+        let mut call = call(questions);
+        let mut asked = ask(&sender);
+        for _ in 1..64 {
+            assert!(has_to_answer(&mut call));
+            call.answer(InputResponses::default());
+            assert_eq!(poll(&mut asked), Poll::Pending);
+        }
+        call.answer(InputResponses::default());
+        assert_eq!(poll(&mut asked), Poll::Ready(Err(TOO_MANY_ROUNDS.to_owned())));
+        assert!(!has_to_answer(&mut call));
+    }
+
+    #[test]
+    fn a_question_that_was_withdrawn_is_not_asked() {
+        let (sender, questions) = questions(places());
+        let mut call = call(questions);
+        let withdrawn = ask(&sender);
+        assert!(has_to_answer(&mut call));
+        drop(withdrawn);
+        assert!(!has_to_answer(&mut call));
+        drop(ask(&sender));
+        let _asked = ask(&sender);
+        assert!(has_to_answer(&mut call));
+        assert_eq!(call.input_required("s".to_owned()).input_requests.unwrap().len(), 1);
+    }
+}

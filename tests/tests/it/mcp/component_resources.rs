@@ -114,3 +114,13 @@ async fn clients_are_told_when_components_have_other_resources() {
     }
     raw.leave().await;
 }
+
+#[tokio::test]
+async fn resources_wait_for_the_approval_of_their_component() {
+    let host = Host::builder().concurrency(4).build().unwrap();
+    host.load(load("chart").grant(pages()).approval(None)).await.unwrap();
+    let mut raw = able(&host, ServerOptions::default()).await;
+    let listed = raw.request("resources/list", json!({})).await;
+    assert_eq!(listed["error"]["code"], -32601, "{listed}");
+    raw.leave().await;
+}

@@ -76,7 +76,8 @@ impl Gateway {
         tools.add(&remote).await.unwrap();
         let tools = Arc::new(tools);
         let servers = tools.libraries().into();
-        let (running, ended) = (RunningCalls::new(), Arc::new(Ended::default()));
+        let running = RunningCalls::new();
+        let ended = Arc::new(Ended::default());
         running.subscribe(ended.clone());
         let tracked = Arc::new(TrackedTools::new(tools.clone() as Arc<dyn ToolProvider>, running.clone()));
         Self { server: Server::new(tracked, ServerOptions { servers, ..server }), tools, running, ended }
