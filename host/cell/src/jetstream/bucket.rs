@@ -38,7 +38,7 @@ pub enum BucketError {
     /// The server has no JetStream, or not for this user.
     #[error(
         "the NATS server answers nothing about JetStream; start it with `-js`, and allow this node the subjects that \
-         docs/operations.md names"
+         docs/cell.md names"
     )]
     NoJetStream,
     /// The server is too old.

@@ -1,4 +1,4 @@
-//! The README's commands for a cell, as they stand there, with a NATS server and a PostgreSQL server of this test.
+//! The commands of docs/cell.md for a cell, as they stand there, with a NATS server and a PostgreSQL server of this test.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::client::call;
 use super::harness::{Cell, wait_until};
 
-const HEADING: &str = "### When one machine is not enough\n";
+const HEADING: &str = "## Try it on one machine\n";
 
 /// A shell with what it started, which ends when this is dropped.
 struct Shell(Child);
@@ -23,17 +23,17 @@ impl Drop for Shell {
 }
 
 fn replace(text: &str, from: &str, to: &str) -> String {
-    assert!(text.contains(from), "the README has no `{from}`");
+    assert!(text.contains(from), "docs/cell.md has no `{from}`");
     text.replace(from, to)
 }
 
 #[test]
-fn commands_of_the_readme_make_a_cell() {
+fn commands_of_the_page_make_a_cell() {
     let Some(cell) = Cell::start() else { return };
     let Some(postgres) = Postgres::start().unwrap() else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let section = readme.split_once(HEADING).unwrap().1;
+    let page = std::fs::read_to_string(root.join("docs/cell.md")).unwrap();
+    let section = page.split_once(HEADING).unwrap().1;
     let block = section.split("```\n").nth(1).unwrap();
     let (script, request) = block.split_once("curl ").unwrap();
     assert!(

@@ -2,8 +2,9 @@
 
 mod crates;
 mod files;
+mod names;
+mod pages;
 mod platform;
-mod prose;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

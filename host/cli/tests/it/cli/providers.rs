@@ -1,11 +1,11 @@
-//! The commands of the README with a model, against services that refuse the same requests as the real ones.
+//! The commands of docs/agents.md with a model, against services that refuse the same requests as the real ones.
 
 use serde_json::Value;
 
 use super::service::{Seen, Service, StandIn};
 use super::workbench::{Ran, Workbench};
 
-const README: &str = include_str!("../../../../../README.md");
+const PAGE: &str = include_str!("../../../../../docs/agents.md");
 
 const TASK: &str = "What is (3 + 5) * 2?";
 
@@ -23,10 +23,10 @@ fn shell_words(line: &str) -> Vec<String> {
     })
 }
 
-/// Returns the commands of the README that use this provider.
+/// Returns the commands of the page that use this provider.
 fn examples(provider: &str) -> Vec<Vec<String>> {
     let asks = format!("--model {provider}:");
-    let lines = README.lines().filter(|line| line.starts_with("fumehood ") && line.contains(&asks));
+    let lines = PAGE.lines().filter(|line| line.starts_with("fumehood ") && line.contains(&asks));
     lines.map(|line| shell_words(line).split_off(1)).collect()
 }
 
@@ -58,12 +58,12 @@ fn solves(ran: &Ran) {
 }
 
 #[test]
-fn the_examples_of_the_readme_are_refused_nothing() {
+fn the_examples_of_the_page_are_refused_nothing() {
     for (provider, service) in
         [("openai", Service::OpenAi), ("anthropic", Service::Anthropic), ("ollama", Service::Ollama)]
     {
         let examples = examples(provider);
-        assert_ne!(examples.len(), 0, "the README has no example with {provider}");
+        assert_ne!(examples.len(), 0, "docs/agents.md has no example with {provider}");
         for example in examples {
             let stand_in = StandIn::of(service);
             let arguments: Vec<&str> = example.iter().map(String::as_str).collect();
