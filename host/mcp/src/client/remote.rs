@@ -237,8 +237,7 @@ impl Remote {
         let connection =
             self.connection().await.map_err(|error| call_error::from_connect_error(&self.0.name, &error))?;
         if let Some(method) = method {
-            let (params, meta) = (call.into_arguments(), outgoing_meta(client_meta));
-            let request = LibraryRequest { method, params, meta };
+            let request = LibraryRequest { method, params: call.into_arguments(), meta: outgoing_meta(client_meta) };
             return Box::pin(self.library().ask(&connection, request, client)).await;
         }
         let RemoteTool { foreign, tool, .. } = self.pins().callable(&self.0.name, call.tool())?;
