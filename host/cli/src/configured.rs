@@ -169,15 +169,6 @@ pub(crate) async fn all(config: &Config, lock: &Lock, version: Version) -> Resul
     Ok(all)
 }
 
-/// Returns whether a configuration has no components and no texts for clients. Its MCP servers are not looked at.
-///
-/// # Errors
-/// If a folder of components cannot be read.
-pub(crate) fn has_nothing_to_serve(config: &Config) -> Result<bool> {
-    let has_texts = !config.knowledge.is_empty() || !config.prompts.is_empty();
-    Ok(!has_texts && config.tools.is_empty() && components_in_folders(config)?.is_empty())
-}
-
 /// Returns the files of the command line without those that the configuration names itself, under the same names: these are
 /// loaded once, with their settings there.
 ///

@@ -160,6 +160,11 @@ impl Config {
         }
     }
 
+    /// Returns whether it has texts for clients.
+    pub(crate) fn has_texts(&self) -> bool {
+        !self.knowledge.is_empty() || !self.prompts.is_empty()
+    }
+
     /// Returns whether the log and what tools keep are in a server.
     #[cfg(feature = "postgres")]
     pub(crate) fn has_storage_server(&self) -> bool {

@@ -23,7 +23,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit> {
         components = configured::without_configured(&configuration, &components)?;
         let has_servers = !configuration.mcp.servers.is_empty();
         served.extend(has_servers.then(|| "--servers".to_owned()));
-        has_configured = has_servers || !configured::has_nothing_to_serve(&configuration)?;
+        let has_tools =
+            !configuration.tools.is_empty() || !configured::components_in_folders(&configuration)?.is_empty();
+        has_configured = has_servers || has_tools || configuration.has_texts();
     }
     if components.is_empty() && !has_configured {
         let message =

@@ -294,8 +294,7 @@ async fn load_components(
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_servers = serve.servers && !config.mcp.servers.is_empty();
-    let has_nothing = serve.components.is_empty() && configured::has_nothing_to_serve(config)?;
-    if has_nothing && !may_appear && !has_servers {
+    if configured.is_empty() && serve.components.is_empty() && !may_appear && !config.has_texts() && !has_servers {
         let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
         return Err(UsageError(message.to_owned()).into());
     }
