@@ -56,7 +56,7 @@ fn count_private(words: &[String]) -> usize {
 }
 
 /// Returns whether a paragraph is long enough to be a repetition. Pages on two languages may share a row of a table.
-fn is_long(paragraph: &String) -> bool {
+fn is_long(paragraph: &str) -> bool {
     paragraph.len() >= MIN_REPEATED_BYTES && !paragraph.starts_with('|')
 }
 
@@ -105,7 +105,7 @@ fn nothing_is_said_in_two_pages() {
     let mut said: BTreeMap<String, String> = BTreeMap::new();
     let mut broken = Vec::new();
     for (name, text) in pages() {
-        for paragraph in paragraphs(&text).into_iter().filter(is_long) {
+        for paragraph in paragraphs(&text).into_iter().filter(|paragraph| is_long(paragraph)) {
             match said.get(&paragraph).filter(|page| **page != name) {
                 Some(page) => broken.push(format!("{page} and {name}: {paragraph}")),
                 None => drop(said.insert(paragraph, name.clone())),
