@@ -27,7 +27,8 @@ impl ToolFlow {
             None => Self { source: None, sink: Some("it does not say that it stays in a closed world") },
         }
     }
-    /// Like [`ToolFlow::from_claim`]. Whoever writes a function of the host knows what it returns, and says so.
+
+    /// Like [`ToolFlow::from_claim`]. A function of the host is no source by default: its author knows what it returns, and labels it.
     pub(super) fn of_claim(open_world: Option<bool>, is_host_function: bool) -> Self {
         let claim = Self::from_claim(open_world);
         Self { source: claim.source.filter(|_| !is_host_function), ..claim }
