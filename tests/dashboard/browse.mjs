@@ -98,6 +98,17 @@ await visit("Calls");
 await page.getByLabel("Outcome").selectOption("ok");
 await page.getByRole("button", { name: "Filter" }).click();
 await page.getByRole("link", { name: "Older calls" }).click();
+// Each row opens its own call, although models chose the same id for several.
+const rows = await page.locator("tbody tr").count();
+for (const at of [0, 1, 2, rows - 1]) {
+    const row = page.locator("tbody tr").nth(at);
+    const [id, start] = [await row.locator("a code").textContent(), await row.locator("td").first().textContent()];
+    await row.locator("a").click();
+    await page.getByRole("heading", { name: "What led to it" }).waitFor();
+    const facts = await page.locator("dl.facts").first().innerText();
+    assert.ok(facts.includes(start) && facts.includes(id), `the row of ${id} opened another call: ${facts}`);
+    await page.goBack();
+}
 await page.locator("tbody a").first().click();
 await page.getByRole("heading", { name: "What led to it" }).waitFor();
 await checkQuiet(page, "a call");

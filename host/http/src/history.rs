@@ -9,8 +9,11 @@ use utoipa::ToSchema;
 /// One call in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct CallSummary {
-    /// The id of the call.
+    /// The id of the call, which no other one has.
     pub id: String,
+    /// The id that a client or a model chose for the call, if it is another one. Several calls may have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_call: Option<String>,
     /// The full name of the tool.
     pub tool: String,
     /// `running`, `ok`, or the kind of its failure.
@@ -71,6 +74,8 @@ pub struct CallQuery {
     pub status: Option<String>,
     /// The earliest time.
     pub since: Option<Timestamp>,
+    /// The id that a client or a model chose: see [`CallSummary::model_call`].
+    pub model_call: Option<String>,
     /// Only calls before this position.
     pub before: Option<u64>,
     /// Maximum number of calls.
@@ -96,6 +101,6 @@ pub trait CallStore: Send + Sync {
     /// Returns the calls that match, the newest first.
     fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>>;
 
-    /// Returns the call of this id, if it is one of this actor.
+    /// Returns the call with this id, which no other one has, if it is one of this actor.
     fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>>;
 }

@@ -31,7 +31,7 @@ enum Message {
     /// Something that is to be known.
     Note(String),
     /// The question whether to stop a call.
-    Question { handle: String, tool: String },
+    Question { id: String, tool: String },
 }
 
 impl Screen {
@@ -41,8 +41,8 @@ impl Screen {
 
     /// Shows another state. The selected call stays selected, and a question about it stays.
     pub(super) fn update(&mut self, snapshot: LiveSnapshot) {
-        let selected = self.snapshot.calls.get(self.selected).map(|call| call.handle.as_str());
-        let position = snapshot.calls.iter().position(|call| Some(call.handle.as_str()) == selected);
+        let selected = self.snapshot.calls.get(self.selected).map(|call| call.id.as_str());
+        let position = snapshot.calls.iter().position(|call| Some(call.id.as_str()) == selected);
         self.selected = position.unwrap_or(self.selected);
         (self.snapshot, self.failure) = (snapshot, None);
         self.select(0);
@@ -67,13 +67,13 @@ impl Screen {
     /// Asks whether to stop the selected call.
     pub(super) fn ask(&mut self) {
         let selected = self.snapshot.calls.get(self.selected);
-        self.message = selected.map(|call| Message::Question { handle: call.handle.clone(), tool: call.tool.clone() });
+        self.message = selected.map(|call| Message::Question { id: call.id.clone(), tool: call.tool.clone() });
     }
 
-    /// Takes back what the last line says. Returns the handle of the call that it asks about, if it does.
+    /// Takes back what the last line says. Returns the id of the call that it asks about, if it does.
     pub(super) fn take_question(&mut self) -> Option<String> {
         match self.message.take() {
-            Some(Message::Question { handle, .. }) => Some(handle),
+            Some(Message::Question { id, .. }) => Some(id),
             Some(Message::Note(_)) | None => None,
         }
     }
@@ -109,8 +109,8 @@ impl Screen {
         frame.render_stateful_widget(table, list, &mut TableState::new().with_selected(selected));
         let red = Style::new().fg(Color::Red);
         let foot_line = match (&self.message, &self.failure) {
-            (Some(Message::Question { handle, tool }), _) => {
-                Line::styled(format!("stop {} ({})? y/n", PrintableLine::from(tool), PrintableLine::from(handle)), bold)
+            (Some(Message::Question { id, tool }), _) => {
+                Line::styled(format!("stop {} ({})? y/n", PrintableLine::from(tool), PrintableLine::from(id)), bold)
             }
             (Some(Message::Note(text)), _) | (None, Some(text)) => {
                 Line::styled(String::from(PrintableLine::from(text)), red)
@@ -198,9 +198,20 @@ mod tests {
             CallPhase::Running => (Some(10_000), Some(123), Some(65_536)),
             CallPhase::Waiting => (None, None, None),
         };
-        let (id, handle, tool) = ("call_1".to_owned(), format!("h-{tool}"), tool.to_owned());
+        let (id, tool) = (format!("h-{tool}"), tool.to_owned());
         let tenant = Some("acme".to_owned());
-        LiveCall { id, handle, tool, tenant, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
+        LiveCall {
+            id,
+            model_call: None,
+            tool,
+            tenant,
+            actor: None,
+            phase,
+            elapsed_ms: 5_000,
+            deadline_ms,
+            fuel,
+            peak_memory,
+        }
     }
 
     fn snapshot(calls: Vec<LiveCall>) -> LiveSnapshot {

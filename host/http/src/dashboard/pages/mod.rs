@@ -142,6 +142,16 @@ fn encode(part: &str) -> String {
     utf8_percent_encode(part, UNRESERVED).to_string()
 }
 
+/// Returns the path of the page of a recorded call.
+pub(crate) fn call_path(id: &str) -> String {
+    format!("/dashboard/calls/{}", encode(id))
+}
+
+/// Returns the path of the page of a session.
+fn session_path(id: &str) -> String {
+    format!("/dashboard/sessions/{}", encode(id))
+}
+
 /// Formats a time of day and date, in UTC: `2026-11-23 16:35:02`.
 fn format_time(at: Timestamp) -> String {
     // Within the range that can be formatted: the log may have any number.
