@@ -1,6 +1,7 @@
 //! The port for calls that have ended: an event log, where one is configured.
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::text::abbreviation::abbreviate;
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -100,6 +101,13 @@ pub struct CallStoreError(pub String);
 pub trait CallStore: Send + Sync {
     /// Returns the calls that match, the newest first.
     fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>>;
+
+    /// Returns a short form of each id, in the same order, for people: a prefix that no other call begins with. Of a store that does
+    /// not implement this, a prefix that none of these ids begins with.
+    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, CallStoreError>> {
+        let of = |id: &String| abbreviate(id, ids.iter().map(String::as_str)).to_owned();
+        Box::pin(std::future::ready(Ok(ids.iter().map(of).collect())))
+    }
 
     /// Returns the call with this id, which no other one has, if it is one of this actor.
     fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>>;

@@ -184,6 +184,13 @@ impl CallStore for LoggedCalls {
         Box::pin(self.query(move |calls| calls.read_list(&query)))
     }
 
+    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, CallStoreError>> {
+        Box::pin(self.query(move |calls| {
+            let reader = calls.log.reader();
+            ids.iter().map(|id| reader.abbreviate_call(id).map(str::to_owned)).collect()
+        }))
+    }
+
     fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
         Box::pin(self.query(move |calls| calls.read_call(&id, actor.as_deref())))
     }
@@ -286,5 +293,6 @@ mod tests {
         let first = calls.find("c1".to_owned(), None).await.unwrap().unwrap();
         assert_eq!((first.summary.id.as_str(), first.summary.started_at_ms), ("c1", 1));
         assert_eq!(calls.find("call_1".to_owned(), None).await.unwrap(), None);
+        assert_eq!(calls.abbreviate(vec!["c2".to_owned()]).await.unwrap(), ["c2"]);
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Span {
     pub(crate) tool: Option<PrintableText>,
     /// The id of its call, if that has a page.
     pub(crate) call: Option<String>,
+    /// A short form of that id; `None`: there is no log to look in.
+    pub(crate) short_call: Option<PrintableText>,
     pub(crate) status: Option<PrintableText>,
     pub(crate) depth: usize,
     /// Time since the beginning, as text.
@@ -79,6 +81,7 @@ pub(crate) fn spans(records: &[TimelineRecord]) -> Vec<Span> {
             name: record.kind.replace('_', " ").replace(" started", "").replace("model asked", "model"),
             tool: record.tool.clone(),
             call: record.call.clone().filter(|_| matches!(record.kind, "tool_started" | "tool_rejected")),
+            short_call: None,
             status: end.and_then(|end| end.status.as_ref()).or(record.status.as_ref()).map(to_words),
             depth: depth(record, &by_id),
             after: format_time(record.at_ms.saturating_sub(beginning)),

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::text::abbreviation::abbreviate;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 use http::StatusCode;
@@ -11,7 +12,7 @@ use super::super::charts::format_ms;
 use super::super::ports::TimelineRecord;
 use super::super::routes::{Fields, find};
 use super::super::waterfall::{self, Span};
-use super::{Layout, Visit, call_path, format_time, html, message, not_found, pretty, session_path, tone};
+use super::{Layout, Visit, call_path, format_time, html, message, not_found, pretty, session_path, short_ids, tone};
 use crate::history::{CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::response::Response;
 
@@ -108,7 +109,12 @@ pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
                 Err(error) => return unreadable(visit, &error),
             };
             let next = next.map(|next| next_page(filters_of(query), next));
-            (calls.iter().map(CallView::new).collect(), next)
+            let short = short_ids(visit, calls.iter().map(|call| call.id.clone()).collect()).await;
+            let of_call = |call: &CallSummary| match short.get(&call.id) {
+                Some(short) => CallView { id: short.into(), ..CallView::new(call) },
+                None => CallView::new(call),
+            };
+            (calls.iter().map(of_call).collect(), next)
         }
         None => (newest(visit, tool.as_deref(), outcome.as_deref()), None),
     };
@@ -151,7 +157,7 @@ fn newest(visit: &Visit, tool: Option<&str>, outcome: Option<&str>) -> Vec<CallV
     matching
         .take(PAGE_CALLS)
         .map(|call| CallView {
-            id: call.id.as_str().into(),
+            id: abbreviate(&call.id, statistics.newest().map(|other| other.id.as_str())).into(),
             href: None,
             model_call: None,
             tool: call.tool.as_str().into(),
@@ -205,7 +211,7 @@ pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
         layout: visit.layout("calls", detail.summary.tool.as_str()),
         call: CallView::new(&detail.summary),
         parts: parts.into_iter().filter_map(|(name, value)| Some((name, pretty(value.as_ref()?)))).collect(),
-        spans: waterfall::spans(&story),
+        spans: spans(visit, &story).await,
         session,
     };
     html(StatusCode::OK, &page)
@@ -227,6 +233,16 @@ async fn list_or_not_found(visit: &Visit, model_call: &str) -> Response {
     }
 }
 
+/// Returns the spans of records, whose calls have short ids.
+async fn spans(visit: &Visit, records: &[TimelineRecord]) -> Vec<Span> {
+    let mut spans = waterfall::spans(records);
+    let short = short_ids(visit, spans.iter().filter_map(|span| span.call.clone()).collect()).await;
+    for span in &mut spans {
+        span.short_call = span.call.as_ref().and_then(|call| short.get(call)).map(PrintableText::from);
+    }
+    spans
+}
+
 /// Shows the records of a session as a waterfall.
 pub(crate) async fn session(visit: &Visit, id: &str) -> Response {
     let Some(timelines) = &visit.shared.options.timelines else {
@@ -236,7 +252,7 @@ pub(crate) async fn session(visit: &Visit, id: &str) -> Response {
         Ok(records) => records,
         Err(error) => return unreadable(visit, &error),
     };
-    let mut spans = waterfall::spans(&records);
+    let mut spans = spans(visit, &records).await;
     let total = spans.len();
     spans.truncate(MAX_STEPS);
     html(StatusCode::OK, &SessionPage { layout: visit.layout("calls", "Session"), id: id.into(), total, spans })

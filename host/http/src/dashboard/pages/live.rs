@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use askama::Template;
 use fumehood_core::call::limits::{display_bytes, display_count};
+use fumehood_core::text::abbreviation::abbreviate;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_listener::{CallPhase, RunningCall, Tenant, TenantTools, Tenants};
 use futures_util::stream;
@@ -87,13 +88,13 @@ struct Live {
 }
 
 impl CallView {
-    fn new(call: RunningCall, is_recorded: bool) -> Self {
+    fn new(call: RunningCall, others: &[String], is_recorded: bool) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let text = |time: Duration| format_ms(time.as_secs_f64() * 1e3);
         Self {
             number: call.number,
             href: is_recorded.then(|| call_path(&call.id)),
-            id: call.id,
+            id: abbreviate(&call.id, others.iter().map(String::as_str)).to_owned(),
             tool: call.tool,
             // Most tenants act under their own names, which need not be said twice.
             actor: call.actor.filter(|actor| call.tenant.as_deref() != Some(&**actor)),
@@ -140,8 +141,9 @@ impl Live {
     fn new(shared: &Shared, csrf: String) -> Self {
         let running = shared.served.running();
         let is_recorded = shared.options.calls.is_some();
-        let calls = running.list(MAX_SHOWN, |_, _| true).into_iter();
-        let calls: Vec<CallView> = calls.map(|call| CallView::new(call, is_recorded)).collect();
+        let calls = running.list(MAX_SHOWN, |_, _| true);
+        let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
+        let calls: Vec<CallView> = calls.into_iter().map(|call| CallView::new(call, &ids, is_recorded)).collect();
         let tenants = shared.options.tenants.iter().flat_map(Tenants::all);
         let tenants = tenants.map(|tenant| TenantView::new(&tenant, &shared.served)).collect();
         let summary = summary(running.counts(), calls.len(), shared.served.capacity());
@@ -272,6 +274,7 @@ mod tests {
                     last_line: None,
                     was_stopped: false,
                 },
+                &[],
                 true,
             );
             assert_eq!(view.fuel.as_deref(), Some("77.3 k"));
