@@ -176,13 +176,19 @@ for (const colorScheme of ["light", "dark"]) {
         const look = async (name) => {
             const what = `${name} in ${colorScheme}, ${width} wide`;
             await viewer.goto(`${url}${name}`);
-            const { scroll, client, broken } = await viewer.evaluate(() => {
+            const { scroll, client, broken, wide } = await viewer.evaluate(() => {
                 const { scrollWidth: scroll, clientWidth: client } = document.documentElement;
                 const isBroken = (button) => button.clientHeight > 1.5 * parseFloat(getComputedStyle(button).lineHeight);
                 const broken = [...document.querySelectorAll("td button")].filter(isBroken).map((button) => button.innerText);
-                return { scroll, client, broken };
+                // On a phone the rows of tables are cards, so that no column is out of sight or a letter wide.
+                const tables = client > 640 ? [] : [...document.querySelectorAll(".scroll > table")];
+                const isNarrow = (cell) => cell.innerText.trim() !== "" && cell.clientWidth < 200;
+                const isWide = (table) => table.scrollWidth > table.parentElement.clientWidth || [...table.tBodies[0].querySelectorAll("th, td")].some(isNarrow);
+                const wide = tables.filter(isWide).map((table) => table.parentElement.ariaLabel);
+                return { scroll, client, broken, wide };
             });
             if (scroll > client) faults.push(`${what}: it scrolls sideways, ${scroll} in ${client}`);
+            if (wide.length) faults.push(`${what}: tables that do not fit: ${JSON.stringify(wide)}`);
             if (broken.length) faults.push(`${what}: buttons of two lines: ${JSON.stringify(broken)}`);
             await viewer.evaluate(CHECKER);
             const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"];
