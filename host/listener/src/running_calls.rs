@@ -164,8 +164,7 @@ impl RunningCalls {
     /// Returns a new id of a call. The part that differs comes first, so that a short prefix identifies it.
     #[must_use]
     pub fn next_id(&self) -> String {
-        let image = self.0.numbers.encode(self.next_number());
-        format!("{image:016x}-h{:016x}", self.0.prefix)
+        self.id_of(self.next_number())
     }
 
     /// Returns the calls that `select` takes, given tenant and actor; at most `max`, the oldest first.
@@ -227,11 +226,9 @@ impl RunningCalls {
         true
     }
 
-    /// Adds a call, and returns its number.
-    pub(crate) fn insert(&self, call: Arc<Entry>) -> u64 {
-        let number = self.next_number();
+    /// Adds a call under a number that no other one has.
+    pub(crate) fn insert(&self, number: u64, call: Arc<Entry>) {
         lock(&self.0.calls).insert(number, call);
-        number
     }
 
     /// Removes a call.
@@ -280,21 +277,25 @@ impl RunningCalls {
         }
     }
 
-    fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.0.next.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Returns the id of the call with this number, if it does not come with an id.
+    pub(crate) fn id_of(&self, number: u64) -> String {
+        format!("{:016x}-h{:016x}", self.0.numbers.encode(number), self.0.prefix)
     }
 }
 
 impl Entry {
-    /// Creates a call of a tool, and changes the context that it is to be run in, so that the call has an execution, can be
-    /// stopped, and reports to the entry.
+    /// Creates a call of a tool, and changes the context that it is to be run in, so that the call can be stopped, and reports to
+    /// the entry.
     pub(crate) fn new(
-        calls: &RunningCalls,
+        execution: Arc<str>,
         tool: Option<Arc<Tool>>,
         tenant: Option<Arc<str>>,
         context: &mut CallContext,
     ) -> Arc<Self> {
-        let execution = Arc::clone(context.execution.get_or_insert_with(|| calls.next_id().into()));
         // A token of its own, because that of the caller may be for several calls.
         let cancelled = context.cancelled.as_ref().map(CancellationToken::child_token).unwrap_or_default();
         context.cancelled = Some(cancelled.clone());

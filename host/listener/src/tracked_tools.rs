@@ -61,8 +61,11 @@ impl TrackedCall {
         tenant: Option<Arc<str>>,
         context: &mut CallContext,
     ) -> Self {
-        let entry = Entry::new(calls, tool, tenant, context);
-        Self { calls: calls.clone(), number: calls.insert(Arc::clone(&entry)), entry, has_ended: false }
+        let number = calls.next_number();
+        let execution = Arc::clone(context.execution.get_or_insert_with(|| calls.id_of(number).into()));
+        let entry = Entry::new(execution, tool, tenant, context);
+        calls.insert(number, Arc::clone(&entry));
+        Self { calls: calls.clone(), number, entry, has_ended: false }
     }
 
     /// Marks a call of a function of the host as running. The sandbox of another tool reports when it has a place.

@@ -20,7 +20,7 @@ fn tables_are_made_once_by_gateways_that_start_together() {
         }
     });
     assert_eq!(database.sql("SELECT count(*) FROM writers"), "4");
-    assert_eq!(database.sql("SELECT kind, version FROM migrations"), "event log|2");
+    assert_eq!(database.sql("SELECT kind, version FROM migrations"), "event log|1\nevent log|2");
     let reports = database.reader().verify_all(&[]).unwrap();
     assert!(reports.iter().all(|report| (report.rows, &report.finding) == (1, &None)), "{reports:?}");
 }
