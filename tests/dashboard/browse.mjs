@@ -98,6 +98,17 @@ await visit("Calls");
 await page.getByLabel("Outcome").selectOption("ok");
 await page.getByRole("button", { name: "Filter" }).click();
 await page.getByRole("link", { name: "Older calls" }).click();
+// Each row opens its own call, although models chose the same id for several.
+const rows = await page.locator("tbody tr").count();
+for (const at of [0, 1, 2, rows - 1]) {
+    const row = page.locator("tbody tr").nth(at);
+    const [id, start] = [await row.locator("a code").textContent(), await row.locator("td").first().textContent()];
+    await row.locator("a").click();
+    await page.getByRole("heading", { name: "What led to it" }).waitFor();
+    const facts = await page.locator("dl.facts").first().innerText();
+    assert.ok(facts.includes(start) && facts.includes(id), `the row of ${id} opened another call: ${facts}`);
+    await page.goBack();
+}
 await page.locator("tbody a").first().click();
 await page.getByRole("heading", { name: "What led to it" }).waitFor();
 await checkQuiet(page, "a call");
@@ -165,13 +176,19 @@ for (const colorScheme of ["light", "dark"]) {
         const look = async (name) => {
             const what = `${name} in ${colorScheme}, ${width} wide`;
             await viewer.goto(`${url}${name}`);
-            const { scroll, client, broken } = await viewer.evaluate(() => {
+            const { scroll, client, broken, wide } = await viewer.evaluate(() => {
                 const { scrollWidth: scroll, clientWidth: client } = document.documentElement;
                 const isBroken = (button) => button.clientHeight > 1.5 * parseFloat(getComputedStyle(button).lineHeight);
                 const broken = [...document.querySelectorAll("td button")].filter(isBroken).map((button) => button.innerText);
-                return { scroll, client, broken };
+                // On a phone the rows of tables are cards, so that no column is out of sight or a letter wide.
+                const tables = client > 640 ? [] : [...document.querySelectorAll(".scroll > table")];
+                const isNarrow = (cell) => cell.innerText.trim() !== "" && cell.clientWidth < 200;
+                const isWide = (table) => table.scrollWidth > table.parentElement.clientWidth || [...table.tBodies[0].querySelectorAll("th, td")].some(isNarrow);
+                const wide = tables.filter(isWide).map((table) => table.parentElement.ariaLabel);
+                return { scroll, client, broken, wide };
             });
             if (scroll > client) faults.push(`${what}: it scrolls sideways, ${scroll} in ${client}`);
+            if (wide.length) faults.push(`${what}: tables that do not fit: ${JSON.stringify(wide)}`);
             if (broken.length) faults.push(`${what}: buttons of two lines: ${JSON.stringify(broken)}`);
             await viewer.evaluate(CHECKER);
             const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"];

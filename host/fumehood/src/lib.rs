@@ -143,6 +143,7 @@ pub use fumehood_core::schema::gate::{
     DEFAULT_INJECTED, ForeignGate, ForeignSchema, Gate, GateLimits, Repair, RepairKind, RepairPolicy,
     RepairedArguments, SchemaError, UncheckedPart, UncheckedReason, Violation, Violations,
 };
+pub use fumehood_core::text::abbreviation;
 pub use fumehood_core::text::line::PrintableLine;
 pub use fumehood_core::text::sanitize;
 pub use fumehood_core::text::untrusted::{PrintableText, Untrusted};

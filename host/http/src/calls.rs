@@ -37,6 +37,8 @@ use crate::tools::unknown;
 
 /// Maximum length of a client's name in records, in bytes.
 const MAX_CLIENT_NAME_BYTES: usize = 128;
+/// Maximum number of calls in the answer to an id that several have.
+const MAX_CHOICES: usize = 100;
 /// Prefix of a cursor; other texts are rejected.
 const CURSOR_PREFIX: &str = "before:";
 
@@ -84,7 +86,9 @@ pub(crate) async fn create(
         Err(response) => return *response,
     };
     let (id, client) = (shared.tools.running().next_id(), client_name(headers));
-    let context = CallContext { id: id.clone(), actor: shared.actor(&caller), client, ..CallContext::default() };
+    let execution = Some(Arc::from(id.as_str()));
+    let context =
+        CallContext { id: id.clone(), execution, actor: shared.actor(&caller), client, ..CallContext::default() };
     let call = Call { tool: name, arguments: arguments.into(), context };
     match (form, &shared.options.jobs) {
         (Form::Json, Some(jobs)) if preferences.respond_async => {
@@ -200,6 +204,7 @@ impl From<RunningCall> for CallSummary {
     fn from(call: RunningCall) -> Self {
         Self {
             id: call.id,
+            model_call: call.model_call.as_ref().map(ToString::to_string),
             tool: call.tool.to_string(),
             status: CallStatus::RUNNING.to_owned(),
             started_at_ms: call.started_at.0,
@@ -225,7 +230,7 @@ fn parse_query(query: Option<&str>) -> Result<CallQuery, String> {
     })?;
     let (ListParameters { tool, outcome, since }, limit) = (filters, page.limit()?);
     let before = page.cursor(CURSOR_PREFIX, |position| position.parse().ok())?;
-    Ok(CallQuery { actor: None, tool, status: outcome, since: since.map(Timestamp), before, limit })
+    Ok(CallQuery { tool, status: outcome, since: since.map(Timestamp), before, limit, ..CallQuery::default() })
 }
 
 fn matches(call: &CallSummary, query: &CallQuery) -> bool {
@@ -239,36 +244,92 @@ fn unreadable(CallStoreError(why): CallStoreError) -> Response {
     problem(StatusCode::INTERNAL_SERVER_ERROR, format!("the event log cannot be read: {why}"))
 }
 
-/// Returns one call: from the event log where there is one, and otherwise if it is running.
+/// The calls that one id may mean.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CallChoice {
+    /// The calls for which a client or a model chose the id, the newest first and at most 100. Each has an `id` of its own.
+    calls: Vec<CallSummary>,
+}
+
+/// Returns the call with this id: from the event log where there is one, and otherwise if it is running. An id that a client or a
+/// model chose is answered with its call, and if it has several, with the list of them.
 #[utoipa::path(
     get, path = "/v1/calls/{id}", operation_id = "getCall", tag = "calls",
-    params(("id" = String, Path, description = "The id of the call")),
-    responses((status = 200, description = "The call", body = CallDetail))
+    params(("id" = String, Path, description = "The id of the call, or its `model_call`")),
+    responses(
+        (status = 200, description = "The call", body = CallDetail),
+        (status = 300, description = "Several calls have this `model_call`: ask for one of them by its `id`", body = CallChoice),
+    )
 )]
 pub(crate) async fn get(shared: &Shared, caller: &Caller, id: &str) -> Response {
-    let running = shared.tools.running().find(&caller.tenant.name, id).map(CallSummary::from);
-    let recorded = match &shared.options.calls {
-        Some(calls) => calls.find(id.to_owned(), shared.actor(caller).as_deref().map(str::to_owned)).await,
+    match find(shared, caller, id).await {
+        Ok(Found::Recorded(detail)) => response::json(&detail),
+        Ok(Found::Running(call)) => response::json(&call),
+        Ok(Found::Several(calls)) => response::json_with(StatusCode::MULTIPLE_CHOICES, &CallChoice { calls }),
+        Ok(Found::Nothing) => no_call(),
+        Err(error) => unreadable(error),
+    }
+}
+
+/// The calls of an id.
+enum Found {
+    Nothing,
+    Recorded(Box<CallDetail>),
+    Running(CallSummary),
+    Several(Vec<CallSummary>),
+}
+
+/// Finds the call with this id, or else those for which a client or a model chose it.
+async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<Found, CallStoreError> {
+    let store = shared.options.calls.as_ref();
+    let actor = shared.actor(caller).as_deref().map(str::to_owned);
+    let recorded = async |id: &str| match store {
+        Some(store) => store.find(id.to_owned(), actor.clone()).await,
         None => Ok(None),
     };
-    match (recorded, running) {
-        (Err(error), _) => unreadable(error),
-        (Ok(Some(detail)), _) => response::json(&detail),
-        (Ok(None), Some(call)) => response::json(&call),
-        (Ok(None), None) => no_call(),
+    if let Some(detail) = recorded(id).await? {
+        return Ok(Found::Recorded(Box::new(detail)));
     }
+    let running = shared.tools.running().find(&caller.tenant.name, id);
+    let mut calls: Vec<CallSummary> = running.into_iter().rev().map(CallSummary::from).collect();
+    if let Some(store) = store.filter(|_| calls.iter().all(|call| call.id != id)) {
+        let (actor, model_call) = (actor.clone(), Some(id.to_owned()));
+        let older =
+            store.list(CallQuery { actor, model_call, limit: MAX_CHOICES, ..CallQuery::default() }).await?.calls;
+        // One that waits for a place is not recorded yet.
+        calls.retain(|call| older.iter().all(|older| older.id != call.id));
+        calls.extend(older);
+    }
+    calls.truncate(MAX_CHOICES);
+    Ok(match calls.as_slice() {
+        [] => Found::Nothing,
+        [call] => match recorded(&call.id).await? {
+            Some(detail) => Found::Recorded(Box::new(detail)),
+            None => Found::Running(call.clone()),
+        },
+        _ => Found::Several(calls),
+    })
 }
 
 /// Cancels a running call. Its own response has the kind `cancelled`.
 #[utoipa::path(
     delete, path = "/v1/calls/{id}", operation_id = "cancelCall", tag = "calls",
-    params(("id" = String, Path, description = "The id of the call, or its `handle` in `/v1/live`")),
-    responses((status = 202, description = "The call is being stopped"))
+    params(("id" = String, Path, description = "The id of the call, or its `model_call` if no other running call has the same")),
+    responses(
+        (status = 202, description = "The call is being stopped"),
+        (status = 300, description = "Several running calls have this `model_call`, and none was stopped", body = CallChoice),
+    )
 )]
 pub(crate) fn cancel(shared: &Shared, caller: &Caller, id: &str) -> Response {
-    match shared.tools.running().cancel(&caller.tenant.name, id) {
-        true => response::empty(StatusCode::ACCEPTED),
-        false => no_call(),
+    let running = shared.tools.running();
+    let found = running.find(&caller.tenant.name, id);
+    match found.as_slice() {
+        [call] if running.cancel(call.number) => response::empty(StatusCode::ACCEPTED),
+        [] | [_] => no_call(),
+        _ => {
+            let calls = found.into_iter().rev().take(MAX_CHOICES).map(CallSummary::from).collect();
+            response::json_with(StatusCode::MULTIPLE_CHOICES, &CallChoice { calls })
+        }
     }
 }
 

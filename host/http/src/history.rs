@@ -1,6 +1,7 @@
 //! The port for calls that have ended: an event log, where one is configured.
 
 use fumehood_core::boxed::BoxFuture;
+use fumehood_core::text::abbreviation::abbreviate;
 use fumehood_core::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -9,8 +10,11 @@ use utoipa::ToSchema;
 /// One call in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct CallSummary {
-    /// The id of the call.
+    /// The id of the call, which no other one has.
     pub id: String,
+    /// The id that a client or a model chose for the call, if it is another one. Several calls may have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_call: Option<String>,
     /// The full name of the tool.
     pub tool: String,
     /// `running`, `ok`, or the kind of its failure.
@@ -71,6 +75,8 @@ pub struct CallQuery {
     pub status: Option<String>,
     /// The earliest time.
     pub since: Option<Timestamp>,
+    /// The id that a client or a model chose: see [`CallSummary::model_call`].
+    pub model_call: Option<String>,
     /// Only calls before this position.
     pub before: Option<u64>,
     /// Maximum number of calls.
@@ -96,6 +102,13 @@ pub trait CallStore: Send + Sync {
     /// Returns the calls that match, the newest first.
     fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>>;
 
-    /// Returns the call of this id, if it is one of this actor.
+    /// Returns a short form of each id, in the same order, for people: a prefix that no other call begins with. Of a store that does
+    /// not implement this, a prefix that none of these ids begins with.
+    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, CallStoreError>> {
+        let of = |id: &String| abbreviate(id, ids.iter().map(String::as_str)).to_owned();
+        Box::pin(std::future::ready(Ok(ids.iter().map(of).collect())))
+    }
+
+    /// Returns the call with this id, which no other one has, if it is one of this actor.
     fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>>;
 }

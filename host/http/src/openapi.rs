@@ -30,7 +30,7 @@ use crate::{approval_resource, calls, job_resource, session_resource, tools};
         approval_resource::answer_approval),
     components(schemas(
         ToolDescription<'static>, ToolList<'static>, ResultRecord<'static>, CallSummary, CallDetail,
-        calls::CallPage, JobSummary, JobDetail<'static>, job_resource::JobPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, approval_resource::AnswerApproval,
+        calls::CallPage, calls::CallChoice, JobSummary, JobDetail<'static>, job_resource::JobPage, Problem<'static>, session_resource::CreateSession, session_resource::SendMessage, approval_resource::AnswerApproval,
         approval_resource::AnswerName, session_resource::SessionList, approval_resource::ApprovalList, SessionSummary, SessionDetail, SessionMessage,
         SessionReply, Approval
     ))

@@ -34,6 +34,11 @@ pub(crate) fn json_text(body: impl Into<Bytes>) -> Response {
 
 /// Creates a response with this value as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Response {
+    json_with(StatusCode::OK, value)
+}
+
+/// Creates a response with this status, and this value as JSON.
+pub(crate) fn json_with(status: StatusCode, value: &impl Serialize) -> Response {
     // Its parts are texts and values that were parsed once.
-    json_text(serde_json::to_vec(value).unwrap_or_default())
+    with_headers(status, content_type("application/json"), serde_json::to_vec(value).unwrap_or_default())
 }

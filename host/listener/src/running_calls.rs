@@ -26,6 +26,8 @@ pub(crate) const UNKNOWN_TOOL: &str = "unknown tool";
 /// A call that has ended, for those who count.
 #[derive(Debug)]
 pub struct EndedCall<'a> {
+    /// The id that no other call has.
+    pub execution: &'a str,
     /// The full name of the tool; `None` if there is no such tool.
     pub tool: Option<&'a str>,
     /// The actor on whose behalf it ran.
@@ -58,10 +60,10 @@ pub enum CallPhase {
 pub struct RunningCall {
     /// Its number, which grows with every call of the process. Clients do not see it.
     pub number: u64,
-    /// Its id: that of its context, or one of this set if it has none. Calls of different sessions may have the same.
+    /// The id that no other call has, also in records.
     pub id: String,
-    /// An id that no other call of this set has, by which it is found as well.
-    pub handle: String,
+    /// The id that a client or a model chose for it, if it is another one. Several calls may have the same.
+    pub model_call: Option<PrintableText>,
     /// The full name of the tool.
     pub tool: PrintableText,
     /// The name of the tenant that makes it; `None` if there are no tenants.
@@ -122,6 +124,7 @@ impl fmt::Debug for RunningCalls {
 /// A call, and the observer that its sandbox reports to.
 pub(crate) struct Entry {
     pub(crate) id: String,
+    pub(crate) execution: Arc<str>,
     pub(crate) tool: Option<Arc<Tool>>,
     pub(crate) tenant: Option<Arc<str>>,
     pub(crate) actor: Option<Arc<str>>,
@@ -158,7 +161,7 @@ impl RunningCalls {
         self.0.sinks.write().unwrap_or_else(PoisonError::into_inner).push(sink);
     }
 
-    /// Returns a new id for the context of a call.
+    /// Returns a new id of a call. The part that differs comes first, so that a short prefix identifies it.
     #[must_use]
     pub fn next_id(&self) -> String {
         self.id_of(self.next_number())
@@ -175,11 +178,20 @@ impl RunningCalls {
         selected.into_iter().map(|(number, entry)| self.describe(number, &entry)).collect()
     }
 
-    /// Returns the call of this id or handle, if it is one of this tenant.
+    /// Returns the call of a tenant with this id. If there is none, returns its calls for which a client or a model chose this
+    /// id, the oldest first.
     #[must_use]
-    pub fn find(&self, tenant: &str, id: &str) -> Option<RunningCall> {
-        let (number, entry) = self.entry_of(tenant, id)?;
-        Some(self.describe(number, &entry))
+    pub fn find(&self, tenant: &str, id: &str) -> Vec<RunningCall> {
+        let own = |has_id: fn(&Entry, &str) -> bool| {
+            let calls = lock(&self.0.calls);
+            let own = calls.iter().filter(|(_, entry)| entry.tenant.as_deref() == Some(tenant) && has_id(entry, id));
+            own.map(|(number, entry)| (*number, Arc::clone(entry))).collect::<Vec<_>>()
+        };
+        let mut found = own(|entry, id| *entry.execution == *id);
+        if found.is_empty() && !id.is_empty() {
+            found = own(|entry, id| entry.id == id);
+        }
+        found.into_iter().map(|(number, entry)| self.describe(number, &entry)).collect()
     }
 
     /// Returns the position of a call in lists of running calls, as clients see it; and the number of a position.
@@ -200,10 +212,10 @@ impl RunningCalls {
         self.count(|entry| entry.tenant.as_deref() == Some(tenant))
     }
 
-    /// Cancels a call of this tenant. Returns whether there is one of this id or handle.
-    pub fn cancel(&self, tenant: &str, id: &str) -> bool {
-        let found = self.entry_of(tenant, id);
-        found.inspect(|(_, entry)| entry.cancelled.cancel()).is_some()
+    /// Cancels a call, without a word about it in its result. Returns whether there is one of this number.
+    pub fn cancel(&self, number: u64) -> bool {
+        let found = lock(&self.0.calls).get(&number).cloned();
+        found.inspect(|entry| entry.cancelled.cancel()).is_some()
     }
 
     /// Stops a call on behalf of the operator, which its result says. Returns whether there is one of this number.
@@ -214,11 +226,9 @@ impl RunningCalls {
         true
     }
 
-    /// Adds a call, and returns its number.
-    pub(crate) fn insert(&self, call: Arc<Entry>) -> u64 {
-        let number = self.next_number();
+    /// Adds a call under a number that no other one has.
+    pub(crate) fn insert(&self, number: u64, call: Arc<Entry>) {
         lock(&self.0.calls).insert(number, call);
-        number
     }
 
     /// Removes a call.
@@ -241,30 +251,16 @@ impl RunningCalls {
         })
     }
 
-    fn entry_of(&self, tenant: &str, id: &str) -> Option<(u64, Arc<Entry>)> {
-        let calls = lock(&self.0.calls);
-        let is_own = |entry: &Entry| entry.tenant.as_deref() == Some(tenant);
-        let of_handle = self.number_of(id).and_then(|number| calls.get_key_value(&number));
-        let found = of_handle.filter(|(_, entry)| is_own(entry));
-        let found = found.or_else(|| calls.iter().find(|(_, entry)| is_own(entry) && !id.is_empty() && entry.id == id));
-        found.map(|(number, entry)| (*number, Arc::clone(entry)))
-    }
-
-    /// Returns the number of a call by its handle.
-    fn number_of(&self, handle: &str) -> Option<u64> {
-        let (_, number) = handle.rsplit_once('-')?;
-        let image = u64::from_str_radix(number, 16).ok()?;
-        Some(self.0.numbers.decode(image)).filter(|number| self.id_of(*number) == handle)
-    }
-
     fn describe(&self, number: u64, entry: &Entry) -> RunningCall {
         let reported = |value: &AtomicU64| value.load(Ordering::Relaxed).checked_sub(1);
         let placed = entry.placed.get();
         let said = lock(&entry.said);
         RunningCall {
             number,
-            id: if entry.id.is_empty() { self.id_of(number) } else { entry.id.clone() },
-            handle: self.id_of(number),
+            id: (*entry.execution).to_owned(),
+            model_call: Some(&entry.id)
+                .filter(|id| !id.is_empty() && **id != *entry.execution)
+                .map(PrintableText::from),
             tool: entry.tool.as_deref().map_or(UNKNOWN_TOOL, Tool::full_name).into(),
             tenant: entry.tenant.clone(),
             actor: entry.actor.as_deref().map(PrintableText::from),
@@ -281,24 +277,31 @@ impl RunningCalls {
         }
     }
 
-    fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.0.next.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    fn id_of(&self, number: u64) -> String {
-        format!("h{:016x}-{:016x}", self.0.prefix, self.0.numbers.encode(number))
+    /// Returns the id of the call with this number, if it does not come with an id.
+    pub(crate) fn id_of(&self, number: u64) -> String {
+        format!("{:016x}-h{:016x}", self.0.numbers.encode(number), self.0.prefix)
     }
 }
 
 impl Entry {
-    /// Creates a call of a tool, and changes the context that it is to be run in, so that the call can be stopped, and
-    /// reports to the entry.
-    pub(crate) fn new(tool: Option<Arc<Tool>>, tenant: Option<Arc<str>>, context: &mut CallContext) -> Arc<Self> {
+    /// Creates a call of a tool, and changes the context that it is to be run in, so that the call can be stopped, and reports to
+    /// the entry.
+    pub(crate) fn new(
+        execution: Arc<str>,
+        tool: Option<Arc<Tool>>,
+        tenant: Option<Arc<str>>,
+        context: &mut CallContext,
+    ) -> Arc<Self> {
         // A token of its own, because that of the caller may be for several calls.
         let cancelled = context.cancelled.as_ref().map(CancellationToken::child_token).unwrap_or_default();
         context.cancelled = Some(cancelled.clone());
         let entry = Arc::new(Self {
             id: context.id.clone(),
+            execution,
             tool,
             tenant,
             actor: context.actor.clone(),

@@ -61,8 +61,11 @@ impl TrackedCall {
         tenant: Option<Arc<str>>,
         context: &mut CallContext,
     ) -> Self {
-        let entry = Entry::new(tool, tenant, context);
-        Self { calls: calls.clone(), number: calls.insert(Arc::clone(&entry)), entry, has_ended: false }
+        let number = calls.next_number();
+        let execution = Arc::clone(context.execution.get_or_insert_with(|| calls.id_of(number).into()));
+        let entry = Entry::new(execution, tool, tenant, context);
+        calls.insert(number, Arc::clone(&entry));
+        Self { calls: calls.clone(), number, entry, has_ended: false }
     }
 
     /// Marks a call of a function of the host as running. The sandbox of another tool reports when it has a place.
@@ -104,9 +107,9 @@ impl TrackedCall {
     fn end(&mut self, result: &CallResult) {
         self.has_ended = true;
         self.calls.remove(self.number);
-        let Entry { tool, actor, tenant, began, .. } = &*self.entry;
+        let Entry { execution, tool, actor, tenant, began, .. } = &*self.entry;
         let (tool, actor, tenant) = (tool.as_deref().map(Tool::full_name), actor.as_deref(), tenant.as_ref());
-        self.calls.publish(&EndedCall { tool, actor, tenant, elapsed: began.elapsed(), result });
+        self.calls.publish(&EndedCall { execution, tool, actor, tenant, elapsed: began.elapsed(), result });
     }
 }
 
@@ -179,29 +182,37 @@ mod tests {
         let mut context = CallContext { cancelled: Some(caller.clone()), ..CallContext::default() };
         let call = TrackedCall::begin(&running, None, Some(Arc::from("a")), &mut context);
         let id = running.list(1, everyone)[0].id.clone();
-        assert!(!running.cancel("b", &id) && running.find("b", &id).is_none());
+        assert_eq!(context.execution.as_deref(), Some(id.as_str()), "layers below record it");
+        assert!(running.find("b", &id).is_empty());
         for wrong in ["", "h-1", &format!("{id}0")] {
-            assert!(!running.cancel("a", wrong), "{wrong:?}");
+            assert!(running.find("a", wrong).is_empty(), "{wrong:?}");
         }
-        assert!(running.find("a", &id).is_some() && !context.cancelled.as_ref().unwrap().is_cancelled());
-        assert!(running.cancel("a", &id) && context.cancelled.unwrap().is_cancelled());
+        let number = running.find("a", &id)[0].number;
+        assert!(!context.cancelled.as_ref().unwrap().is_cancelled());
+        assert!(running.cancel(number) && context.cancelled.unwrap().is_cancelled());
         assert!(!caller.is_cancelled(), "the caller may have other calls");
         drop(call);
-        assert!(!running.cancel("a", &id));
+        assert!(!running.cancel(number));
     }
 
     #[test]
-    fn handles_tell_calls_of_the_same_id_apart() {
+    fn an_execution_is_one_of_the_calls_with_a_chosen_id() {
         let running = RunningCalls::new();
         let begin = || {
             let mut context = CallContext { id: "call_1".to_owned(), ..CallContext::default() };
             let call = TrackedCall::begin(&running, None, Some(Arc::from("a")), &mut context);
-            (call, context.cancelled.unwrap())
+            (call, context.execution.unwrap())
         };
-        let ((_first, of_first), (_second, of_second)) = (begin(), begin());
-        let handle = running.list(9, everyone)[1].handle.clone();
-        assert!(!running.cancel("b", &handle));
-        assert!(running.cancel("a", &handle) && of_second.is_cancelled() && !of_first.is_cancelled());
+        let (_first, one) = begin();
+        let (_second, two) = begin();
+        let ids = |id: &str| running.find("a", id).into_iter().map(|call| call.id).collect::<Vec<_>>();
+        assert_eq!(ids("call_1"), [&*one, &*two]);
+        assert_eq!(ids(&two), [&*two]);
+        assert_eq!(running.find("a", &two)[0].model_call.as_deref(), Some("call_1"));
+        // A model may choose the execution of another call as its id.
+        let mut context = CallContext { id: two.to_string(), ..CallContext::default() };
+        let _third = TrackedCall::begin(&running, None, Some(Arc::from("a")), &mut context);
+        assert_eq!(ids(&two), [&*two]);
     }
 
     #[test]
@@ -210,7 +221,7 @@ mod tests {
         let mut context = CallContext { id: "mine".to_owned(), ..CallContext::default() };
         let call = TrackedCall::begin(&running, None, None, &mut context);
         let found = running.list(1, everyone).remove(0);
-        assert_eq!((found.id.as_str(), found.was_stopped), ("mine", false));
+        assert_eq!((found.model_call.as_deref(), found.was_stopped), (Some("mine"), false));
         assert!(running.stop(found.number) && !running.stop(found.number + 1));
         assert!(context.cancelled.unwrap().is_cancelled() && running.list(1, everyone)[0].was_stopped);
         let ended = call.finish(ended(Err(CallError::cancelled())));

@@ -29,11 +29,11 @@ pub struct LiveSnapshot {
 /// One call that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveCall {
-    /// The id of the call.
+    /// The id that no other call has, also in the event log.
     pub id: String,
-    /// An id that no other running call of the server has. `DELETE /v1/calls/{id}` takes it, too.
-    #[serde(default)]
-    pub handle: String,
+    /// The id that a client or a model chose for it, if it is another one. Several calls may have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_call: Option<String>,
     /// The full name of the tool.
     pub tool: String,
     /// The name of the tenant that makes it.
@@ -72,7 +72,7 @@ impl From<RunningCall> for LiveCall {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             id: call.id,
-            handle: call.handle,
+            model_call: call.model_call.as_ref().map(ToString::to_string),
             tool: call.tool.to_string(),
             tenant: call.tenant.as_deref().map(str::to_owned),
             actor: call.actor.as_ref().map(ToString::to_string),

@@ -95,17 +95,17 @@ impl LiveClient {
         serde_json::from_slice(&body).map_err(|_| LiveClientError::Answer(self.origin()))
     }
 
-    /// Stops a call, by its [`handle`](crate::LiveCall::handle). Returns false if it has ended or is not a call of this token's
+    /// Stops a call, by its [`id`](crate::LiveCall::id). Returns false if it has ended or is not a call of this token's
     /// client, or if the server has no HTTP API.
     ///
     /// # Errors
     /// See [`LiveClientError`].
-    pub async fn stop(&self, handle: &str) -> Result<bool, LiveClientError> {
+    pub async fn stop(&self, id: &str) -> Result<bool, LiveClientError> {
         let mut url = self.url.clone();
         url.set_path(CALLS_PATH);
         // It becomes one segment, whatever it consists of.
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.push(handle);
+            segments.push(id);
         }
         let answer = self.send(Request::new(Method::DELETE, url)).await?;
         match answer.status().as_u16() {

@@ -204,7 +204,7 @@ mod tests {
         let metadata = Metadata { fuel_used: 5_000, duration: Duration::from_millis(3), ..Metadata::default() };
         let result = CallResult { id: String::new(), tool: String::new(), outcome: Ok(Vec::new()), metadata };
         let (tenant, elapsed) = (tenant.map(Arc::from), Duration::ZERO);
-        metrics.record(&EndedCall { tool, actor, tenant: tenant.as_ref(), elapsed, result: &result });
+        metrics.record(&EndedCall { execution: "1", tool, actor, tenant: tenant.as_ref(), elapsed, result: &result });
     }
 
     fn text(metrics: &Metrics) -> String {

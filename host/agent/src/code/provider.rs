@@ -239,8 +239,9 @@ impl CallMaker for ProviderCalls<'_> {
                 return Ok(Called::Finished(CallResult { id, tool: name, outcome, metadata }));
             };
             let program = Some(Arc::clone(&self.history));
-            // Limits and the observer are those of the program itself.
-            let context = CallContext { id, limits: None, observer: None, program, ..self.context.clone() };
+            // Limits, the observer and the execution are those of the program itself.
+            let context = self.context.clone();
+            let context = CallContext { id, execution: None, limits: None, observer: None, program, ..context };
             let call = Call { tool: name, arguments: Arguments::Text(arguments), context };
             let mut result = self.provider.dispatch(call).await;
             if let Some(parts) = result.outcome.as_ref().ok().and_then(|parts| tool.result_form().for_program(parts)) {

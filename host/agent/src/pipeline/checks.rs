@@ -124,6 +124,7 @@ impl Dispatch<'_> {
     fn context(&self) -> CallContext {
         CallContext {
             id: self.call.id.clone(),
+            execution: Some(Arc::from(self.execution())),
             actor: self.batch.scope.actor.clone(),
             state: self.batch.state(),
             step: Some(self.batch.step.clone()),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::flow::FlowPolicy;
 use fumehood_core::hook::CallHooks;
+use fumehood_core::opaque_numbers::OpaqueNumbers;
 use fumehood_core::persistence::Persistence;
 use fumehood_core::record::{Durability, Recorder};
 use fumehood_core::schema::gate::RepairPolicy;
@@ -176,16 +177,23 @@ impl PipelineConfig {
 pub(super) struct IdGenerator {
     origin: String,
     next: AtomicU64,
+    executions: OpaqueNumbers,
 }
 
 impl IdGenerator {
     /// Creates a generator with a random part of its own.
     pub(super) fn new() -> Result<Self, getrandom::Error> {
         let origin = format!("{:016x}", getrandom::u64()?);
-        Ok(Self { origin, next: AtomicU64::new(0) })
+        Ok(Self { origin, next: AtomicU64::new(0), executions: OpaqueNumbers::default() })
     }
 
-    /// Returns the next name. It starts with `prefix`, such as `call` or `exec`.
+    /// Returns the id of the next execution. The part that differs comes first, so that a short prefix identifies it.
+    pub(super) fn next_execution(&self) -> String {
+        let number = self.executions.encode(self.next.fetch_add(1, Ordering::Relaxed));
+        format!("{number:016x}-{}", self.origin)
+    }
+
+    /// Returns the next name. It starts with `prefix`, such as `call` or `rec`.
     pub(super) fn next(&self, prefix: &str) -> String {
         // In one piece: two separators, and at most 16 digits.
         let mut name = String::with_capacity(prefix.len() + self.origin.len() + 18);

@@ -72,7 +72,7 @@ impl<'a> Dispatch<'a> {
         if call.id.is_empty() {
             call.id = config.ids.next("call");
         }
-        let execution = config.ids.next("exec");
+        let execution = config.ids.next_execution();
         let journal = Journal::new(config, batch.scope, &execution, &call);
         let (notes, persist, suspended) = (Vec::new(), Persistence::Full, Mutex::default());
         let (approved_flow, started_at) = (None, config.clock.now());

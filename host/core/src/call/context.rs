@@ -14,8 +14,11 @@ use crate::schema::gate::RepairPolicy;
 /// The context of one call. All of it is set by the host's own code, never by a model or a tool.
 #[derive(Clone, Default)]
 pub struct CallContext {
-    /// The id of the call in results and events. If empty, the host generates one.
+    /// The id of the call in results and events, which a client or a model may have chosen: several calls may have the same.
+    /// If empty, the host generates one.
     pub id: String,
+    /// The id that no other call has, in records and among running calls. `None`: the first layer that needs one makes it.
+    pub execution: Option<Arc<str>>,
     /// The actor on whose behalf the call runs; `None` for guests.
     pub actor: Option<Arc<str>>,
     /// A read-only snapshot of the agent's state, as JSON text. Only a tool that was granted it can read it.
@@ -110,10 +113,15 @@ impl CallContext {
 
 impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, actor, state, limits, observer, cancelled, step, client, program, cause, job, repairs, .. } =
-            self;
+        let Self { id, execution, actor, state, limits, observer, cancelled, step, .. } = self;
+        let Self { client, program, cause, job, repairs, .. } = self;
         let mut shown = f.debug_struct("CallContext");
-        shown.field("id", id).field("actor", actor).field("state", &state.is_some()).field("limits", limits);
+        shown
+            .field("id", id)
+            .field("execution", execution)
+            .field("actor", actor)
+            .field("state", &state.is_some())
+            .field("limits", limits);
         shown.field("observer", &observer.is_some()).field("cancelled", &cancelled.is_some());
         shown.field("step", step).field("client", client).field("program", &program.is_some()).field("cause", cause);
         shown.field("job", job).field("repairs", repairs);

@@ -157,15 +157,15 @@ impl CallLog {
 
     fn entry_of(&self, tool: &str, context: &CallContext, rejected: String) -> CallEntry {
         let inner = &self.inner;
-        let number = inner.numbers.encode(inner.calls.fetch_add(1, Ordering::Relaxed));
+        let call = context.execution.as_deref().map_or_else(|| self.next_call(), str::to_owned);
         CallEntry {
             log: self.clone(),
-            call: format!("{}-{number:016x}", inner.session),
+            given_id: Some(context.id.clone()).filter(|id| !id.is_empty() && *id != call),
+            call,
             tool: truncate_str(&printable(tool), MAX_FULL_NAME_BYTES).to_owned(),
             digest: None,
             actor: context.actor.as_deref().map(str::to_owned),
             client: context.client.clone(),
-            given_id: Some(context.id.clone()).filter(|id| !id.is_empty()),
             persist: (inner.options.persist)(tool),
             arguments: Value::Null,
             repairs: Vec::new(),
@@ -174,6 +174,12 @@ impl CallLog {
             is_running: false,
             has_ended: false,
         }
+    }
+
+    /// Returns a new id of a call. The part that differs comes first, so that a short prefix identifies it.
+    fn next_call(&self) -> String {
+        let number = self.inner.numbers.encode(self.inner.calls.fetch_add(1, Ordering::Relaxed));
+        format!("{number:016x}-{}", self.inner.session)
     }
 
     fn first_id(&self) -> String {
@@ -227,7 +233,7 @@ pub struct CallEntry {
     digest: Option<Digest>,
     actor: Option<String>,
     client: Option<String>,
-    /// The id that the caller gave the call. Nobody ensures that it is unique.
+    /// The id that the caller gave the call, if it is another one. Nobody ensures that it is unique.
     given_id: Option<String>,
     persist: Persistence,
     /// The arguments as the tool gets them; set only if the policy redacts.

@@ -73,6 +73,7 @@ impl LoggedCalls {
         let mut filter = Filter {
             actor: query.actor.clone(),
             tool: query.tool.clone(),
+            model_call: query.model_call.clone(),
             since: query.since,
             after_seq: query.before.map(|position| positions.decode(position)),
             limit: Some(BATCH_RECORDS),
@@ -140,11 +141,8 @@ impl LoggedCalls {
     }
 
     fn read_call(&self, id: &str, actor: Option<&str>) -> Result<Option<CallDetail>, ReadError> {
-        let newest = |filter: Filter| self.log.reader().query(&Filter { limit: Some(BATCH_RECORDS), ..filter });
-        let mut rows = newest(Filter { model_call: Some(id.to_owned()), ..Filter::default() })?;
-        if rows.is_empty() {
-            rows = newest(Filter { call: Some(id.to_owned()), ..Filter::default() })?;
-        }
+        let filter = Filter { call: Some(id.to_owned()), limit: Some(BATCH_RECORDS), ..Filter::default() };
+        let mut rows = self.log.reader().query(&filter)?;
         rows.retain(|row| self.is_visible(&row.record, actor));
         let find = |kind: RecordKind| rows.iter().find(|row| row.record.kind == kind);
         let field = |row: Option<&StoredRecord>, name: &str| {
@@ -186,6 +184,13 @@ impl CallStore for LoggedCalls {
         Box::pin(self.query(move |calls| calls.read_list(&query)))
     }
 
+    fn abbreviate(&self, ids: Vec<String>) -> BoxFuture<'_, Result<Vec<String>, CallStoreError>> {
+        Box::pin(self.query(move |calls| {
+            let reader = calls.log.reader();
+            ids.iter().map(|id| reader.abbreviate_call(id).map(str::to_owned)).collect()
+        }))
+    }
+
     fn find(&self, id: String, actor: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
         Box::pin(self.query(move |calls| calls.read_call(&id, actor.as_deref())))
     }
@@ -196,7 +201,8 @@ fn summary(first: &StoredRecord, end: Option<&StoredRecord>) -> CallSummary {
         |field: &str| first.record.body.get(field).and_then(Value::as_str).map(|text| printable(text).into_owned());
     let status = end.map_or(CallStatus::RUNNING, |end| end.record.status.as_deref().unwrap_or_default());
     CallSummary {
-        id: text("model_call").or_else(|| first.record.call.clone()).unwrap_or_default(),
+        id: first.record.call.clone().unwrap_or_default(),
+        model_call: text("model_call"),
         tool: first.record.tool.clone().unwrap_or_default(),
         status: status.to_owned(),
         started_at_ms: first.record.at.0,
@@ -266,5 +272,27 @@ mod tests {
         assert_ne!(first.next, Some(first.calls[1].position), "rows are not shown");
         let second = calls.list(CallQuery { before: first.next, ..query }).await.unwrap();
         assert_eq!((second.calls[0].id.as_str(), second.next), ("c0", None));
+    }
+
+    #[tokio::test]
+    async fn an_id_of_a_model_stands_for_all_its_calls() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Arc::new(EventLog::open(folder.path().join("events.db"), &Options::default()).unwrap());
+        let body = |model_call: &str| json!({ "entry_point": "serve", "model_call": model_call });
+        // The third call has the execution of the first as the id that the model chose.
+        for (number, model_call) in [(1, "call_1"), (2, "call_1"), (3, "c1")] {
+            let record = Record { body: body(model_call), ..record(number, "ok") };
+            let _queued = log.record(record, Durability::Queued).await;
+        }
+        log.flush().await.unwrap();
+        let calls = LoggedCalls::new(log, &["serve"]);
+        let query = CallQuery { model_call: Some("call_1".to_owned()), limit: 9, ..CallQuery::default() };
+        let listed = calls.list(query).await.unwrap().calls;
+        let ids: Vec<_> = listed.iter().map(|call| (call.id.as_str(), call.model_call.as_deref())).collect();
+        assert_eq!(ids, [("c2", Some("call_1")), ("c1", Some("call_1"))]);
+        let first = calls.find("c1".to_owned(), None).await.unwrap().unwrap();
+        assert_eq!((first.summary.id.as_str(), first.summary.started_at_ms), ("c1", 1));
+        assert_eq!(calls.find("call_1".to_owned(), None).await.unwrap(), None);
+        assert_eq!(calls.abbreviate(vec!["c2".to_owned()]).await.unwrap(), ["c2"]);
     }
 }

@@ -43,12 +43,10 @@ impl LoggedTimelines {
 
     /// Reads the session of a call, or the records of the call alone where the session has too many to reach it.
     fn read_call(&self, call: String) -> Result<Vec<TimelineRecord>, ReadError> {
-        let mut rows = self.query(Filter { model_call: Some(call.clone()), ..Filter::default() })?;
-        let own = rows.iter().find_map(|row| row.record.call.clone()).unwrap_or(call);
-        rows = self.query(Filter { call: Some(own.clone()), ..Filter::default() })?;
+        let rows = self.query(Filter { call: Some(call.clone()), ..Filter::default() })?;
         let Some(session) = rows.first().map(|row| row.record.session.clone()) else { return Ok(Vec::new()) };
         let whole = self.read_session(session)?;
-        let has_call = whole.iter().any(|record| record.call.as_ref() == Some(&own));
+        let has_call = whole.iter().any(|record| record.call.as_ref() == Some(&call));
         Ok(if has_call { whole } else { rows.into_iter().map(to_timeline).collect() })
     }
 

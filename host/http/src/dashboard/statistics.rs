@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fumehood_core::call::result::CallResult;
 use fumehood_core::text::sanitize::truncate_str;
 use fumehood_core::time::Timestamp;
 use fumehood_core::tool::name::MAX_FULL_NAME_BYTES;
@@ -55,7 +54,7 @@ impl ServerStatistics {
 
 impl CallSink for ServerStatistics {
     fn record(&self, call: &EndedCall<'_>) {
-        let finished = FinishedCall::new(call.result, now(), call.elapsed);
+        let finished = FinishedCall::new(call, now());
         self.lock().add(finished);
     }
 }
@@ -78,13 +77,14 @@ pub(crate) struct SeriesPoint {
 }
 
 impl FinishedCall {
-    pub(crate) fn new(result: &CallResult, at: Timestamp, elapsed: Duration) -> Self {
+    fn new(call: &EndedCall<'_>, at: Timestamp) -> Self {
+        let EndedCall { execution, elapsed, result, .. } = call;
         Self {
-            id: result.id.clone(),
+            id: (*execution).to_owned(),
             tool: truncate_str(&result.tool, MAX_FULL_NAME_BYTES).to_owned(),
             outcome: result.error().map_or("ok", |error| error.kind.as_str()),
             at,
-            elapsed,
+            elapsed: *elapsed,
             fuel: result.metadata.fuel_used,
             memory: result.metadata.peak_memory,
         }

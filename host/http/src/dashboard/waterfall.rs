@@ -7,6 +7,7 @@ use std::time::Duration;
 use fumehood_core::text::untrusted::PrintableText;
 
 use super::charts::format_ms;
+use super::pages::call_path;
 use super::ports::TimelineRecord;
 
 /// Width of the picture of a span.
@@ -19,8 +20,10 @@ const MAX_DEPTH: usize = 8;
 pub(crate) struct Span {
     pub(crate) name: String,
     pub(crate) tool: Option<PrintableText>,
-    /// The id of its call.
+    /// The id of its call, if that has a page.
     pub(crate) call: Option<String>,
+    /// A short form of that id; `None`: there is no log to look in.
+    pub(crate) short_call: Option<PrintableText>,
     pub(crate) status: Option<PrintableText>,
     pub(crate) depth: usize,
     /// Time since the beginning, as text.
@@ -31,6 +34,13 @@ pub(crate) struct Span {
     pub(crate) x: u64,
     pub(crate) width: u64,
     pub(crate) body: PrintableText,
+}
+
+impl Span {
+    /// Returns the path of the page of its call.
+    pub(crate) fn href(&self) -> Option<String> {
+        self.call.as_deref().map(call_path)
+    }
 }
 
 /// Returns the kind of record that ends what a record of this kind begins.
@@ -70,7 +80,8 @@ pub(crate) fn spans(records: &[TimelineRecord]) -> Vec<Span> {
         spans.push(Span {
             name: record.kind.replace('_', " ").replace(" started", "").replace("model asked", "model"),
             tool: record.tool.clone(),
-            call: record.call.clone(),
+            call: record.call.clone().filter(|_| matches!(record.kind, "tool_started" | "tool_rejected")),
+            short_call: None,
             status: end.and_then(|end| end.status.as_ref()).or(record.status.as_ref()).map(to_words),
             depth: depth(record, &by_id),
             after: format_time(record.at_ms.saturating_sub(beginning)),

@@ -1,6 +1,12 @@
 //! Calls: results, failures, idempotency, cancelling, and lists.
 
+use std::sync::Arc;
+
+use fumehood_core::boxed::BoxFuture;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::call::{Call, CallContext};
+use fumehood_http::{ApiOptions, CallDetail, CallList, CallQuery, CallStore, CallStoreError, CallSummary};
+use fumehood_listener::Tenant;
 use serde_json::{Value, json};
 
 use super::served::{OTHER, Served};
@@ -107,6 +113,88 @@ async fn a_running_call_is_found_and_cancelled_by_its_client_only() {
     served.tools.stopped(1).await;
     served.get(&path).await.check_problem(404);
     served.send("DELETE", &path, &[], "").await.check_problem(404);
+    served.end().await;
+}
+
+/// Recorded calls of models that count from `call_1` in each session.
+struct SeveralSessions;
+
+impl SeveralSessions {
+    fn summaries() -> Vec<CallSummary> {
+        let summary = |(position, (id, model_call)): (usize, (&str, &str))| CallSummary {
+            id: id.to_owned(),
+            model_call: Some(model_call.to_owned()),
+            tool: "test__echo".to_owned(),
+            status: "ok".to_owned(),
+            started_at_ms: 1_700_000_000_000,
+            duration_ms: Some(1.0),
+            actor: None,
+            client: None,
+            position: position as u64,
+        };
+        [("c3", "c1"), ("c2", "call_1"), ("c1", "call_1")].into_iter().enumerate().map(summary).collect()
+    }
+}
+
+impl CallStore for SeveralSessions {
+    fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
+        let calls = Self::summaries().into_iter().filter(|call| call.model_call == query.model_call);
+        let found = CallList { calls: calls.take(query.limit).collect(), next: None };
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn find(&self, id: String, _: Option<String>) -> BoxFuture<'_, Result<Option<CallDetail>, CallStoreError>> {
+        let found = Self::summaries().into_iter().find(|call| call.id == id);
+        let arguments = Some(json!({ "of": id }));
+        let detail = found.map(|summary| CallDetail { summary, arguments, result: None, error: None, usage: None });
+        Box::pin(std::future::ready(Ok(detail)))
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_several_calls_have_is_answered_with_their_list() {
+    let api = ApiOptions { calls: Some(Arc::new(SeveralSessions)), ..ApiOptions::default() };
+    let served = Served::with_api(|options| options, |tools| tools, api).await;
+    // A model chose the id of the first call for another one: an id of a call goes before one of a model.
+    let first = served.get("/v1/calls/c1").await;
+    let call = first.json();
+    assert_eq!((first.status, &call["id"], &call["model_call"]), (200, &json!("c1"), &json!("call_1")), "{first:?}");
+    assert_eq!(call["arguments"], json!({ "of": "c1" }));
+    let several = served.get("/v1/calls/call_1").await;
+    assert_eq!((several.status, several.header("content-type")), (300, "application/json"), "{several:?}");
+    let list = several.json();
+    let ids: Vec<&Value> = list["calls"].as_array().unwrap().iter().map(|call| &call["id"]).collect();
+    assert_eq!(ids, ["c2", "c1"]);
+    served.get("/v1/calls/call_2").await.check_problem(404);
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_running_call_is_cancelled_by_an_id_that_is_its_own() {
+    let served = Served::new().await;
+    let tenant = served.tenants.all().into_iter().find(|tenant| &*tenant.name == "one").unwrap();
+    let start = |tenant: &Arc<Tenant>| {
+        let tools = served.shared.of(tenant);
+        let context = CallContext { id: "call_1".to_owned(), ..CallContext::default() };
+        tokio::spawn(async move { tools.dispatch(Call { context, ..Call::new("test__wait", "{}") }).await })
+    };
+    let one = start(&tenant);
+    served.tools.started(1).await;
+    let only = served.get("/v1/calls/call_1").await.json();
+    assert_eq!((&only["model_call"], &only["status"]), (&json!("call_1"), &json!("running")));
+    let two = start(&tenant);
+    served.tools.started(2).await;
+    for method in ["GET", "DELETE"] {
+        let several = served.send(method, "/v1/calls/call_1", &[], "").await;
+        assert_eq!((several.status, several.json()["calls"][1]["id"] == only["id"]), (300, true), "{several:?}");
+    }
+    assert!(!one.is_finished() && !two.is_finished());
+    let path = format!("/v1/calls/{}", only["id"].as_str().unwrap());
+    assert_eq!(served.send("DELETE", &path, &[], "").await.status, 202);
+    assert_eq!(one.await.unwrap().error().unwrap().kind, ErrorKind::Cancelled);
+    assert!(!two.is_finished());
+    assert_eq!(served.send("DELETE", "/v1/calls/call_1", &[], "").await.status, 202, "the other one has ended");
+    two.await.unwrap();
     served.end().await;
 }
 

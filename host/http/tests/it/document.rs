@@ -57,6 +57,10 @@ async fn every_tool_is_an_operation_whose_references_resolve() {
         let schema = &operation["responses"]["202"]["content"]["application/json"]["schema"];
         assert_eq!(schema["$ref"], "#/components/schemas/JobDetail", "{operation}");
     }
+    for method in ["get", "delete"] {
+        let choice = &document["paths"]["/v1/calls/{id}"][method]["responses"]["300"]["content"]["application/json"];
+        assert_eq!(choice["schema"]["$ref"], "#/components/schemas/CallChoice", "{method}");
+    }
     let mut found = Vec::new();
     references(&document, &mut found);
     assert!(found.len() > 10, "{found:?}");

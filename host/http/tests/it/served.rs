@@ -155,6 +155,8 @@ impl ToolProvider for Tools {
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) tools: Arc<Tools>,
+    /// The tools as tenants call them.
+    pub(crate) shared: TenantTools,
     pub(crate) tenants: Tenants,
     stop: CancellationToken,
     served: JoinHandle<()>,
@@ -220,12 +222,12 @@ impl Served {
         let options = change(HttpOptions::new("127.0.0.1:0".parse().unwrap(), tokens()));
         let (listener, tools) = (Listener::bind(options).await.unwrap(), Arc::new(Tools::default()));
         let shared = change_tools(TenantTools::new(Arc::clone(&tools) as Arc<dyn ToolProvider>));
-        let api = Api::with_tools(shared, api, &listener).unwrap();
+        let api = Api::with_tools(shared.clone(), api, &listener).unwrap();
         listener.services().open(vec![Arc::new(api)]);
         let (address, tenants, stop) = (listener.address(), listener.tenants(), CancellationToken::new());
         let stopped = stop.clone();
         let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
-        Self { address, tools, tenants, stop, served }
+        Self { address, tools, shared, tenants, stop, served }
     }
 
     pub(crate) fn stop(&self) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fumehood_core::text::abbreviation::abbreviate;
+
 use super::filter::{Filter, Order};
 use super::port::Kinship;
 use super::reader::{ReadError, Reader};
@@ -41,6 +43,26 @@ impl Reader {
             calls.push(self.history(first.0, own)?);
         }
         Ok(calls)
+    }
+
+    /// Returns the ids of calls that begin with `prefix`, in the order of their bytes; at most `max`.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn calls_with_prefix(&self, prefix: &str, max: usize) -> Result<Vec<String>, ReadError> {
+        let mut found = self.source().calls_beside(prefix, Order::Ascending, max)?;
+        found.retain(|call| call.starts_with(prefix));
+        Ok(found)
+    }
+
+    /// Returns the shortest prefix of the id of a call by which [`Self::calls_with_prefix`] finds no other: see [`abbreviate`].
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn abbreviate_call<'c>(&self, call: &'c str) -> Result<&'c str, ReadError> {
+        let mut beside = self.source().calls_beside(call, Order::Ascending, 1)?;
+        beside.extend(self.source().calls_beside(call, Order::Descending, 1)?);
+        Ok(abbreviate(call, beside.iter().map(String::as_str)))
     }
 
     fn history(&self, session: String, call: Vec<StoredRecord>) -> Result<CallHistory, ReadError> {

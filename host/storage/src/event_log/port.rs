@@ -5,7 +5,7 @@ use std::fmt;
 use fumehood_core::saved_session::SessionEntry;
 
 use super::chain::{Key, LogId, Mark};
-use super::filter::Filter;
+use super::filter::{Filter, Order};
 use super::joined_head::Heads;
 use super::queue::Rows;
 use super::reader::ReadError;
@@ -81,6 +81,9 @@ pub(crate) const MAX_KIN_RECORDS: i64 = 10_000;
 pub(crate) trait RecordSource: fmt::Debug + Send + Sync {
     /// Returns the records that match a filter, in its order.
     fn query(&self, filter: &Filter) -> Result<Vec<StoredRecord>, ReadError>;
+
+    /// Returns the next ids of calls after `from` in the order of their bytes, or the next ones before it; at most `max`.
+    fn calls_beside(&self, from: &str, order: Order, max: usize) -> Result<Vec<String>, ReadError>;
 
     /// Returns these records and all their kin in one direction, in order. Even a forged cycle terminates.
     fn kin(&self, ids: &[String], direction: Kinship) -> Result<Vec<StoredRecord>, ReadError>;

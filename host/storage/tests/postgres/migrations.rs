@@ -20,7 +20,7 @@ fn tables_are_made_once_by_gateways_that_start_together() {
         }
     });
     assert_eq!(database.sql("SELECT count(*) FROM writers"), "4");
-    assert_eq!(database.sql("SELECT kind, version FROM migrations"), "event log|1");
+    assert_eq!(database.sql("SELECT kind, version FROM migrations"), "event log|1\nevent log|2");
     let reports = database.reader().verify_all(&[]).unwrap();
     assert!(reports.iter().all(|report| (report.rows, &report.finding) == (1, &None)), "{reports:?}");
 }
@@ -40,7 +40,7 @@ fn tables_of_a_newer_release_are_refused_and_left_alone() {
     write(&log, record(1)).unwrap();
     log.close().unwrap();
     database.sql("INSERT INTO migrations (kind, version) VALUES ('event log', 99)");
-    let expected = "it has version 99, and this release knows versions up to 1; use a newer release";
+    let expected = "it has version 99, and this release knows versions up to 2; use a newer release";
     let error = EventLog::open_postgres(&database.address(), &writer(1)).unwrap_err().to_string();
     assert!(error.ends_with(expected), "{error}");
     let error = Reader::open_postgres(&database.address(), &writer(1)).unwrap_err().to_string();

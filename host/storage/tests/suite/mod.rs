@@ -165,6 +165,28 @@ pub fn ids_of_models_find_calls(database: &dyn Database) {
     assert_eq!(log.reader().verify(None).unwrap().finding, None);
 }
 
+pub fn prefixes_find_calls(database: &dyn Database) {
+    let log = database.open();
+    let long = "l".repeat(70);
+    let ids = ["9f3ab21c00d4", "9f3ab21c0fff", "70cc", "7", "\u{e4}\u{e4}", &format!("{long}1"), &format!("{long}2")];
+    for (number, call) in (1..).zip(ids) {
+        let record = |number| Record { call: Some(call.to_owned()), ..record(number) };
+        write(&log, record(number)).unwrap();
+        write(&log, record(number + 100)).unwrap();
+    }
+    let reader = log.reader();
+    let found = |prefix: &str| reader.calls_with_prefix(prefix, 3).unwrap();
+    assert_eq!(found("9f3ab21"), ["9f3ab21c00d4", "9f3ab21c0fff"]);
+    assert_eq!(found("9f3ab21c0f"), ["9f3ab21c0fff"]);
+    assert_eq!((found("70"), found("\u{e4}")), (vec!["70cc".to_owned()], vec!["\u{e4}\u{e4}".to_owned()]));
+    assert_eq!(found("l").len(), 2);
+    assert_eq!((found("8"), found("7\0")), (vec![], vec![]));
+    let short = |call: &'static str| reader.abbreviate_call(call).unwrap();
+    assert_eq!((short("9f3ab21c00d4"), short("9f3ab21c0fff"), short("70cc")), ("9f3ab21c00", "9f3ab21c0f", "70cc"));
+    let of_long = format!("{long}1");
+    assert_eq!(reader.abbreviate_call(&of_long).unwrap(), of_long);
+}
+
 pub fn exports_json_lines(database: &dyn Database) {
     let log = database.open();
     write_all(&log, 1..=1201);

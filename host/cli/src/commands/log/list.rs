@@ -68,7 +68,7 @@ pub(super) fn run(reader: &Reader, list: &List, json: bool) -> Result<Exit> {
         ListKind::Records => list_records(reader, filter, limit, json)?,
         ListKind::Calls => {
             let rows = query_calls(reader, &filter, limit)?;
-            if json { render::json(&rows)? } else { print_calls(&rows)? }
+            if json { render::json(&rows)? } else { print_calls(reader, &rows)? }
         }
         ListKind::Sessions if filter.tool.is_some() => {
             return Err(UsageError("a session has no tool; leave out `--tool`, or list calls".to_owned()).into());
@@ -205,7 +205,7 @@ fn session_row(reader: &Reader, start: &StoredRecord) -> Result<SessionRow, Read
     })
 }
 
-fn print_calls(rows: &[CallRow]) -> Result<()> {
+fn print_calls(reader: &Reader, rows: &[CallRow]) -> Result<()> {
     if rows.is_empty() {
         return report_no_records();
     }
@@ -216,7 +216,7 @@ fn print_calls(rows: &[CallRow]) -> Result<()> {
         table.add_row(vec![
             time_cell(row.at),
             Cell::new(one_line(&row.session)),
-            Cell::new(one_line(&row.call)),
+            Cell::new(one_line(reader.abbreviate_call(&row.call)?)),
             Cell::new(one_line(&row.tool)),
             table::verdict(&one_line(&row.status), row.status == "ok"),
             Cell::new(time.map_or_else(|| "–".to_owned(), render::format_duration)),

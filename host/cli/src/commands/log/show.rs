@@ -11,8 +11,11 @@ use crate::moment;
 use crate::render::quotation::one_line;
 use crate::render::{self, FAINT, STRONG, line, styled};
 
+/// Maximum number of calls in the message about a prefix that several ids begin with.
+const MAX_LISTED_CALLS: usize = 20;
+
 pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
-    let calls = reader.show(&show.call, show.session.as_deref())?;
+    let calls = find(reader, &show.call, show.session.as_deref())?;
     if calls.is_empty() {
         let suffix = show.session.as_ref().map_or(String::new(), |session| format!(" in the session `{session}`"));
         let message = format!("the log has no call `{}`{suffix}; `fumehood log` lists calls with their ids", show.call);
@@ -25,7 +28,7 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
     // A call that waited for a person is tried again under the same id of the model, in the same session.
     let is_one_session = calls.windows(2).all(|pair| matches!(pair, [one, next] if one.session == next.session));
     if !is_one_session {
-        return Err(ambiguous_id(&show.call, &calls).into());
+        return Err(ambiguous_id(reader, &show.call, &calls)?.into());
     }
     // The newest is the first.
     for (index, call) in calls.iter().rev().enumerate() {
@@ -33,35 +36,67 @@ pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
             line("")?;
         }
         match call_id(call) {
-            "" => print_section("What was answered", &call.call)?,
-            _ => print_history(call)?,
+            "" => print_section(reader, "What was answered", &call.call)?,
+            _ => print_history(reader, call)?,
         }
     }
     Ok(Exit::Ok)
 }
 
+/// Finds the call with an id, the calls to which a model gave it, or else the call whose id begins with it.
+///
+/// # Errors
+/// If several ids begin with it; the message lists them.
+fn find(reader: &Reader, typed: &str, session: Option<&str>) -> Result<Vec<CallHistory>> {
+    let calls = reader.show(typed, session)?;
+    if !calls.is_empty() || typed.is_empty() {
+        return Ok(calls);
+    }
+    let ids = reader.calls_with_prefix(typed, MAX_LISTED_CALLS.saturating_add(1))?;
+    let mut found = Vec::new();
+    for id in ids.iter().take(MAX_LISTED_CALLS) {
+        found.extend(reader.show(id, session)?);
+    }
+    let calls_found = found.chunk_by(|one, next| call_id(one) == call_id(next)).count();
+    if calls_found < 2 {
+        return Ok(found);
+    }
+    let more = if ids.len() > MAX_LISTED_CALLS { ", and more" } else { "" };
+    let message = format!("the ids of {calls_found} calls{more} begin with `{}`; type more of it:\n", one_line(typed));
+    Err(UsageError(message + &list_calls(reader, &found)?).into())
+}
+
 /// Returns the error for an id that a model gave to several calls.
-fn ambiguous_id(id: &str, calls: &[CallHistory]) -> UsageError {
-    let list: Vec<String> = calls
-        .iter()
-        .map(|call| format!("  {}  in the session {}", one_line(call_id(call)), one_line(&call.session)))
-        .collect();
+fn ambiguous_id(reader: &Reader, id: &str, calls: &[CallHistory]) -> Result<UsageError> {
     let message = format!("a model gave the id `{}` to {} calls; show one of them:\n", one_line(id), calls.len());
-    UsageError(message + &list.join("\n"))
+    Ok(UsageError(message + &list_calls(reader, calls)?))
+}
+
+/// Lists calls in lines: the short id, the time, the tool and the session.
+fn list_calls(reader: &Reader, calls: &[CallHistory]) -> Result<String> {
+    let mut lines = Vec::new();
+    for call in calls {
+        let first = call.call.first().map(|row| &row.record);
+        let at = first.map(|record| moment::format_second(record.at)).unwrap_or_default();
+        let tool = first.and_then(|record| record.tool.as_deref()).unwrap_or("?");
+        let short = one_line(reader.abbreviate_call(call_id(call))?);
+        lines.push(format!("  {short}  {at}  {}  in the session {}", one_line(tool), one_line(&call.session)));
+    }
+    Ok(lines.join("\n"))
 }
 
 fn call_id(history: &CallHistory) -> &str {
     history.call.iter().find_map(|row| row.record.call.as_deref()).unwrap_or_default()
 }
 
-fn print_history(history: &CallHistory) -> Result<()> {
+fn print_history(reader: &Reader, history: &CallHistory) -> Result<()> {
     let id = call_id(history);
     let tool = history.call.iter().find_map(|row| row.record.tool.as_deref()).unwrap_or("?");
-    line(&styled(STRONG, &format!("{}  {}", one_line(id), one_line(tool))))?;
+    line(&styled(STRONG, &format!("{}  {}", one_line(reader.abbreviate_call(id)?), one_line(tool))))?;
     print_facts(history)?;
-    print_section("What led to it", &history.before)?;
-    print_section("What happened to it", &history.call)?;
-    print_section("What came of it", &history.after)
+    print_section(reader, "What led to it", &history.before)?;
+    print_section(reader, "What happened to it", &history.call)?;
+    print_section(reader, "What came of it", &history.after)
 }
 
 fn print_facts(history: &CallHistory) -> Result<()> {
@@ -78,6 +113,7 @@ fn print_facts(history: &CallHistory) -> Result<()> {
     let refusal = || body(RecordKind::ToolRejected, "error")?.get("message")?.as_str().map(str::to_owned);
     let request = |kind: RecordKind| history.before.iter().rev().map(|row| &row.record).find(|it| it.kind == kind);
     let facts = [
+        ("id", Some(call_id(history).to_owned())),
         ("session", Some(history.session.clone())),
         ("alias", text("model_call")),
         ("asked", request(RecordKind::ModelAsked).map(|asked| render::record::describe_request(&asked.body))),
@@ -116,14 +152,16 @@ fn describe_usage(ended: Option<&Record>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn print_section(title: &str, records: &[StoredRecord]) -> Result<()> {
+fn print_section(reader: &Reader, title: &str, records: &[StoredRecord]) -> Result<()> {
     if records.is_empty() {
         return Ok(());
     }
     line(&styled(STRONG, title))?;
     for row in records {
         let prefix = styled(FAINT, &format!("{:>6}  {}", row.seq, moment::format_time_of_day(row.record.at)));
-        line(&format!("{prefix}  {}", render::record::describe(&row.record)))?;
+        let call = row.record.call.as_deref().map(|call| reader.abbreviate_call(call)).transpose()?;
+        let record = Record { call: call.map(str::to_owned), ..row.record.clone() };
+        line(&format!("{prefix}  {}", render::record::describe(&record)))?;
     }
     Ok(())
 }

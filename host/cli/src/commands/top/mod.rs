@@ -84,8 +84,8 @@ async fn watch(terminal: &mut DefaultTerminal, client: &LiveClient, (first, top)
 
 /// Stops the call that the screen asks about, if it asks.
 async fn stop(screen: &mut Screen, client: &LiveClient) {
-    let Some(handle) = screen.take_question() else { return };
-    match client.stop(&handle).await {
+    let Some(id) = screen.take_question() else { return };
+    match client.stop(&id).await {
         Ok(true) => {}
         Ok(false) => {
             let why =

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use fumehood::PrintableLine;
+use fumehood::abbreviation::abbreviate;
 use fumehood::limits::{display_bytes, display_count};
 use fumehood::telemetry::{CallPhase, LiveCall, LiveSnapshot};
 use ratatui::Frame;
@@ -31,7 +32,7 @@ enum Message {
     /// Something that is to be known.
     Note(String),
     /// The question whether to stop a call.
-    Question { handle: String, tool: String },
+    Question { id: String, tool: String },
 }
 
 impl Screen {
@@ -41,8 +42,8 @@ impl Screen {
 
     /// Shows another state. The selected call stays selected, and a question about it stays.
     pub(super) fn update(&mut self, snapshot: LiveSnapshot) {
-        let selected = self.snapshot.calls.get(self.selected).map(|call| call.handle.as_str());
-        let position = snapshot.calls.iter().position(|call| Some(call.handle.as_str()) == selected);
+        let selected = self.snapshot.calls.get(self.selected).map(|call| call.id.as_str());
+        let position = snapshot.calls.iter().position(|call| Some(call.id.as_str()) == selected);
         self.selected = position.unwrap_or(self.selected);
         (self.snapshot, self.failure) = (snapshot, None);
         self.select(0);
@@ -67,13 +68,13 @@ impl Screen {
     /// Asks whether to stop the selected call.
     pub(super) fn ask(&mut self) {
         let selected = self.snapshot.calls.get(self.selected);
-        self.message = selected.map(|call| Message::Question { handle: call.handle.clone(), tool: call.tool.clone() });
+        self.message = selected.map(|call| Message::Question { id: call.id.clone(), tool: call.tool.clone() });
     }
 
-    /// Takes back what the last line says. Returns the handle of the call that it asks about, if it does.
+    /// Takes back what the last line says. Returns the id of the call that it asks about, if it does.
     pub(super) fn take_question(&mut self) -> Option<String> {
         match self.message.take() {
-            Some(Message::Question { handle, .. }) => Some(handle),
+            Some(Message::Question { id, .. }) => Some(id),
             Some(Message::Note(_)) | None => None,
         }
     }
@@ -90,8 +91,9 @@ impl Screen {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame.render_widget(Paragraph::new(totals(&self.snapshot)).style(bold), head);
         frame.render_widget(Paragraph::new(outcomes_line(&self.snapshot)), outcomes);
-        let rows = self.snapshot.calls.iter().map(to_row);
+        let rows = self.snapshot.calls.iter().map(|call| to_row(call, &self.snapshot));
         let widths = [
+            Constraint::Length(7),
             Constraint::Fill(3),
             Constraint::Fill(1),
             Constraint::Fill(1),
@@ -101,17 +103,18 @@ impl Screen {
             Constraint::Length(12),
             Constraint::Length(10),
         ];
-        let header =
-            Row::new(["tool", "tenant", "actor", "phase", "until deadline", "time", "fuel", "memory"]).style(bold);
+        let header = Row::new(["call", "tool", "tenant", "actor", "phase", "until deadline", "time", "fuel", "memory"])
+            .style(bold);
         let table = Table::new(rows, widths).header(header);
         let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
         let selected = (!self.snapshot.calls.is_empty()).then_some(self.selected);
         frame.render_stateful_widget(table, list, &mut TableState::new().with_selected(selected));
         let red = Style::new().fg(Color::Red);
         let foot_line = match (&self.message, &self.failure) {
-            (Some(Message::Question { handle, tool }), _) => {
-                Line::styled(format!("stop {} ({})? y/n", PrintableLine::from(tool), PrintableLine::from(handle)), bold)
-            }
+            (Some(Message::Question { id, tool }), _) => Line::styled(
+                format!("stop {} ({})? y/n", PrintableLine::from(tool), short_id(id, &self.snapshot)),
+                bold,
+            ),
             (Some(Message::Note(text)), _) | (None, Some(text)) => {
                 Line::styled(String::from(PrintableLine::from(text)), red)
             }
@@ -125,7 +128,7 @@ impl Screen {
 pub(super) fn to_text(snapshot: &LiveSnapshot) -> String {
     let mut text = format!("{}\n{}", totals(snapshot), outcomes_line(snapshot));
     for call in &snapshot.calls {
-        let cells = cells(call);
+        let cells = cells(call, snapshot);
         // Writing to a string does not fail.
         let _written = write!(text, "\n{}", cells.join("  "));
     }
@@ -143,7 +146,7 @@ fn outcomes_line(snapshot: &LiveSnapshot) -> String {
     format!("ended in the last minute: {outcomes}")
 }
 
-fn to_row(call: &LiveCall) -> Row<'static> {
+fn to_row(call: &LiveCall, snapshot: &LiveSnapshot) -> Row<'static> {
     let is_late =
         call.deadline_ms.is_some_and(|deadline| call.elapsed_ms.saturating_mul(5) > deadline.saturating_mul(4));
     let colour = match call.phase {
@@ -151,11 +154,16 @@ fn to_row(call: &LiveCall) -> Row<'static> {
         CallPhase::Running if is_late => Color::Yellow,
         CallPhase::Running => Color::Reset,
     };
-    Row::new(cells(call)).style(Style::new().fg(colour))
+    Row::new(cells(call, snapshot)).style(Style::new().fg(colour))
+}
+
+/// Returns the shortest prefix of an id of a call by which it differs from those of the others, made printable.
+fn short_id(id: &str, snapshot: &LiveSnapshot) -> String {
+    PrintableLine::from(abbreviate(id, snapshot.calls.iter().map(|call| call.id.as_str()))).into()
 }
 
 /// Returns the cells of a call. Its names are those of a server, so they are made printable.
-fn cells(call: &LiveCall) -> [String; 8] {
+fn cells(call: &LiveCall, snapshot: &LiveSnapshot) -> [String; 9] {
     let unknown = || "–".to_owned();
     let seconds = |millis: u64| format!("{}.{} s", millis / 1_000, millis % 1_000 / 100);
     let (phase, time) = match (call.phase, call.deadline_ms) {
@@ -166,6 +174,7 @@ fn cells(call: &LiveCall) -> [String; 8] {
         (CallPhase::Running, None) => ("running", seconds(call.elapsed_ms)),
     };
     [
+        short_id(&call.id, snapshot),
         PrintableLine::from(&call.tool).into(),
         call.tenant.as_deref().map_or_else(unknown, |tenant| PrintableLine::from(tenant).into()),
         call.actor.as_deref().map_or_else(unknown, |actor| PrintableLine::from(actor).into()),
@@ -198,9 +207,20 @@ mod tests {
             CallPhase::Running => (Some(10_000), Some(123), Some(65_536)),
             CallPhase::Waiting => (None, None, None),
         };
-        let (id, handle, tool) = ("call_1".to_owned(), format!("h-{tool}"), tool.to_owned());
+        let (id, tool) = (format!("h-{tool}"), tool.to_owned());
         let tenant = Some("acme".to_owned());
-        LiveCall { id, handle, tool, tenant, actor: None, phase, elapsed_ms: 5_000, deadline_ms, fuel, peak_memory }
+        LiveCall {
+            id,
+            model_call: None,
+            tool,
+            tenant,
+            actor: None,
+            phase,
+            elapsed_ms: 5_000,
+            deadline_ms,
+            fuel,
+            peak_memory,
+        }
     }
 
     fn snapshot(calls: Vec<LiveCall>) -> LiveSnapshot {

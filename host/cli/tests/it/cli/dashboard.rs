@@ -106,6 +106,34 @@ fn what_the_dashboard_approves_is_served_until_it_is_revoked() {
 }
 
 #[test]
+fn each_row_of_calls_opens_its_own_call() {
+    let bench = bench();
+    bench.example("calculator");
+    for number in 3..6 {
+        // Scripted models count the ids of their calls from one in every session.
+        let call = format!(r#"{{"calls": [{{"name": "calculator__add", "arguments": {{"a": {number}, "b": 5}}}}]}}"#);
+        bench.put("script.jsonl", format!("{call}\n{{\"text\": \"Done.\"}}\n"));
+        let run = ["run", "Add", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "log.db"];
+        assert_eq!(bench.run(&run).code, 0);
+    }
+    let (_server, visitor) = serve(&bench, &["--log", "log.db"]);
+    let page = visitor.page("calls");
+    let hrefs: Vec<&str> = page.split("href=\"/dashboard/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let hrefs: Vec<&str> = hrefs.into_iter().filter(|href| href.starts_with("calls/")).collect();
+    assert_eq!(hrefs.len(), 3, "{page}");
+    for (number, href) in [5, 4, 3].into_iter().zip(hrefs) {
+        let call = visitor.page(href);
+        assert!(call.contains(&format!("&#34;a&#34;: {number}")), "{href}: {call}");
+        assert!(page.contains(&format!("<code>{}</code>", &href["calls/".len()..][..7])), "ids are short: {page}");
+        // Its session leads back to it.
+        let session = call.split_once("href=\"/dashboard/sessions/").unwrap().1.split('"').next().unwrap();
+        assert!(visitor.page(&format!("sessions/{session}")).contains(&format!("href=\"/dashboard/{href}\"")));
+    }
+    let several = visitor.page("calls/call_1_1");
+    assert_eq!(several.matches("href=\"/dashboard/calls/").count(), 3, "{several}");
+}
+
+#[test]
 fn an_approval_that_cannot_be_kept_says_where_to_give_it() {
     let bench = bench();
     let (_server, visitor) = serve(&bench, &["--no-log"]);

@@ -46,7 +46,9 @@ fn calls_are_listed_the_newest_first() {
     assert!(rows[0]["duration_ms"].is_number() && rows[1].get("duration_ms").is_none());
     let ran = log(&bench, &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    for words in ["when (UTC)", rows[0]["call"].as_str().unwrap(), "invalid_arguments", "ada"] {
+    let id = rows[0]["call"].as_str().unwrap();
+    assert!(!ran.stdout.contains(&id[..12]), "ids are short: {ran:?}");
+    for words in ["when (UTC)", &id[..7], "invalid_arguments", "ada"] {
         assert!(ran.stdout.contains(words), "{words}: {ran:?}");
     }
     assert_eq!(log(&bench, &["list", "--json"]).stdout, log(&bench, &["--json"]).stdout);
@@ -135,12 +137,38 @@ fn a_call_is_found_by_its_own_id_where_a_model_used_one_twice() {
     assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
     let ran = log(&bench, &["show", "second"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
-    assert!(ids.iter().all(|id| ran.stderr.contains(id)), "{ran:?}");
+    assert!(ids.iter().all(|id| ran.stderr.contains(&format!("  {}  20", &id[..7]))), "{ran:?}");
     for id in &ids {
         let calls = log(&bench, &["show", id, "--json"]).json();
         assert_eq!(calls.as_array().unwrap().len(), 1, "{calls}");
-        assert!(log(&bench, &["show", id]).stdout.starts_with(id.as_str()));
+        let shown = log(&bench, &["show", id]).stdout;
+        assert!(
+            shown.starts_with(&format!("{}  calculator__add", &id[..7])) && shown.contains(&format!("id         {id}"))
+        );
+        assert_eq!(log(&bench, &["show", &id[..7]]).stdout, shown, "a prefix that no other id has");
     }
+}
+
+#[test]
+fn a_prefix_of_several_ids_is_answered_with_their_list() {
+    let bench = bench();
+    let run = ["run", "Add 3 and 5", "--tool", "calculator.wasm", "--script", "script.jsonl", "--log", "e.db"];
+    // Of eighteen ids, two begin with the same of sixteen digits.
+    (0..8).for_each(|_| assert_eq!(bench.run(&run).code, 0));
+    let mut ids: Vec<String> =
+        rows(&log(&bench, &["--json"])).iter().map(|row| row["call"].as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    let alike: Vec<&String> =
+        ids.iter().filter(|id| ids.iter().filter(|other| other[..1] == id[..1]).count() > 1).collect();
+    let first = &alike[0][..1];
+    let alike: Vec<&&String> = alike.iter().filter(|id| id.starts_with(first)).collect();
+    let ran = log(&bench, &["show", first]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    let message = format!("error: the ids of {} calls begin with `{first}`; type more of it:\n", alike.len());
+    assert!(ran.stderr.starts_with(&message), "{ran:?}");
+    assert!(alike.iter().all(|id| ran.stderr.contains(&format!("  {}  20", &id[..7]))), "{ran:?}");
+    assert_eq!(ran.stderr.matches("calculator__add").count(), alike.len(), "{ran:?}");
+    assert_eq!(log(&bench, &["show", first, "--session", "nowhere"]).code, 2);
 }
 
 #[test]

@@ -333,7 +333,7 @@ fn ids_tell_a_tenant_nothing_of_others() {
     }
     // What grows with each call would show how many others were made meanwhile.
     let number = |text: &str, radix| u64::from_str_radix(text, radix).unwrap();
-    let of_ids: Vec<u64> = ids.iter().map(|id| number(id.rsplit('-').next().unwrap(), 16)).collect();
+    let of_ids: Vec<u64> = ids.iter().map(|id| number(id.split('-').next().unwrap(), 16)).collect();
     let of_cursors: Vec<u64> = cursors.iter().map(|cursor| number(cursor.rsplit(':').next().unwrap(), 10)).collect();
     for numbers in [of_ids, of_cursors] {
         assert!(!numbers.is_sorted() && !numbers.iter().rev().is_sorted(), "{numbers:?}");

@@ -9,7 +9,7 @@ use super::super::ports::{
     ApprovalChange, ApprovalState, ComponentApproval, Decision, PortError, WaitingApproval, WantedTool,
 };
 use super::super::routes::{Fields, find};
-use super::{Layout, Notice, Visit, encode, format_time, html};
+use super::{Layout, Notice, Visit, encode, format_time, html, session_path};
 use crate::response::Response;
 
 const NO_SOURCE: &str = "This server has no configuration with components that need an approval.";
@@ -42,6 +42,7 @@ struct CallView {
     id: PrintableText,
     href: String,
     session: PrintableText,
+    session_href: String,
     tool: PrintableText,
     arguments: PrintableText,
     from: PrintableText,
@@ -94,6 +95,7 @@ impl CallView {
         Self {
             href: format!("/dashboard/approvals/calls/{}", encode(&call.id)),
             id: call.id.into(),
+            session_href: session_path(&call.session),
             session: call.session,
             tool: call.tool,
             arguments: call.arguments,

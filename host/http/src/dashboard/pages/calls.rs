@@ -1,9 +1,8 @@
 //! *Calls*: those that were recorded, each with its story; and sessions as waterfalls.
 
-use std::collections::BTreeSet;
-
 use askama::Template;
 use fumehood_core::call::error_kind::ErrorKind;
+use fumehood_core::text::abbreviation::abbreviate;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_core::time::Timestamp;
 use http::StatusCode;
@@ -13,7 +12,7 @@ use super::super::charts::format_ms;
 use super::super::ports::TimelineRecord;
 use super::super::routes::{Fields, find};
 use super::super::waterfall::{self, Span};
-use super::{Layout, Visit, encode, format_time, html, message, not_found, pretty, tone};
+use super::{Layout, Visit, call_path, format_time, html, message, not_found, pretty, session_path, short_ids, tone};
 use crate::history::{CallList, CallQuery, CallStatus, CallStoreError, CallSummary};
 use crate::response::Response;
 
@@ -26,6 +25,7 @@ const MAX_STEPS: usize = 1000;
 struct CallView {
     id: PrintableText,
     href: Option<String>,
+    model_call: Option<PrintableText>,
     tool: PrintableText,
     status: PrintableText,
     tone: &'static str,
@@ -43,6 +43,8 @@ struct CallsPage {
     tools: Vec<PrintableText>,
     outcome: PrintableText,
     outcomes: Vec<&'static str>,
+    /// The id that a client or a model chose.
+    model_call: PrintableText,
     is_recorded: bool,
     calls: Vec<CallView>,
     /// The URL of the next page.
@@ -78,7 +80,8 @@ impl CallView {
     fn new(call: &CallSummary) -> Self {
         Self {
             id: call.id.as_str().into(),
-            href: Some(format!("/dashboard/calls/{}", encode(&call.id))),
+            href: Some(call_path(&call.id)),
+            model_call: call.model_call.as_deref().map(PrintableText::from),
             tool: call.tool.as_str().into(),
             status: call.status.as_str().into(),
             tone: tone(&call.status),
@@ -93,19 +96,25 @@ impl CallView {
 /// Lists calls that match a query: those of the event log, or else the newest that have ended.
 pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
     let text = |name: &str| Some(find(query, name).to_owned()).filter(|text| !text.is_empty());
-    let (tool, outcome) = (text("tool"), text("outcome"));
+    let (tool, outcome, model_call) = (text("tool"), text("outcome"), text("model_call"));
     let options = &visit.shared.options;
     let (calls, next) = match &options.calls {
         Some(store) => {
             let before = find(query, "before").parse().ok();
             let (tool, status) = (tool.clone(), outcome.clone());
-            let wanted = CallQuery { tool, status, before, limit: PAGE_CALLS, ..CallQuery::default() };
+            let model_call = model_call.clone();
+            let wanted = CallQuery { tool, status, model_call, before, limit: PAGE_CALLS, ..CallQuery::default() };
             let CallList { calls, next } = match store.list(wanted).await {
                 Ok(found) => found,
                 Err(error) => return unreadable(visit, &error),
             };
             let next = next.map(|next| next_page(filters_of(query), next));
-            (calls.iter().map(CallView::new).collect(), next)
+            let short = short_ids(visit, calls.iter().map(|call| call.id.clone()).collect()).await;
+            let of_call = |call: &CallSummary| match short.get(&call.id) {
+                Some(short) => CallView { id: short.into(), ..CallView::new(call) },
+                None => CallView::new(call),
+            };
+            (calls.iter().map(of_call).collect(), next)
         }
         None => (newest(visit, tool.as_deref(), outcome.as_deref()), None),
     };
@@ -119,6 +128,7 @@ pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
             .into_iter()
             .chain(ErrorKind::ALL.iter().map(|kind| kind.as_str()))
             .collect(),
+        model_call: model_call.unwrap_or_default().into(),
         is_recorded: options.calls.is_some(),
         calls,
         next,
@@ -126,11 +136,11 @@ pub(crate) async fn list(visit: &Visit, query: &Fields) -> Response {
     html(StatusCode::OK, &page)
 }
 
-fn filters_of(query: &Fields) -> [(&'static str, &str); 2] {
-    [("tool", find(query, "tool")), ("outcome", find(query, "outcome"))]
+fn filters_of(query: &Fields) -> [(&'static str, &str); 3] {
+    ["tool", "outcome", "model_call"].map(|name| (name, find(query, name)))
 }
 
-fn next_page(filters: [(&'static str, &str); 2], position: u64) -> String {
+fn next_page(filters: [(&'static str, &str); 3], position: u64) -> String {
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()))
         .append_pair("before", &position.to_string())
@@ -147,8 +157,9 @@ fn newest(visit: &Visit, tool: Option<&str>, outcome: Option<&str>) -> Vec<CallV
     matching
         .take(PAGE_CALLS)
         .map(|call| CallView {
-            id: call.id.as_str().into(),
+            id: abbreviate(&call.id, statistics.newest().map(|other| other.id.as_str())).into(),
             href: None,
+            model_call: None,
             tool: call.tool.as_str().into(),
             status: call.outcome.into(),
             tone: tone(call.outcome),
@@ -167,7 +178,7 @@ fn unreadable(visit: &Visit, CallStoreError(why): &CallStoreError) -> Response {
     message(visit, StatusCode::INTERNAL_SERVER_ERROR, "The event log cannot be read", &text)
 }
 
-/// Shows one recorded call, with what led to it.
+/// Shows the recorded call with this id, with what led to it; or the calls for which a client or a model chose the id.
 pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
     let options = &visit.shared.options;
     let found = match &options.calls {
@@ -176,7 +187,7 @@ pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
     };
     let detail = match found {
         Ok(Some(detail)) => detail,
-        Ok(None) => return not_found(visit, "There is no such call in the event log."),
+        Ok(None) => return list_or_not_found(visit, id).await,
         Err(error) => return unreadable(visit, &error),
     };
     let records = match &options.timelines {
@@ -187,13 +198,9 @@ pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
         Ok(records) => records,
         Err(error) => return unreadable(visit, &error),
     };
-    // Records name a call by an id of their own; the one that a client knows is in their data. A call that waited for a person
-    // has one id for each time that it was tried.
-    let is_named = |record: &TimelineRecord| record.call.as_deref() == Some(id) || names_client_call(&record.body, id);
-    let own: BTreeSet<&str> = records.iter().filter(|it| is_named(it)).filter_map(|it| it.call.as_deref()).collect();
-    let is_of_call = |it: &TimelineRecord| is_named(it) || it.call.as_deref().is_some_and(|call| own.contains(call));
+    let is_of_call = |record: &TimelineRecord| record.call.as_deref() == Some(id);
     let story = waterfall::story(&records, is_of_call);
-    let session = records.first().map(|record| format!("/dashboard/sessions/{}", encode(&record.session)));
+    let session = records.first().map(|record| session_path(&record.session));
     let parts = [
         ("Arguments", &detail.arguments),
         ("Result", &detail.result),
@@ -204,15 +211,36 @@ pub(crate) async fn show(visit: &Visit, id: &str) -> Response {
         layout: visit.layout("calls", detail.summary.tool.as_str()),
         call: CallView::new(&detail.summary),
         parts: parts.into_iter().filter_map(|(name, value)| Some((name, pretty(value.as_ref()?)))).collect(),
-        spans: waterfall::spans(&story),
+        spans: spans(visit, &story).await,
         session,
     };
     html(StatusCode::OK, &page)
 }
 
-fn names_client_call(body: &PrintableText, id: &str) -> bool {
-    let body: Option<serde_json::Value> = serde_json::from_str(body).ok();
-    body.is_some_and(|body| body.get("model_call").is_some_and(|found| found == id))
+async fn list_or_not_found(visit: &Visit, model_call: &str) -> Response {
+    let query = CallQuery { model_call: Some(model_call.to_owned()), limit: 1, ..CallQuery::default() };
+    let found = match &visit.shared.options.calls {
+        Some(store) => store.list(query).await,
+        None => Ok(CallList::default()),
+    };
+    match found {
+        Ok(CallList { calls, .. }) if calls.is_empty() => not_found(
+            visit,
+            "There is no such call in the event log. One that waits for a place is recorded once it begins.",
+        ),
+        Ok(_) => list(visit, &vec![("model_call".to_owned(), model_call.to_owned())]).await,
+        Err(error) => unreadable(visit, &error),
+    }
+}
+
+/// Returns the spans of records, whose calls have short ids.
+async fn spans(visit: &Visit, records: &[TimelineRecord]) -> Vec<Span> {
+    let mut spans = waterfall::spans(records);
+    let short = short_ids(visit, spans.iter().filter_map(|span| span.call.clone()).collect()).await;
+    for span in &mut spans {
+        span.short_call = span.call.as_ref().and_then(|call| short.get(call)).map(PrintableText::from);
+    }
+    spans
 }
 
 /// Shows the records of a session as a waterfall.
@@ -224,7 +252,7 @@ pub(crate) async fn session(visit: &Visit, id: &str) -> Response {
         Ok(records) => records,
         Err(error) => return unreadable(visit, &error),
     };
-    let mut spans = waterfall::spans(&records);
+    let mut spans = spans(visit, &records).await;
     let total = spans.len();
     spans.truncate(MAX_STEPS);
     html(StatusCode::OK, &SessionPage { layout: visit.layout("calls", "Session"), id: id.into(), total, spans })

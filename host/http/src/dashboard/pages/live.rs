@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use askama::Template;
 use fumehood_core::call::limits::{display_bytes, display_count};
+use fumehood_core::text::abbreviation::abbreviate;
 use fumehood_core::text::untrusted::PrintableText;
 use fumehood_listener::{CallPhase, RunningCall, Tenant, TenantTools, Tenants};
 use futures_util::stream;
@@ -17,7 +18,7 @@ use tokio_util::bytes::Bytes;
 use super::super::charts::format_ms;
 use super::super::routes::redirect;
 use super::super::service::Shared;
-use super::{Layout, Visit, html, not_found};
+use super::{Layout, Visit, call_path, html, not_found};
 use crate::response::{self, Response};
 
 /// Interval of events.
@@ -32,6 +33,9 @@ const HIGH: f64 = 0.8;
 /// A call that has not ended, as the page shows it.
 struct CallView {
     number: u64,
+    id: String,
+    /// The path of its page, if calls are recorded.
+    href: Option<String>,
     tool: PrintableText,
     tenant: Option<PrintableText>,
     actor: Option<PrintableText>,
@@ -84,11 +88,13 @@ struct Live {
 }
 
 impl CallView {
-    fn new(call: RunningCall) -> Self {
+    fn new(call: RunningCall, others: &[String], is_recorded: bool) -> Self {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let text = |time: Duration| format_ms(time.as_secs_f64() * 1e3);
         Self {
             number: call.number,
+            href: is_recorded.then(|| call_path(&call.id)),
+            id: abbreviate(&call.id, others.iter().map(String::as_str)).to_owned(),
             tool: call.tool,
             // Most tenants act under their own names, which need not be said twice.
             actor: call.actor.filter(|actor| call.tenant.as_deref() != Some(&**actor)),
@@ -134,7 +140,10 @@ impl TenantView {
 impl Live {
     fn new(shared: &Shared, csrf: String) -> Self {
         let running = shared.served.running();
-        let calls: Vec<CallView> = running.list(MAX_SHOWN, |_, _| true).into_iter().map(CallView::new).collect();
+        let is_recorded = shared.options.calls.is_some();
+        let calls = running.list(MAX_SHOWN, |_, _| true);
+        let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
+        let calls: Vec<CallView> = calls.into_iter().map(|call| CallView::new(call, &ids, is_recorded)).collect();
         let tenants = shared.options.tenants.iter().flat_map(Tenants::all);
         let tenants = tenants.map(|tenant| TenantView::new(&tenant, &shared.served)).collect();
         let summary = summary(running.counts(), calls.len(), shared.served.capacity());
@@ -246,24 +255,28 @@ mod tests {
     #[test]
     fn a_tenant_that_acts_under_its_own_name_is_named_once() {
         let shown = |tenant: Option<&str>, actor: Option<&str>| {
-            let view = CallView::new(RunningCall {
-                number: 1,
-                id: "1".to_owned(),
-                handle: "1".to_owned(),
-                tool: "t".into(),
-                tenant: tenant.map(Arc::from),
-                actor: actor.map(PrintableText::from),
-                client: None,
-                phase: CallPhase::Running,
-                started_at: Timestamp(0),
-                elapsed: Duration::ZERO,
-                deadline: None,
-                fuel: Some(77_286),
-                peak_memory: None,
-                fraction: None,
-                last_line: None,
-                was_stopped: false,
-            });
+            let view = CallView::new(
+                RunningCall {
+                    number: 1,
+                    id: "1".to_owned(),
+                    model_call: None,
+                    tool: "t".into(),
+                    tenant: tenant.map(Arc::from),
+                    actor: actor.map(PrintableText::from),
+                    client: None,
+                    phase: CallPhase::Running,
+                    started_at: Timestamp(0),
+                    elapsed: Duration::ZERO,
+                    deadline: None,
+                    fuel: Some(77_286),
+                    peak_memory: None,
+                    fraction: None,
+                    last_line: None,
+                    was_stopped: false,
+                },
+                &[],
+                true,
+            );
             assert_eq!(view.fuel.as_deref(), Some("77.3 k"));
             (view.tenant.map(|name| name.to_string()), view.actor.map(|name| name.to_string()))
         };

@@ -8,6 +8,7 @@ pub(crate) mod live;
 mod result_view;
 pub(crate) mod tools;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -140,6 +141,23 @@ fn html(status: StatusCode, page: &impl Template) -> Response {
 /// Encodes a part of a path.
 fn encode(part: &str) -> String {
     utf8_percent_encode(part, UNRESERVED).to_string()
+}
+
+/// Returns short forms of the ids of calls; the ids themselves where the log cannot be read.
+async fn short_ids(visit: &Visit, ids: Vec<String>) -> HashMap<String, String> {
+    let Some(store) = &visit.shared.options.calls else { return HashMap::new() };
+    let short = store.abbreviate(ids.clone()).await.unwrap_or_default();
+    ids.into_iter().zip(short).collect()
+}
+
+/// Returns the path of the page of a recorded call.
+pub(crate) fn call_path(id: &str) -> String {
+    format!("/dashboard/calls/{}", encode(id))
+}
+
+/// Returns the path of the page of a session.
+fn session_path(id: &str) -> String {
+    format!("/dashboard/sessions/{}", encode(id))
 }
 
 /// Formats a time of day and date, in UTC: `2026-11-23 16:35:02`.

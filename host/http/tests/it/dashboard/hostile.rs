@@ -140,6 +140,8 @@ pub(crate) struct HostileCalls;
 fn summary(number: u64) -> CallSummary {
     CallSummary {
         id: format!("call/{number} {MARKUP}"),
+        // Every third call has the id of a model that starts again.
+        model_call: number.is_multiple_of(3).then(|| format!("call_1_1 {MARKUP}")),
         tool: format!("test__echo {MARKUP}"),
         status: if number.is_multiple_of(2) { "ok".to_owned() } else { "deadline".to_owned() },
         started_at_ms: 1_700_000_000_000 + number * 1000,
@@ -154,6 +156,7 @@ impl CallStore for HostileCalls {
     fn list(&self, query: CallQuery) -> BoxFuture<'_, Result<CallList, CallStoreError>> {
         let all = (1..=120).rev().filter(|number| query.before.is_none_or(|before| *number < before)).map(summary);
         let matching = all.filter(|call| query.status.as_ref().is_none_or(|status| *status == call.status));
+        let matching = matching.filter(|call| query.model_call.is_none() || query.model_call == call.model_call);
         let calls: Vec<_> = matching.take(query.limit).collect();
         let next = calls.last().filter(|_| calls.len() == query.limit).map(|last| last.position);
         Box::pin(std::future::ready(match query.tool.as_deref() {

@@ -86,6 +86,8 @@ async fn running_calls_are_sent_as_events_until_the_session_ends() {
     let waiting = opened.start_waiting(1).await;
     let second = next().await.unwrap();
     assert!(second.contains("1 call is running.") && second.contains("data-call=\"1\""), "{second}");
+    let running = opened.running.list(1, |_, _| true).remove(0);
+    assert!(second.contains(&format!("href=\"/dashboard/calls/{}\"", running.id)), "{second}");
     let is_field = |line: &str| line.is_empty() || line.starts_with("data: ") || line == "event: calls";
     assert!(second.lines().all(is_field), "{second}");
     visitor.submit("logout", &[]).await;
@@ -121,6 +123,34 @@ async fn recorded_calls_are_filtered_and_paged() {
     let session = visitor.get("sessions/one").await.body;
     assert!(session.contains("<rect x=\"") && session.contains("class=\"depth4\""), "{session}");
     opened.end().await;
+}
+
+#[tokio::test]
+async fn a_row_opens_its_own_call() {
+    let opened = Opened::new().await;
+    let visitor = opened.visitor().await;
+    let page = visitor.get("calls").await.body;
+    let hrefs: Vec<&str> =
+        page.split("href=\"/dashboard/calls/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(hrefs.len(), 50);
+    // Rows whose models chose the same id are of different calls.
+    for (number, href) in (1..=120).rev().zip(hrefs).take(7) {
+        let one = visitor.get(&format!("calls/{href}")).await.body;
+        assert!(one.contains(&format!("<code>call/{number} ")), "{href}: {one}");
+    }
+    let several = visitor.get(&format!("calls/{}", encode(&format!("call_1_1 {MARKUP}")))).await;
+    assert_eq!((several.status, several.body.matches("<tr>").count()), (200, 41), "{several:?}");
+    assert!(several.body.contains("href=\"/dashboard/calls/call%2F120") && !several.body.contains("call%2F119"));
+    let session = visitor.get("sessions/one").await.body;
+    assert!(session.contains("href=\"/dashboard/calls/another\""), "{session}");
+    let waiting = visitor.get("approvals").await.body;
+    assert!(waiting.contains("href=\"/dashboard/sessions/"), "{waiting}");
+    opened.end().await;
+}
+
+/// Encodes a part of a path.
+fn encode(part: &str) -> String {
+    part.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 #[tokio::test]

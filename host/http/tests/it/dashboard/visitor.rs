@@ -9,7 +9,7 @@ use fumehood_core::call::Call;
 use fumehood_core::call::result::CallResult;
 use fumehood_core::tool::ToolProvider;
 use fumehood_http::dashboard::{Dashboard, DashboardOptions};
-use fumehood_listener::{Access, HttpOptions, Listener, Tenant, TenantLimits, TenantTools, Token};
+use fumehood_listener::{Access, HttpOptions, Listener, RunningCalls, Tenant, TenantLimits, TenantTools, Token};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
@@ -29,6 +29,7 @@ pub(crate) struct Opened {
     pub(crate) address: SocketAddr,
     pub(crate) tools: Arc<HostileTools>,
     pub(crate) client: Arc<dyn ToolProvider>,
+    pub(crate) running: RunningCalls,
     pub(crate) approvals: Arc<HostileApprovals>,
     pub(crate) containment: Arc<HostileSelfTest>,
     stop: CancellationToken,
@@ -62,6 +63,7 @@ impl Opened {
         let (tools, approvals) = (Arc::new(HostileTools::default()), Arc::new(HostileApprovals::default()));
         let provider = Arc::clone(&tools) as Arc<dyn ToolProvider>;
         let served = TenantTools::new(provider).places(places, 8);
+        let running = served.running().clone();
         let limits = TenantLimits { calls_per_day: Some(9_000), ..TenantLimits::default() };
         let client = served.of(&Arc::new(Tenant::anyone(MARKUP).limits(limits)));
         let containment = Arc::new(HostileSelfTest::default());
@@ -79,7 +81,7 @@ impl Opened {
         let (address, stop) = (listener.address(), CancellationToken::new());
         let stopped = stop.clone();
         let served = tokio::spawn(async move { listener.serve(stopped.cancelled()).await });
-        Self { address, tools, client, approvals, containment, stop, served }
+        Self { address, tools, client, running, approvals, containment, stop, served }
     }
 
     pub(crate) async fn end(self) {

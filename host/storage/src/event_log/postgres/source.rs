@@ -133,6 +133,27 @@ impl RecordSource for PostgresSource {
         self.select(sql, values)
     }
 
+    fn calls_beside(&self, from: &str, order: Order, max: usize) -> Result<Vec<String>, ReadError> {
+        if from.contains('\0') {
+            return Ok(Vec::new());
+        }
+        let (beyond, direction) = match order {
+            Order::Ascending => (">", ""),
+            Order::Descending => ("<", " DESC"),
+        };
+        // By the index `records_by_call_order`, which has the beginnings of ids. Ids that begin alike are compared as a whole.
+        let sql = format!(
+            "SELECT DISTINCT left(call, 64) COLLATE \"C\" AS beginning, call COLLATE \"C\" AS call FROM records
+             WHERE call IS NOT NULL AND left(call, 64) COLLATE \"C\" {beyond}= left($1, 64) AND call COLLATE \"C\" {beyond} $1
+             ORDER BY beginning{direction}, call{direction} LIMIT $2"
+        );
+        let (from, max) = (from.to_owned(), i64::try_from(max).unwrap_or(i64::MAX));
+        self.run(PATIENCE, async move |connection| {
+            let rows = connection.query(&sql, &[&from, &max]).await?;
+            rows.iter().map(|row| Ok(row.try_get(1)?)).collect()
+        })
+    }
+
     fn kin(&self, ids: &[String], direction: Kinship) -> Result<Vec<StoredRecord>, ReadError> {
         // UNION drops records that were found before, so that even a forged cycle terminates.
         let step = match direction {

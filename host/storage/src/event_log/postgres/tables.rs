@@ -11,7 +11,8 @@ use crate::postgres::{Connection, Schema};
 /// follows the log misses none. `writers` has the head of each chain.
 pub(super) const TABLES: Schema = Schema {
     name: "event log",
-    migrations: &["
+    migrations: &[
+        "
         CREATE TABLE log_state (
             only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
             position bigint NOT NULL
@@ -72,7 +73,10 @@ pub(super) const TABLES: Schema = Schema {
             content text NOT NULL,
             PRIMARY KEY (session, number)
         );
-    "],
+    ",
+        // For prefixes of ids. The beginnings alone, because texts may be too long for an ordered index.
+        "CREATE INDEX records_by_call_order ON records ((left(call, 64) COLLATE \"C\")) WHERE call IS NOT NULL;",
+    ],
 };
 
 /// A month of the calendar, which has a partition.

@@ -72,6 +72,18 @@ impl RecordSource for SqliteSource {
         self.select(&sql, values)
     }
 
+    fn calls_beside(&self, from: &str, order: Order, max: usize) -> Result<Vec<String>, ReadError> {
+        let sql = match order {
+            Order::Ascending => "SELECT DISTINCT call FROM records WHERE call > ?1 ORDER BY call LIMIT ?2",
+            Order::Descending => "SELECT DISTINCT call FROM records WHERE call < ?1 ORDER BY call DESC LIMIT ?2",
+        };
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(sql)?;
+        let max = i64::try_from(max).unwrap_or(i64::MAX);
+        let found = statement.query_map(rusqlite::params![from, max], |row| row.get(0))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
+    }
+
     fn kin(&self, ids: &[String], direction: Kinship) -> Result<Vec<StoredRecord>, ReadError> {
         // UNION drops records that were found before, so that even a forged cycle terminates.
         let step = match direction {
