@@ -6,11 +6,11 @@ mod approval;
 mod component;
 mod failure;
 mod inspection;
+mod manifest;
 pub(crate) mod quotation;
 pub(crate) mod record;
 mod result;
 mod schema;
-mod schema_remainder;
 mod styled_line;
 pub(crate) mod table;
 
@@ -26,6 +26,7 @@ pub(crate) use component::format_grant;
 pub(crate) use failure::{CALL_ID, FailureForm, failure};
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{event, format_duration, result};
+pub(crate) use schema::describe_schema;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
