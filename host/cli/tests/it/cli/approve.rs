@@ -48,8 +48,8 @@ fn a_tool_is_called_once_it_is_approved() {
                 undeclared   │ read() — A tool of a test.
               texts for models are shortened; `--full` shows all of them
             ── stderr
-            error: nobody can be asked here, so nothing was approved of: notes; look at it, and approve with `--yes`
-            ── exit 2
+            error: no approval was given for notes, because there is no terminal to ask at; review it, then pass `--yes`
+            ── exit 3
         "#]],
     );
     assert!(!bench.path("fumehood.lock").exists(), "looking is not approving");
@@ -147,8 +147,8 @@ fn changes_are_shown_old_beside_new() {
               imports    nothing that needs a grant
               1 invisible or controlling characters of these texts were written out
             ── stderr
-            error: nobody can be asked here, so nothing was approved of: notes; look at it, and approve with `--yes`
-            ── exit 2
+            error: no approval was given for notes, because there is no terminal to ask at; review it, then pass `--yes`
+            ── exit 3
         "#]],
     );
     let line = bench.run(&["approve", "--json", "--check"]).json();
@@ -258,8 +258,8 @@ fn components_of_a_folder_have_no_powers_and_need_approval_too() {
                 undeclared   │ read() — A tool of a test.
               texts for models are shortened; `--full` shows all of them
             ── stderr
-            error: nobody can be asked here, so nothing was approved of: my-notes; look at it, and approve with `--yes`
-            ── exit 2
+            error: no approval was given for my-notes, because there is no terminal to ask at; review it, then pass `--yes`
+            ── exit 3
         "#]],
     );
     assert_eq!(bench.run(&["approve", "my-notes", "--yes"]).code, 0);
