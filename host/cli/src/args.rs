@@ -3,6 +3,7 @@
 mod author;
 #[cfg(feature = "cell")]
 mod cell;
+mod groups;
 mod index;
 mod key;
 mod limits;

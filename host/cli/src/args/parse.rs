@@ -7,17 +7,19 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 
 use super::Arguments;
+use super::groups::group_commands;
 use crate::exit::Exit;
 use crate::render::{self, FailureForm};
 
 /// Note that names the help with the options of every command.
 const GLOBAL_OPTIONS: &str = "Options of every command, such as --json and --config: see `fumehood --help`";
 
-/// Builds the command line. Options of every command are shown in the help of the outermost one only.
+/// Builds the command line. Options of every command are shown in the help of the outermost one only, which lists the
+/// commands in groups.
 pub(crate) fn command() -> Command {
     let command = Arguments::command();
     let globals: Vec<Arg> = command.get_arguments().filter(|it| it.is_global_set()).cloned().collect();
-    command.mut_subcommands(|command| hide(command, &globals))
+    group_commands(command.mut_subcommands(|command| hide(command, &globals)))
 }
 
 /// Adds these options, which every command takes, without showing them.

@@ -202,7 +202,7 @@ pub(crate) fn write_host_text(indent: usize, text: &str) -> Result<()> {
 }
 
 /// Makes a text printable and wraps it to rows of at most `cells` cells, between words where that is possible.
-fn wrap(text: &str, cells: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, cells: usize) -> Vec<String> {
     let text = printable(text.trim_end());
     let mut rows: Vec<String> =
         text.split('\n').flat_map(|line| wrap_line(&line.replace('\t', "    "), cells)).collect();
