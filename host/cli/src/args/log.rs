@@ -170,7 +170,7 @@ pub(crate) struct Stats {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Id of the call, as `fumehood log` lists it
+    /// Id of the call, as `fumehood log` lists it, or the beginning of one
     pub(crate) call: String,
 
     /// Session of the call, because several may have used the same id

@@ -47,6 +47,14 @@ pub(crate) fn line(text: &str) -> Result<()> {
     lines(&styled_line::to_line(text))
 }
 
+/// Prints a sentence below a table on standard output, wrapped between words if that is a terminal.
+pub(crate) fn footer(text: &str) -> Result<()> {
+    match fumehood_platform::terminal::stdout_columns() {
+        Some(columns) => quotation::wrap(text, columns).iter().try_for_each(|row| line(row)),
+        None => line(text),
+    }
+}
+
 /// Prints text of one or several lines on standard output. The caller has made it printable.
 pub(crate) fn lines(text: &str) -> Result<()> {
     ignore_broken_pipe(writeln!(anstream::stdout().lock(), "{text}"))
@@ -91,6 +99,14 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
 /// because there is nowhere to report it.
 pub(crate) fn note(text: &str) {
     note_lines(&styled_line::to_line(text));
+}
+
+/// Prints a hint on standard error, wrapped between words if that is a terminal.
+pub(crate) fn hint(text: &str) {
+    match fumehood_platform::terminal::stderr_columns() {
+        Some(columns) => quotation::wrap(text, columns).iter().for_each(|row| note(row)),
+        None => note(text),
+    }
 }
 
 /// Prints text of one or several lines on standard error. The caller has made it printable.

@@ -248,8 +248,8 @@ fn char_cells(c: char) -> usize {
 /// Returns the maximum width of a table row, in cells; `None` if standard output is no terminal, because a file has no
 /// width, or if the terminal is too narrow for wrapping to help.
 pub(crate) fn screen_width() -> Option<usize> {
-    let width = comfy_table::Table::new().width()?;
-    Some(usize::from(width).min(MAX_WIDTH_CELLS)).filter(|width| *width >= MIN_TABLE_CELLS)
+    let width = terminal::stdout_columns()?;
+    Some(width.min(MAX_WIDTH_CELLS)).filter(|width| *width >= MIN_TABLE_CELLS)
 }
 
 /// Joins a text to one line of printable characters.

@@ -1,6 +1,7 @@
 //! `fumehood log` and `fumehood log list`: list the newest calls, sessions or records.
 
 use std::collections::HashSet;
+use std::io::IsTerminal as _;
 
 use anyhow::Result;
 use comfy_table::Cell;
@@ -18,6 +19,12 @@ use crate::render::{self, table};
 
 /// Maximum length of a message in a table, in characters.
 const MAX_MESSAGE_CHARS: usize = 48;
+/// Length of the random part of an id, in characters.
+const RANDOM_CHARS: usize = 16;
+/// Length of its beginning in a table, in characters.
+const SHORT_ID_CHARS: usize = 8;
+/// Number of the newest calls among which the beginning of an id is looked for.
+const MAX_SEARCHED_CALLS: usize = 10_000;
 
 /// A call with its outcome.
 #[derive(Debug, Serialize)]
@@ -209,6 +216,7 @@ fn print_calls(rows: &[CallRow]) -> Result<()> {
     if rows.is_empty() {
         return report_no_records();
     }
+    let is_terminal = std::io::stdout().is_terminal();
     let mut table = table::new(&["when (UTC)", "session", "call", "tool", "outcome", "time", "actor", "from"], &[5]);
     for row in rows {
         let from = row.client.iter().fold(row.entry_point.clone(), |from, client| format!("{from}: {client}"));
@@ -216,7 +224,7 @@ fn print_calls(rows: &[CallRow]) -> Result<()> {
         table.add_row(vec![
             time_cell(row.at),
             Cell::new(one_line(&row.session)),
-            Cell::new(one_line(&row.call)),
+            Cell::new(one_line(if is_terminal { short_id(&row.call) } else { &row.call })),
             Cell::new(one_line(&row.tool)),
             table::verdict(&one_line(&row.status), row.status == "ok"),
             Cell::new(time.map_or_else(|| "–".to_owned(), render::format_duration)),
@@ -224,9 +232,28 @@ fn print_calls(rows: &[CallRow]) -> Result<()> {
             Cell::new(one_line(&from)),
         ]);
     }
-    render::lines(&table.to_string())?;
-    render::note("`fumehood log show CALL` tells the whole story of one call");
+    table::print(table, 7, &[1, 6, 7, 5])?;
+    render::hint("`fumehood log show CALL` tells the whole story of one call");
     Ok(())
+}
+
+/// Returns the beginning of the part of an id that is its own, without that of its session. `log show` takes it.
+fn short_id(call: &str) -> &str {
+    let own = call.rsplit_once('-').map_or(call, |(_, own)| own);
+    let is_random = own.len() == RANDOM_CHARS && own.bytes().all(|c| c.is_ascii_hexdigit());
+    if is_random { own.get(..SHORT_ID_CHARS).unwrap_or(own) } else { call }
+}
+
+/// Returns the ids of the calls that an id may mean which was cut: those that begin with it, or whose own part does.
+pub(super) fn complete_id(reader: &Reader, typed: &str, session: Option<&str>) -> Result<Vec<String>> {
+    let filter = Filter { session: session.map(str::to_owned), ..Filter::default() };
+    let calls = query_calls(reader, &filter, MAX_SEARCHED_CALLS)?.into_iter().map(|row| row.call);
+    let begins =
+        |call: &String| call.starts_with(typed) || call.rsplit_once('-').is_some_and(|(_, own)| own.starts_with(typed));
+    let mut found: Vec<String> = calls.filter(begins).collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
 }
 
 fn print_sessions(rows: &[SessionRow]) -> Result<()> {
@@ -244,7 +271,7 @@ fn print_sessions(rows: &[SessionRow]) -> Result<()> {
             Cell::new(render::record::truncate(&row.message, MAX_MESSAGE_CHARS)),
         ]);
     }
-    render::lines(&table.to_string())
+    table::print(table, 5, &[4, 3])
 }
 
 fn time_cell(at: u64) -> Cell {

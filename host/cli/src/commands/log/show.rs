@@ -5,14 +5,30 @@ use fumehood::event_log::{CallHistory, Reader, StoredRecord};
 use fumehood::record::{Record, RecordKind};
 use serde_json::Value;
 
+use super::list;
 use crate::args::log::Show;
 use crate::exit::{Exit, UsageError};
 use crate::moment;
 use crate::render::quotation::one_line;
 use crate::render::{self, FAINT, STRONG, line, styled};
 
+/// Minimum length of the beginning of an id.
+const MIN_PREFIX_BYTES: usize = 3;
+
 pub(super) fn run(reader: &Reader, show: &Show, json: bool) -> Result<Exit> {
-    let calls = reader.show(&show.call, show.session.as_deref())?;
+    let mut calls = reader.show(&show.call, show.session.as_deref())?;
+    if calls.is_empty() && show.call.len() >= MIN_PREFIX_BYTES {
+        let ids = list::complete_id(reader, &show.call, show.session.as_deref())?;
+        match ids.as_slice() {
+            [] => {}
+            [id] => calls = reader.show(id, show.session.as_deref())?,
+            ids => {
+                let list: Vec<String> = ids.iter().map(|id| format!("  {}", one_line(id))).collect();
+                let message = format!("{} calls begin with `{}`; show one of them:\n", ids.len(), one_line(&show.call));
+                return Err(UsageError(message + &list.join("\n")).into());
+            }
+        }
+    }
     if calls.is_empty() {
         let suffix = show.session.as_ref().map_or(String::new(), |session| format!(" in the session `{session}`"));
         let message = format!("the log has no call `{}`{suffix}; `fumehood log` lists calls with their ids", show.call);

@@ -7,7 +7,6 @@ mod add;
 mod agent_loop;
 #[cfg(test)]
 mod approve;
-#[cfg(test)]
 mod approve_screen;
 #[cfg(test)]
 mod arguments;
@@ -152,6 +151,8 @@ mod skills;
 mod store;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod tables;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]
