@@ -280,7 +280,7 @@ pub(crate) enum Configuration {
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// Component: a `.wasm` file, or a reference such as `oci://HOST/NAME:TAG`
+    /// Component: a `.wasm` file, a name of the configuration, or a reference such as `oci://HOST/NAME:TAG`
     pub(crate) component: PathBuf,
 
     /// Show every line of every text

@@ -46,6 +46,8 @@ mod demo;
 #[cfg(test)]
 mod documented;
 #[cfg(test)]
+mod first_hour;
+#[cfg(test)]
 mod flows;
 #[cfg(test)]
 mod foreign_cases;
