@@ -3,6 +3,7 @@
 mod author;
 #[cfg(feature = "cell")]
 mod cell;
+mod groups;
 mod index;
 mod key;
 mod limits;
@@ -279,7 +280,7 @@ pub(crate) enum Configuration {
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// Component: a `.wasm` file, or a reference such as `oci://HOST/NAME:TAG`
+    /// Component: a `.wasm` file, a name of the configuration, or a reference such as `oci://HOST/NAME:TAG`
     pub(crate) component: PathBuf,
 
     /// Show every line of every text

@@ -45,6 +45,11 @@ pub(crate) enum Exit {
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
+/// A question that needs a terminal, and there is none. It has what was not done.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}, because there is no terminal to ask at; review it, then pass `--yes`")]
+pub(crate) struct UnansweredError(pub(crate) String);
+
 /// The configuration is not trusted, so it has no effect.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -232,6 +237,7 @@ pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         Some(_) => Exit::NotLoaded,
         None if error.is::<ComponentLoadError>() => Exit::NotLoaded,
         None if error.is::<UsageError>() || error.is::<ModelSetupError>() => Exit::Usage,
+        None if error.is::<UnansweredError>() => Exit::Refused,
         None if error.is::<UntrustedConfigError>() || error.is::<UntrustedCasesError>() => Exit::Refused,
         None if let Some(error) = error.downcast_ref::<FetchError>() => match error {
             FetchError::Policy(_) => Exit::Refused,

@@ -1,5 +1,7 @@
 //! Translation of hints from keys of a configuration to options of the command line.
 
+use std::net::IpAddr;
+
 use toml::Value;
 
 /// Keys of `[tools.NAME]`, with their options on the command line.
@@ -41,9 +43,33 @@ fn translate_line(line: &str) -> String {
         let (before, toml) = line.split_at_checked(start)?;
         let table: toml::Table = toml.parse().ok()?;
         let (1, Some(value)) = (table.len(), table.get(key)) else { return None };
-        Some(format!("{before}{}", options(option, value)?))
+        let more = if key == "http" { private_options(value) } else { String::new() };
+        Some(format!("{before}{}{more}", options(option, value)?))
     });
     translated.into_iter().next().unwrap_or_else(|| line.clone())
+}
+
+/// Returns the options that rules for requests to this machine need besides.
+fn private_options(rules: &Value) -> String {
+    let rules = rules.as_array().into_iter().flatten().filter_map(Value::as_str);
+    rules.flat_map(loopback_networks).map(|network| format!(" --allow-private {network}")).collect()
+}
+
+/// Returns the networks of the host of a rule, such as `GET http://127.0.0.1:80/**`, if it is this machine.
+fn loopback_networks(rule: &str) -> Vec<String> {
+    let authority = rule.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    let authority = authority.unwrap_or_default();
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, _)) => host,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    match host.parse::<IpAddr>() {
+        Ok(address) if address.is_loopback() => {
+            vec![format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 })]
+        }
+        Err(_) if host == "localhost" => vec!["127.0.0.1/32".to_owned(), "::1/128".to_owned()],
+        _ => Vec::new(),
+    }
 }
 
 /// Finds the position of the last `key = ` of a line.
@@ -76,7 +102,8 @@ fn word(value: &Value) -> Option<String> {
     })
 }
 
-fn quoted(word: &str) -> String {
+/// Quotes a word for a shell, if that is necessary.
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
@@ -96,6 +123,15 @@ mod tests {
             "127.0.0.1 is a loopback address; allow it by --allow-private 127.0.0.1/32",
         );
         check("to allow it: http = [\"GET https://HOST/**\"]", "to allow it: --allow-http 'GET https://HOST/**'");
+        check(
+            "to allow it: http = [\"GET http://127.0.0.1:80/**\"]",
+            "to allow it: --allow-http 'GET http://127.0.0.1:80/**' --allow-private 127.0.0.1/32",
+        );
+        check(
+            "to allow it: http = [\"GET http://[::1]/**\"]",
+            "to allow it: --allow-http 'GET http://[::1]/**' --allow-private ::1/128",
+        );
+        check("to allow it: http = [\"GET http://10.0.0.1/**\"]", "to allow it: --allow-http 'GET http://10.0.0.1/**'");
         check("to allow it: state = true", "to allow it: --allow-state");
         check("to allow it: key_value = \"1MiB\"", "to allow it: --key-value 1MiB");
         check("to allow it: random_seed = 1", "to allow it: --random-seed 1");

@@ -232,6 +232,11 @@ pub(crate) async fn typed_component(config: &Config, typed: &Path, allow_slow_co
     Ok(TypedComponent { load, name, label, file, stored })
 }
 
+/// Returns the name of a configured component that was typed; `None` for a file.
+pub(crate) fn configured_name(typed: &Path) -> Option<&str> {
+    typed.to_str().filter(|name| Namespace::parse(name).is_ok() && !typed.is_file())
+}
+
 /// Splits `NAME=REFERENCE`. A path may contain such a character, so that only references can have a name.
 fn split_name(typed: &Path) -> (Option<&str>, &Path) {
     let parts = typed.to_str().and_then(|text| text.split_once('='));

@@ -119,7 +119,7 @@ async fn run_command(arguments: &args::Arguments) -> anyhow::Result<Exit> {
         Command::Store(store) => commands::store::run(arguments, store),
         Command::Audit => commands::audit::run(arguments).await,
         Command::Approve(approve) => commands::approve::run(arguments, approve).await,
-        Command::Trust(trust) => commands::trust::run(arguments, trust),
+        Command::Trust(trust) => commands::trust::run(arguments, trust).await,
         Command::Config(configuration) => commands::config::run(arguments, configuration).await,
         Command::Serve(serve) => commands::serve::run(arguments, serve).await,
         #[cfg(feature = "cell")]

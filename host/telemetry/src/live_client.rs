@@ -49,7 +49,7 @@ pub enum LiveClientError {
         reason: String,
     },
     /// The server wants another token.
-    #[error("{0} does not accept this token; give the server's own with `--token-file`")]
+    #[error("{0} wants the token of the server: set FUMEHOOD_MCP_TOKEN to it, or name its file with `--token-file`")]
     Unauthorized(String),
     /// The server has no running calls to show.
     #[error("{0} shows no running calls; it is another program, an older one, or has [telemetry] `no_metrics`")]

@@ -71,7 +71,7 @@ pub(crate) enum Store {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Approve {
     /// Names of components and servers of the configuration [default: all]
     #[arg(value_name = "NAME")]
@@ -114,6 +114,14 @@ pub(crate) struct Trust {
     /// Configuration, its folder, or a file with cases of `test` [default: ./fumehood.toml]
     pub(crate) path: Option<PathBuf>,
 
+    /// Trust it without asking
+    #[arg(long, conflicts_with_all = ["check", "revoke"])]
+    pub(crate) yes: bool,
+
+    /// Review its components and servers as well, and approve them: for a configuration of your own
+    #[arg(long, conflicts_with_all = ["check", "revoke"])]
+    pub(crate) approve: bool,
+
     /// Show it without trusting it; exit with 3 if it is not trusted
     #[arg(long)]
     pub(crate) check: bool,
@@ -123,7 +131,7 @@ pub(crate) struct Trust {
     pub(crate) revoke: bool,
 
     /// List trusted configurations
-    #[arg(long, conflicts_with_all = ["path", "check", "revoke"])]
+    #[arg(long, conflicts_with_all = ["path", "yes", "approve", "check", "revoke"])]
     pub(crate) list: bool,
 }
 

@@ -3,21 +3,27 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 
 use super::Arguments;
+use super::groups::group_commands;
 use crate::exit::Exit;
 use crate::render::{self, FailureForm};
+
+/// Form of the option `--secret`, whose value is never a secret itself.
+const SECRET_HINT: &str = "name where the secret is, and do not type it: `--secret 'name = \"token\", from = { env = \"VARIABLE\" }, \
+    for = \"https://api.example.com/**\", header = \"Authorization\"'`";
 
 /// Note that names the help with the options of every command.
 const GLOBAL_OPTIONS: &str = "Options of every command, such as --json and --config: see `fumehood --help`";
 
-/// Builds the command line. Options of every command are shown in the help of the outermost one only.
+/// Builds the command line. Options of every command are shown in the help of the outermost one only, which lists the
+/// commands in groups.
 pub(crate) fn command() -> Command {
     let command = Arguments::command();
     let globals: Vec<Arg> = command.get_arguments().filter(|it| it.is_global_set()).cloned().collect();
-    command.mut_subcommands(|command| hide(command, &globals))
+    group_commands(command.mut_subcommands(|command| hide(command, &globals)))
 }
 
 /// Adds these options, which every command takes, without showing them.
@@ -56,9 +62,41 @@ fn report(error: &clap::Error, typed: &[OsString]) -> ExitCode {
     {
         // A failure cannot be reported.
         let _ = error.print();
+        if let Some(hint) = hint(error, typed) {
+            render::hint(&format!("hint: {hint}"));
+        }
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
     }
-    render::failure(&anyhow::Error::msg(message(error)), form, Exit::Usage)
+    let message = match hint(error, typed) {
+        Some(hint) => format!("{}; {hint}", message(error)),
+        None => message(error),
+    };
+    render::failure(&anyhow::Error::msg(message), form, Exit::Usage)
+}
+
+/// Returns how to write what somebody tried to write, where the parser's own tip leads elsewhere.
+fn hint(error: &clap::Error, typed: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_typed = |command: &str| typed.iter().skip(1).any(|word| word == command);
+    match error.kind() {
+        ErrorKind::UnknownArgument if is_typed("serve") && ["--port", "--http", "-p"].contains(&argument.as_str()) => {
+            Some("the address is one option: `--listen 127.0.0.1:8080`".to_owned())
+        }
+        ErrorKind::UnknownArgument if is_typed("call") => {
+            let name = argument.strip_prefix("--")?;
+            Some(format!("arguments of a tool are written without dashes: `{name}={}`", value_of(argument, typed)))
+        }
+        _ if argument.starts_with("--secret ") => Some(SECRET_HINT.to_owned()),
+        _ => None,
+    }
+}
+
+/// Returns the value that was typed behind an option, or `VALUE`.
+fn value_of(option: &str, typed: &[OsString]) -> String {
+    let mut words = typed.iter().filter_map(|word| word.to_str()).skip_while(|word| !word.starts_with(option));
+    let inline = words.next().and_then(|word| word.strip_prefix(option)?.strip_prefix('='));
+    let next = words.next().filter(|word| !word.starts_with('-'));
+    inline.or(next).unwrap_or("VALUE").to_owned()
 }
 
 /// Extracts the message of an error, without the usage that follows it for people.

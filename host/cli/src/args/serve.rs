@@ -25,7 +25,7 @@ pub(crate) struct Serve {
 pub(crate) enum Face {
     /// Serve the tools of components to an MCP client, such as Claude Desktop or VS Code
     ///
-    /// Uses standard input and output, as clients start it; with `--http`, streamable HTTP at /mcp.
+    /// Uses standard input and output, as clients start it; with `--listen`, streamable HTTP at /mcp.
     Mcp(ServeMcp),
     /// Serve the tools of components to programs, as an HTTP API at /v1
     ///
@@ -36,8 +36,12 @@ pub(crate) enum Face {
 #[derive(Debug, Args)]
 pub(crate) struct ServeMcp {
     /// Address for HTTP, such as `127.0.0.1:8080`
-    #[arg(long = "http", value_name = "ADDRESS", help_heading = "HTTP")]
-    pub(crate) address: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDRESS", help_heading = "HTTP")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// The former name of `--listen`
+    #[arg(long, value_name = "ADDRESS", hide = true, conflicts_with = "listen")]
+    pub(crate) http: Option<SocketAddr>,
 
     #[command(flatten)]
     pub(crate) options: ServeOptions,

@@ -20,7 +20,7 @@ use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::config::tool::fold_name;
 use crate::configuration_file::ConfigurationChange;
 use crate::configured;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UnansweredError, UsageError};
 use crate::render::Origin;
 use crate::trust::ConfigSource;
 use crate::{host, published, question, render, source};
@@ -71,8 +71,7 @@ pub(crate) async fn run(arguments: &Arguments, add: &args::Add) -> Result<Exit> 
         if approve::can_ask(arguments) {
             return Ok(Exit::Refused);
         }
-        let message = "nobody can be asked here, so nothing was written; look at it, and add it with `--yes`";
-        return Err(UsageError(message.to_owned()).into());
+        return Err(UnansweredError("nothing was added".to_owned()).into());
     }
     lock.approve_with_note(name.clone(), check.parts().clone(), approve::approval_note(None));
     lock.save()?;

@@ -12,7 +12,7 @@ use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
 use crate::configured::{self, ConfiguredComponent, Version};
-use crate::exit::{Exit, UsageError};
+use crate::exit::{Exit, UnansweredError, UsageError};
 use crate::render::Origin;
 use crate::servers::{self, Server};
 use crate::signing_key::KeyFiles;
@@ -89,7 +89,7 @@ pub(crate) async fn run(arguments: &Arguments, approve: &args::Approve) -> Resul
 /// Shows components and servers, and approves them if the operator says so. A component with a tag is of this version.
 ///
 /// # Errors
-/// If one of them cannot be looked at, or nobody can be asked.
+/// If one of them cannot be looked at, or there is no terminal to ask at.
 pub(crate) async fn review(
     arguments: &Arguments,
     approve: &args::Approve,
@@ -142,11 +142,7 @@ pub(crate) async fn review(
         return Ok(Exit::Ok);
     }
     if !approve.check && !approve.yes && !can_ask(arguments) {
-        let message = format!(
-            "nobody can be asked here, so nothing was approved of: {}; look at it, and approve with `--yes`",
-            open.join(", ")
-        );
-        return Err(UsageError(message).into());
+        return Err(UnansweredError(format!("no approval was given for {}", open.join(", "))).into());
     }
     Ok(Exit::Refused)
 }

@@ -194,8 +194,8 @@ fn print(arguments: &Arguments, rounds: &[Round], (workers, (request, reply)): (
             format!("{:.1}×", ratio(micros(cell.p50_us), micros(bare.p50_us))),
         ]);
     }
-    render::lines(&table.to_string())?;
-    render::note(&format!(
+    render::table::print(table, 0, &[])?;
+    render::hint(&format!(
         "{workers} workers; requests of {request} bytes, replies of {reply} bytes; local: the same tool in this process, \
          bare: requests without a tool"
     ));

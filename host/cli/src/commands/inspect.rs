@@ -1,33 +1,66 @@
 //! `fumehood inspect`: shows what a component is and could do, without calling any of its tools.
 
 use anyhow::Result;
-use fumehood::{Component, ResourceDefinition, ToolDefinition};
+use fumehood::{Component, Load, ResourceDefinition, ToolDefinition};
 use fumehood_registry::policy::Trust;
 
+use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
-use crate::exit::Exit;
+use crate::configured::{self, ConfiguredComponent, Version};
+use crate::exit::{Exit, UsageError};
 use crate::render::{self, Report};
 use crate::trust::ConfigSource;
 use crate::{host, published};
 
 pub(crate) async fn run(arguments: &Arguments, inspect: &args::Inspect) -> Result<Exit> {
     let host = host::builder(arguments).build()?;
-    // Files are looked at without a configuration; the policy for components of registries is in it.
-    let config = match published::is_reference(&inspect.component) {
+    let name = host::configured_name(&inspect.component);
+    // Files are looked at without a configuration; names and the policy for components of registries are in it.
+    let config = match name.is_some() || published::is_reference(&inspect.component) {
         true => ConfigSource::from_arguments(arguments).open()?,
         false => Config::none(),
     };
+    if let Some(name) = name {
+        return inspect_configured(arguments, inspect, &config, name).await;
+    }
     let typed = host::typed_component(&config, &inspect.component, inspect.allow_slow_compile).await?;
     let component = host::load(&host, &typed.label, typed.load).await?;
     if let Some(Trust::Verified(verified)) = typed.stored.and_then(|stored| stored.trust) {
         render::note(&format!("{}: verified, signed by the key {}", typed.label, verified.key));
     }
-    let report = report(typed.label, &component);
+    print(arguments, inspect, &report(typed.label, &component))
+}
+
+/// Shows a component of the configuration, without its powers, which `fumehood approve` shows.
+async fn inspect_configured(
+    arguments: &Arguments,
+    inspect: &args::Inspect,
+    config: &Config,
+    name: &str,
+) -> Result<Exit> {
+    if config.mcp.servers.contains_key(name) {
+        let message =
+            format!("`{name}` is an MCP server, and no component; `fumehood approve {name} --check` shows its tools");
+        return Err(UsageError(message).into());
+    }
+    let lock = configured::open_lock(config)?;
+    let found = configured::find(config, &lock, name, Version::Pinned).await?;
+    let Some(ConfiguredComponent { file, label, .. }) = found else {
+        let unknown = approve::unknown_component(config, name);
+        return Err(UsageError(format!("there is no file {name}, and {unknown}")).into());
+    };
+    let load = Load::path(&file);
+    let load = if inspect.allow_slow_compile { load.allow_slow_compile() } else { load };
+    let host = host::builder(arguments).build()?;
+    print(arguments, inspect, &report(label.clone(), &host::load(&host, &label, load).await?))
+}
+
+fn print(arguments: &Arguments, inspect: &args::Inspect, report: &Report<'_>) -> Result<Exit> {
     if arguments.json {
-        render::json(&report)?;
+        render::json(report)?;
     } else {
-        render::inspection(&report, inspect.full)?;
+        render::inspection(report, inspect.full)?;
     }
     Ok(Exit::Ok)
 }

@@ -149,7 +149,7 @@ fn list(arguments: &Arguments, reader: &Reader) -> Result<Exit> {
             Cell::new(State::of(reader, &info.session).describe()),
         ]);
     }
-    render::lines(&table.to_string())?;
+    table::print(table, 4, &[2, 1])?;
     Ok(Exit::Ok)
 }
 

@@ -81,7 +81,7 @@ fn list(arguments: &Arguments, store: &Store, lock: &Lock) -> Result<Exit> {
                 Cell::new(if row(record) { "yes" } else { "no" }),
             ]);
         }
-        render::lines(&table.to_string())?;
+        table::print(table, 0, &[1, 4, 3])?;
     }
     damaged.iter().for_each(|error| render::warning(&error.to_string()));
     Ok(Exit::Ok)

@@ -1,4 +1,4 @@
-//! `fumehood trust`: shows the effects of a configuration, and trusts it.
+//! `fumehood trust`: shows the effects of a configuration, asks, and trusts it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,13 @@ use anyhow::{Context as _, Result};
 use fumehood_author::cases::CaseFile;
 use serde::Serialize;
 
+use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::{Config, DEFAULT_FILE_NAME, text_of};
-use crate::exit::{Exit, UsageError};
-use crate::render;
-use crate::trust::{Effect, TrustStatus, TrustStore, effects, effects_of_cases, project_of_cases, wrap};
+use crate::configured::Version;
+use crate::exit::{Exit, UnansweredError, UsageError};
+use crate::trust::{ConfigSource, Effect, TrustStatus, TrustStore, effects, effects_of_cases, project_of_cases, wrap};
+use crate::{question, render};
 
 /// The trust in a configuration, for `--json`.
 #[derive(Serialize)]
@@ -21,8 +23,8 @@ struct TrustLine<'a> {
     effects: &'a [Effect],
 }
 
-/// Runs the command. It starts nothing, and reads none of the files that the configuration names.
-pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
+/// Runs the command. Without `--approve` it starts nothing, and reads none of the files that the configuration names.
+pub(crate) async fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
     let store = TrustStore::for_current_user()?;
     if trust.list {
         return list(arguments, &store);
@@ -37,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     let text = text_of(&file)?;
-    let effects = read_effects(&file, &text)?;
+    let effects = read_effects(trust, &file, &text)?;
     let status = store.status(&file, &text);
     if !arguments.json {
         render::line(&format!("{path} may:"))?;
@@ -48,14 +50,45 @@ pub(crate) fn run(arguments: &Arguments, trust: &args::Trust) -> Result<Exit> {
         report(arguments, &path, status_word, &effects)?;
         return Ok(if status == TrustStatus::Trusted { Exit::Ok } else { Exit::Refused });
     }
+    if status != TrustStatus::Trusted && !is_wanted(arguments, trust, &path)? {
+        report(arguments, &path, "not_trusted", &effects)?;
+        return Ok(Exit::Refused);
+    }
     store.trust(&file, &text).with_context(|| format!("the trust in {path} cannot be kept"))?;
     report(arguments, &path, "trusted", &effects)?;
-    Ok(Exit::Ok)
+    if !trust.approve {
+        return Ok(Exit::Ok);
+    }
+    // The text that was shown, whatever the file has become since.
+    let config = ConfigSource::from_arguments(arguments).with_arguments(Config::parse(&file, &text)?);
+    let review = args::Approve { yes: trust.yes, ..args::Approve::default() };
+    approve::review(arguments, &review, &config, Version::PinnedOrNew).await
+}
+
+/// Returns whether the operator wants to trust the file that was shown.
+///
+/// # Errors
+/// If there is no terminal to ask at.
+fn is_wanted(arguments: &Arguments, trust: &args::Trust, path: &str) -> Result<bool> {
+    if trust.yes {
+        return Ok(true);
+    }
+    if !approve::can_ask(arguments) {
+        return Err(UnansweredError(format!("{path} was not trusted")).into());
+    }
+    question::ask(&format!("Trust {path} as it is now?"))
 }
 
 /// Returns the effects of a configuration, or of a file with cases: one that has cases, in the folder `tests` of a project.
-fn read_effects(file: &Path, text: &str) -> Result<Vec<Effect>> {
+fn read_effects(trust: &args::Trust, file: &Path, text: &str) -> Result<Vec<Effect>> {
     match (project_of_cases(file), CaseFile::parse(file, text)) {
+        (Some(_), Ok(cases)) if !cases.cases.is_empty() && trust.approve => {
+            let message = format!(
+                "{} has cases of `fumehood test`, which need no approval; leave `--approve` out",
+                file.display()
+            );
+            Err(UsageError(message).into())
+        }
         (Some(project), Ok(cases)) if !cases.cases.is_empty() => effects_of_cases(&cases, &project),
         _ => Ok(effects(&Config::parse(file, text)?)),
     }

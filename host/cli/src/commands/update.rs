@@ -5,7 +5,7 @@ use anyhow::Result;
 use fumehood_registry::reference::Reference;
 
 use super::approve;
-use crate::args::{self, Arguments, PassphraseArguments};
+use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::registry::Place;
 use crate::configured::Version;
@@ -27,17 +27,8 @@ pub(crate) async fn run(arguments: &Arguments, update: &args::Update) -> Result<
         render::note(&format!("{} has no component with a tag", config.origin.display()));
         return Ok(Exit::Ok);
     }
-    let review = args::Approve {
-        names,
-        yes: update.yes,
-        full: update.full,
-        by: None,
-        check: update.dry_run,
-        revoke: false,
-        prune: false,
-        sign: None,
-        passphrase: PassphraseArguments::default(),
-    };
+    let review =
+        args::Approve { names, yes: update.yes, full: update.full, check: update.dry_run, ..args::Approve::default() };
     approve::review(arguments, &review, &config, Version::New).await
 }
 

@@ -1,18 +1,26 @@
-//! The screen of `fumehood approve`: everything that is pinned, or the changes since the approval, old beside new.
+//! The screen of `fumehood approve`: a summary of what is pinned, or the changes since the approval, old beside new.
 
 use anyhow::Result;
-use fumehood::approval::{self, ApprovalStatus, Change, LibraryItem, LibraryKind, Manifest, ToolManifest};
-use fumehood::limits::display_bytes;
+use fumehood::approval::{ApprovalStatus, Change, Manifest, ToolManifest};
 use fumehood::{ApprovalCheck, Component, Untrusted};
 
-use super::component::{describe_pinned_annotations, format_grant, print_imports};
+use super::component::{format_grant, summarize_imports};
+use super::manifest::print_manifest;
 use super::quotation::{Quotation, one_line, write_host_text};
 use super::schema::describe_schema;
-use super::schema_remainder::remainder;
 use super::{BAD, FAINT, GOOD, STRONG, line, styled};
 
-/// Number of lines that are shown before and after a change.
+/// Number of lines that `--full` shows before and after a change.
 const CONTEXT_LINES: usize = 2;
+/// Number of lines after which `--full` is needed for more changes. Those of grants are always shown.
+const MAX_CHANGED_ROWS: usize = 16;
+/// Maximum number of lines of one change without `--full`.
+const MAX_ROWS_OF_CHANGE: usize = 6;
+/// Maximum number of lines on the screen of one line of a change without `--full`.
+const MAX_ROWS_OF_LINE: usize = 3;
+
+/// Name of a change of a grant.
+const GRANT: &str = "grant";
 
 /// Origin of tools that need approval.
 pub(crate) enum Origin {
@@ -22,7 +30,8 @@ pub(crate) enum Origin {
     Server,
 }
 
-/// Prints everything that a person has to see before approving. `full` shows every line of every text.
+/// Prints what a person decides on: the component, its signer, its powers and its tools, or the changes since the last
+/// approval. `full` shows every line of every text.
 pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full: bool) -> Result<()> {
     let mut quotation = Quotation::new(full);
     let hidden = match check.standing() {
@@ -39,7 +48,7 @@ pub(crate) fn approval(name: &str, origin: &Origin, check: &ApprovalCheck, full:
         }
         ApprovalStatus::Changed(changes) | ApprovalStatus::Proposed(changes) => {
             print_heading(&mut quotation, &styled(BAD, "!"), name, "changed since it was approved")?;
-            changes.iter().try_for_each(|it| print_change(&mut quotation, it))?;
+            print_changes(&mut quotation, changes)?;
             print_changed_imports(origin, changes)?;
             changes.iter().flat_map(|it| [&it.old, &it.new]).flatten().map(Untrusted::<String>::hidden_chars).sum()
         }
@@ -78,8 +87,7 @@ fn print_changed_imports(origin: &Origin, changes: &[Change]) -> Result<()> {
     if !changes.iter().any(|it| it.what == "component") {
         return Ok(());
     }
-    line("  imports now")?;
-    print_imports(component.imports())?;
+    write_host_text(2, &format!("imports    {}", summarize_imports(component.imports())))?;
     match changes {
         [_] => write_host_text(2, "tools, texts and grants unchanged"),
         _ => Ok(()),
@@ -114,129 +122,37 @@ fn count_hidden(tool: &ToolManifest) -> u64 {
         .sum()
 }
 
-/// Prints everything that an approval pins.
-fn print_manifest(quotation: &mut Quotation, origin: &Origin, parts: &Manifest) -> Result<()> {
-    match origin {
-        Origin::File(file, component) => {
-            quotation.write_labelled("  component  ", file)?;
-            quotation.write_fact("  digest     ", &component.digest().to_string())?;
-            quotation.write_fact("  size       ", &display_bytes(component.size() as u64))?;
-            quotation.write_fact("  contract   ", &describe_contract(&parts.contract))?;
-            if let Some(origin) = &parts.origin {
-                print_origin(quotation, origin)?;
-            }
-            line("  imports")?;
-            print_imports(component.imports())?;
+/// Prints changes: without `--full` those of grants, and of the others as many as a screen takes.
+fn print_changes(quotation: &mut Quotation, changes: &[Change]) -> Result<()> {
+    let mut rest = Vec::new();
+    for change in changes {
+        if change.what == GRANT || quotation.is_full() {
+            print_change(quotation, change, usize::MAX)?;
+        } else if quotation.written() < MAX_CHANGED_ROWS {
+            quotation.set_max_rows(MAX_ROWS_OF_LINE);
+            print_change(quotation, change, MAX_ROWS_OF_CHANGE)?;
+        } else {
+            rest.push(one_line(&change.what));
         }
-        Origin::Server => write_host_text(2, "from       an MCP server: what its tools do is not known here")?,
     }
-    line("  granted")?;
-    if parts.grants.is_empty() {
-        write_host_text(4, "nothing: it may compute, and nothing else")?;
-    }
-    for grant in &parts.grants {
-        quotation.write_block(4, &format_grant(grant))?;
-    }
-    if let Some(instructions) = &parts.instructions {
-        line("  tells models")?;
-        quotation.write_block(4, &instructions.to_sanitized())?;
-    }
-    parts.tools.iter().try_for_each(|it| print_tool(quotation, it))?;
-    parts.library.iter().try_for_each(|it| print_library_item(quotation, it))
-}
-
-/// Prints a prompt or a resource template, or that there are resources.
-fn print_library_item(quotation: &mut Quotation, item: &LibraryItem) -> Result<()> {
-    if item.kind == LibraryKind::Resources {
-        return write_host_text(2, "resources  all that the server has, now and later");
-    }
-    line("")?;
-    line(&format!("  {}", item.kind.as_str()))?;
-    quotation.write_block(4, &item.name.to_sanitized())?;
-    quotation.write_block(4, &item.definition.to_sanitized())
-}
-
-/// Prints the signer of a published component, and what the signer states.
-fn print_origin(quotation: &mut Quotation, origin: &approval::Origin) -> Result<()> {
-    let Some(signer) = &origin.signer else {
-        return write_host_text(2, "signature  not verified: nobody vouches for these bytes");
-    };
-    line(&format!("  signature  {} by the key", styled(GOOD, "verified")))?;
-    write_host_text(4, signer)?;
-    if origin.provenance.is_empty() {
+    if rest.is_empty() {
         return Ok(());
     }
-    line("    which states")?;
-    origin.provenance.iter().try_for_each(|stated| quotation.write_block(6, stated))
+    quotation.leave_out(rest.len());
+    write_host_text(2, &format!("{} more changes, which `--full` shows", rest.len()))?;
+    quotation.write_block(4, &rest.join(", "))
 }
 
-fn describe_contract(version: &str) -> String {
-    match version {
-        "typed" => "plain typed functions; names and schemas come from their types".to_owned(),
-        version => format!("fumehood:tool {}", one_line(version)),
-    }
-}
-
-fn print_tool(quotation: &mut Quotation, tool: &ToolManifest) -> Result<()> {
-    line("")?;
-    quotation.write_labelled("  tool       ", &tool.name)?;
-    let mut text = |what: &str, text: Option<&Untrusted<String>>| match text {
-        Some(text) => {
-            line(&format!("    {what}"))?;
-            quotation.write_block(6, &text.to_sanitized())
-        }
-        None => Ok(()),
-    };
-    text("is the export", tool.export.as_ref())?;
-    text("title", tool.title.as_ref())?;
-    text("description", Some(&tool.description))?;
-    text("icons and metadata", tool.mcp_members.as_ref())?;
-    line("    says of itself")?;
-    for promise in describe_pinned_annotations(&tool.annotations) {
-        write_host_text(6, &promise)?;
-    }
-    print_schema(quotation, "arguments", &tool.input_schema)?;
-    match &tool.output_schema {
-        Some(described) => print_schema(quotation, "result", described),
-        None => write_host_text(4, "result: not described"),
-    }
-}
-
-/// Prints a schema as `inspect` does, and all its other texts, because a model reads them too. `--full` adds the schema
-/// itself.
-fn print_schema(quotation: &mut Quotation, what: &str, text: &Untrusted<String>) -> Result<()> {
-    line(&format!("    {what}"))?;
-    let Some(schema) = text.parse_json() else { return quotation.write_block(6, &text.to_sanitized()) };
-    let schema = schema.to_sanitized();
-    let shown = describe_schema(&schema);
-    match shown.is_empty() {
-        true => line("      none")?,
-        false => quotation.write_block(6, &shown.join("\n"))?,
-    }
-    let remainder = remainder(&schema, &shown);
-    if !remainder.is_empty() {
-        line("      which says besides")?;
-        quotation.write_block(8, &remainder.join("\n"))?;
-    }
-    if quotation.is_full() {
-        line("      as JSON Schema")?;
-        quotation.write_block(8, &serde_json::to_string_pretty(&schema)?)?;
-    }
-    Ok(())
-}
-
-fn print_change(quotation: &mut Quotation, change: &Change) -> Result<()> {
+fn print_change(quotation: &mut Quotation, change: &Change, max_rows: usize) -> Result<()> {
     let what = one_line(&change.what);
     // It may name a tool, so the terminal must not wrap it.
     match quotation.fits(&format!("  {what}")) {
         true => line(&format!("  {what}"))?,
         false => quotation.write_block(2, &what)?,
     }
-    let side = |text: Option<&Untrusted<String>>| match change.what.as_str() {
-        "grant" => to_lines(text).iter().map(|line| format_grant(line)).collect(),
-        _ => to_lines(text),
-    };
-    for (sign, text) in diff_lines(&side(change.old.as_ref()), &side(change.new.as_ref())) {
+    let (old, new) = sides_of_change(change, quotation.is_full());
+    let rows = diff_lines(&old, &new, if quotation.is_full() { CONTEXT_LINES } else { 0 });
+    for (sign, text) in rows.iter().take(max_rows) {
         let style = match sign {
             '-' => BAD,
             '+' => GOOD,
@@ -244,12 +160,35 @@ fn print_change(quotation: &mut Quotation, change: &Change) -> Result<()> {
         };
         quotation.write_signed(&format!("    {sign} "), style, text)?;
     }
-    Ok(())
+    let hidden = rows.len().saturating_sub(max_rows);
+    if hidden == 0 {
+        return Ok(());
+    }
+    quotation.leave_out(hidden);
+    write_host_text(4, &format!("… {hidden} more lines, which `--full` shows"))
+}
+
+/// Returns the lines of both sides of a change. Without `--full`, a schema is described, unless its description is the same
+/// on both sides.
+fn sides_of_change(change: &Change, full: bool) -> (Vec<String>, Vec<String>) {
+    let sides = |to_lines: fn(&Untrusted<String>) -> Vec<String>| {
+        let side = |text: &Option<Untrusted<String>>| text.as_ref().map(to_lines).unwrap_or_default();
+        (side(&change.old), side(&change.new))
+    };
+    if change.what == GRANT {
+        return sides(|text| to_lines(text).iter().map(|line| format_grant(line)).collect());
+    }
+    let described = sides(describe_schema_text);
+    let is_schema = change.what.starts_with("input schema of ") || change.what.starts_with("output schema of ");
+    if is_schema && !full && described.0 != described.1 { described } else { sides(to_lines) }
+}
+
+fn describe_schema_text(text: &Untrusted<String>) -> Vec<String> {
+    text.parse_json().map_or_else(|| to_lines(text), |schema| describe_schema(&schema.to_sanitized()))
 }
 
 /// Splits a text into lines; a JSON object or list is indented first.
-fn to_lines(text: Option<&Untrusted<String>>) -> Vec<String> {
-    let Some(text) = text else { return Vec::new() };
+fn to_lines(text: &Untrusted<String>) -> Vec<String> {
     // Parsed before hidden characters are written out, because it may be no JSON afterwards.
     let json = text.parse_json().map(|value| value.to_sanitized().into_owned());
     let json = json.filter(|value| value.is_object() || value.is_array());
@@ -257,14 +196,14 @@ fn to_lines(text: Option<&Untrusted<String>>) -> Vec<String> {
     pretty.as_deref().unwrap_or(&text.to_sanitized()).lines().map(str::to_owned).collect()
 }
 
-/// Compares lines: returns removed and added ones between up to [`CONTEXT_LINES`] of the common head and tail.
-fn diff_lines<'a>(old: &'a [String], new: &'a [String]) -> Vec<(char, &'a str)> {
+/// Compares lines: returns removed and added ones between up to `context` lines of the common head and tail.
+fn diff_lines<'a>(old: &'a [String], new: &'a [String], context: usize) -> Vec<(char, &'a str)> {
     let same_head = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let shorter = old.len().min(new.len()) - same_head;
     let same_tail = old.iter().rev().zip(new.iter().rev()).take(shorter).take_while(|(old, new)| old == new).count();
     let middle = |lines: &'a [String]| lines.iter().take(lines.len() - same_tail).skip(same_head);
-    let before = old.iter().take(same_head).skip(same_head.saturating_sub(CONTEXT_LINES));
-    let after = old.iter().skip(old.len() - same_tail).take(CONTEXT_LINES);
+    let before = old.iter().take(same_head).skip(same_head.saturating_sub(context));
+    let after = old.iter().skip(old.len() - same_tail).take(context);
     let signed = |sign: char| move |text: &'a String| (sign, text.as_str());
     before
         .map(signed(' '))
@@ -283,7 +222,10 @@ mod tests {
         let check = |old: &[&str], new: &[&str], expected: &str| {
             let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
             let (old, new) = (lines(old), lines(new));
-            let shown = diff_lines(&old, &new).iter().map(|(sign, text)| format!("{sign}{text}")).collect::<Vec<_>>();
+            let shown = diff_lines(&old, &new, CONTEXT_LINES)
+                .iter()
+                .map(|(sign, text)| format!("{sign}{text}"))
+                .collect::<Vec<_>>();
             assert_eq!(shown.join(","), expected);
         };
         check(&["a"], &["b"], "-a,+b");
@@ -295,9 +237,8 @@ mod tests {
 
     #[test]
     fn splits_json_into_lines() {
-        assert_eq!(to_lines(Some(&r#"{"a":1}"#.into())), ["{", "  \"a\": 1", "}"]);
-        assert_eq!(to_lines(Some(&"{\"a\":\"\u{202e}\"}".into())), ["{", "  \"a\": \"\\\\u{202e}\"", "}"]);
-        assert_eq!(to_lines(Some(&"[no json".into())), ["[no json"]);
-        assert!(to_lines(None).is_empty());
+        assert_eq!(to_lines(&r#"{"a":1}"#.into()), ["{", "  \"a\": 1", "}"]);
+        assert_eq!(to_lines(&"{\"a\":\"\u{202e}\"}".into()), ["{", "  \"a\": \"\\\\u{202e}\"", "}"]);
+        assert_eq!(to_lines(&"[no json".into()), ["[no json"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Imports, annotations and grants of a component, in words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use fumehood::limits::{display_bytes, parse_bytes};
@@ -45,6 +45,15 @@ fn print_grouped_imports(imports: &[Import], mut names: Option<&mut Quotation>) 
     Ok(())
 }
 
+/// Describes in a few words what imports could do with a grant.
+pub(super) fn summarize_imports(imports: &[Import]) -> String {
+    let powers: BTreeSet<&str> = imports.iter().filter_map(|import| import.power).collect();
+    match powers.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => "nothing that needs a grant".to_owned(),
+        powers => format!("{}: without a grant they do nothing", powers.join(", ")),
+    }
+}
+
 /// Prints each meaning once, with its interfaces if `names` is given.
 fn print_meanings(imports: &[&Import], mut names: Option<&mut Quotation>) -> Result<()> {
     let mut printed: Vec<&str> = Vec::new();
@@ -65,13 +74,27 @@ fn print_meanings(imports: &[&Import], mut names: Option<&mut Quotation>) -> Res
 
 /// Describes pinned annotations, one line for each.
 pub(super) fn describe_pinned_annotations(annotations: &BTreeMap<String, bool>) -> Vec<String> {
+    describe_annotations(&read_annotations(annotations))
+}
+
+/// Returns the effect that pinned annotations declare, in a word.
+pub(super) fn declared_effect(annotations: &BTreeMap<String, bool>) -> &'static str {
+    match read_annotations(annotations) {
+        Annotations { read_only: Some(true), .. } => "read-only",
+        Annotations { destructive: Some(true), .. } => "destructive",
+        Annotations { destructive: Some(false), .. } => "adds only",
+        _ => "undeclared",
+    }
+}
+
+fn read_annotations(annotations: &BTreeMap<String, bool>) -> Annotations {
     let flag = |name: &str| annotations.get(name).copied();
-    describe_annotations(&Annotations {
+    Annotations {
         read_only: flag("read_only"),
         destructive: flag("destructive"),
         idempotent: flag("idempotent"),
         open_world: flag("open_world"),
-    })
+    }
 }
 
 /// Describes annotations with their consequences, one line for each; a single line if the tool has none.

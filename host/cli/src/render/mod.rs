@@ -6,11 +6,11 @@ mod approval;
 mod component;
 mod failure;
 mod inspection;
+mod manifest;
 pub(crate) mod quotation;
 pub(crate) mod record;
 mod result;
 mod schema;
-mod schema_remainder;
 mod styled_line;
 pub(crate) mod table;
 
@@ -26,6 +26,7 @@ pub(crate) use component::format_grant;
 pub(crate) use failure::{CALL_ID, FailureForm, failure};
 pub(crate) use inspection::{Report, inspection};
 pub(crate) use result::{event, format_duration, result};
+pub(crate) use schema::describe_schema;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
@@ -44,6 +45,14 @@ pub(crate) fn styled(style: Style, text: &str) -> String {
 /// Prints a line on standard output. What would end the line or control the terminal is written out.
 pub(crate) fn line(text: &str) -> Result<()> {
     lines(&styled_line::to_line(text))
+}
+
+/// Prints a sentence below a table on standard output, wrapped between words if that is a terminal.
+pub(crate) fn footer(text: &str) -> Result<()> {
+    match fumehood_platform::terminal::stdout_columns() {
+        Some(columns) => quotation::wrap(text, columns).iter().try_for_each(|row| line(row)),
+        None => line(text),
+    }
 }
 
 /// Prints text of one or several lines on standard output. The caller has made it printable.
@@ -90,6 +99,14 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
 /// because there is nowhere to report it.
 pub(crate) fn note(text: &str) {
     note_lines(&styled_line::to_line(text));
+}
+
+/// Prints a hint on standard error, wrapped between words if that is a terminal.
+pub(crate) fn hint(text: &str) {
+    match fumehood_platform::terminal::stderr_columns() {
+        Some(columns) => quotation::wrap(text, columns).iter().for_each(|row| note(row)),
+        None => note(text),
+    }
 }
 
 /// Prints text of one or several lines on standard error. The caller has made it printable.

@@ -23,6 +23,8 @@ const DEFAULT_WIDTH_CELLS: usize = 80;
 const MIN_WIDTH_CELLS: usize = 24;
 /// Maximum width of a line, however wide the screen is: longer lines are hard to read.
 const MAX_WIDTH_CELLS: usize = 110;
+/// Width of a space and `…`, which a terminal may draw wide.
+const ELLIPSIS_CELLS: usize = 3;
 /// Minimum width of the text beside a label.
 const MIN_TEXT_CELLS: usize = 8;
 /// Minimum width of a screen for wrapping of tables; on a narrower one it makes them worse.
@@ -41,6 +43,9 @@ pub(crate) struct Quotation {
     width: usize,
     /// True if every line is written.
     full: bool,
+    /// Maximum number of lines of one text, unless every line is written.
+    max_rows: usize,
+    written: usize,
     left_out: usize,
 }
 
@@ -48,7 +53,7 @@ impl Quotation {
     /// Creates a quotation for standard output; `full` writes every line, however many there are.
     pub(crate) fn new(full: bool) -> Self {
         let width = terminal::stdout_columns().unwrap_or(DEFAULT_WIDTH_CELLS);
-        Self { stream: Stream::Stdout, width: width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS), full, left_out: 0 }
+        Self::with_width(Stream::Stdout, width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS), full)
     }
 
     /// Creates a quotation for standard error that writes every line. If that is no terminal, lines are not wrapped,
@@ -56,7 +61,26 @@ impl Quotation {
     pub(crate) fn for_stderr() -> Self {
         let width =
             terminal::stderr_columns().map_or(usize::MAX, |width| width.clamp(MIN_WIDTH_CELLS, MAX_WIDTH_CELLS));
-        Self { stream: Stream::Stderr, width, full: true, left_out: 0 }
+        Self::with_width(Stream::Stderr, width, true)
+    }
+
+    fn with_width(stream: Stream, width: usize, full: bool) -> Self {
+        Self { stream, width, full, max_rows: MAX_LINES, written: 0, left_out: 0 }
+    }
+
+    /// Sets the maximum number of lines of one text, unless every line is written.
+    pub(crate) fn set_max_rows(&mut self, max_rows: usize) {
+        self.max_rows = max_rows;
+    }
+
+    /// Returns the number of lines of texts that were written so far.
+    pub(crate) fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Counts lines that the caller leaves out.
+    pub(crate) fn leave_out(&mut self, lines: usize) {
+        self.left_out += lines;
     }
 
     /// Returns whether every line is written.
@@ -112,6 +136,15 @@ impl Quotation {
         self.write(text, label.chars().count(), labels, |text| text)
     }
 
+    /// Writes the beginning of a text on one line behind a label of the host, with `…` if there is more.
+    pub(crate) fn write_beginning(&mut self, label: &str, text: &str) -> Result<()> {
+        let cells = self.width.saturating_sub(label.chars().count() + BAR_CELLS + ELLIPSIS_CELLS).max(MIN_TEXT_CELLS);
+        let rows = wrap(text, cells);
+        let ellipsis = if rows.len() > 1 { " …" } else { "" };
+        let beginning = rows.first().map(String::as_str).unwrap_or_default();
+        self.write_line(&format!("{label}{}{beginning}{ellipsis}", styled(FAINT, BAR)))
+    }
+
     /// Writes a text with the same styled label of the host before every row.
     pub(crate) fn write_repeated(&mut self, label: &str, style: anstyle::Style, text: &str) -> Result<()> {
         self.write(text, label.chars().count(), |_| styled(style, label), |text| text)
@@ -139,11 +172,12 @@ impl Quotation {
     ) -> Result<()> {
         let before = lead + BAR_CELLS;
         let rows = wrap(text, self.width.saturating_sub(before).max(MIN_TEXT_CELLS));
-        let shown = if self.full { rows.len() } else { rows.len().min(MAX_LINES) };
+        let shown = if self.full { rows.len() } else { rows.len().min(self.max_rows) };
         for (at, row) in rows.iter().take(shown).enumerate() {
             let row = if row.is_empty() { String::new() } else { style(row.clone()) };
             self.write_line(format!("{}{}{row}", label(at), styled(FAINT, BAR)).trim_end())?;
         }
+        self.written += shown;
         let hidden = rows.len() - shown;
         if hidden > 0 {
             self.left_out += hidden;
@@ -168,7 +202,7 @@ pub(crate) fn write_host_text(indent: usize, text: &str) -> Result<()> {
 }
 
 /// Makes a text printable and wraps it to rows of at most `cells` cells, between words where that is possible.
-fn wrap(text: &str, cells: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, cells: usize) -> Vec<String> {
     let text = printable(text.trim_end());
     let mut rows: Vec<String> =
         text.split('\n').flat_map(|line| wrap_line(&line.replace('\t', "    "), cells)).collect();
@@ -214,8 +248,8 @@ fn char_cells(c: char) -> usize {
 /// Returns the maximum width of a table row, in cells; `None` if standard output is no terminal, because a file has no
 /// width, or if the terminal is too narrow for wrapping to help.
 pub(crate) fn screen_width() -> Option<usize> {
-    let width = comfy_table::Table::new().width()?;
-    Some(usize::from(width).min(MAX_WIDTH_CELLS)).filter(|width| *width >= MIN_TABLE_CELLS)
+    let width = terminal::stdout_columns()?;
+    Some(width.min(MAX_WIDTH_CELLS)).filter(|width| *width >= MIN_TABLE_CELLS)
 }
 
 /// Joins a text to one line of printable characters.

@@ -36,6 +36,12 @@ pub(crate) fn describe_schema(schema: &Value) -> Vec<String> {
     lines
 }
 
+/// Returns the names of the properties of an object; those that may be left out end with `?`.
+pub(crate) fn argument_names(schema: &Value) -> Vec<String> {
+    let properties = ordered_properties(resolve(schema, schema));
+    properties.iter().map(|(name, _, is_required)| format!("{name}{}", if *is_required { "" } else { "?" })).collect()
+}
+
 /// Appends a line for each property, and for those of nested objects.
 fn describe_properties(lines: &mut Vec<String>, schema: &Value, root: &Value, depth: usize) {
     for (name, property, is_required) in ordered_properties(schema) {
@@ -77,7 +83,7 @@ fn ordered_properties(schema: &Value) -> Vec<(&str, &Value, bool)> {
     first.chain(others).collect()
 }
 
-/// Describes a type: `integer from 1 to 10`, `list of string`, `"a" or "b"`.
+/// Describes a type: `integer (1 to 10)`, `list of string`, `"a" or "b"`.
 fn describe_type(schema: &Value, root: &Value, depth: usize) -> String {
     let text = if depth == 0 { "…".into() } else { describe_resolved(resolve(schema, root), root, depth - 1) };
     match text.char_indices().nth(MAX_TYPE_CHARS) {
@@ -123,24 +129,18 @@ fn describe_named_type(name: &str, schema: &Value, root: &Value, depth: usize) -
             }
             _ => "object with any properties".to_owned(),
         },
-        // Every integer of 64 bits: the limits of WIT's `s64`.
-        "integer"
-            if schema.get("minimum") == Some(&i64::MIN.into()) && schema.get("maximum") == Some(&i64::MAX.into()) =>
-        {
-            name.to_owned()
-        }
         "integer" | "number" => match describe_range(schema, "minimum", "maximum") {
-            Some(range) => format!("{name} {range}"),
+            Some(range) => format!("{name} ({range})"),
             None => name.to_owned(),
         },
         "string" => {
             let length = describe_range(schema, "minLength", "maxLength");
-            let length = length.map_or_else(String::new, |length| format!(" of {length} characters"));
+            let length = length.map_or_else(String::new, |length| format!(" ({length} characters)"));
             let pattern = text(schema, "pattern").map_or("", |pattern| match is_digits_pattern(pattern) {
                 true => " of digits",
                 false => " of a certain form",
             });
-            format!("string{}{pattern}", length.replace("of from", "of"))
+            format!("string{pattern}{length}")
         }
         other => one_line(other),
     }
@@ -184,10 +184,14 @@ fn join_alternatives(all: impl Iterator<Item = String>) -> String {
     different.join(" or ")
 }
 
+/// Describes the bounds that a schema has; those of a 64-bit integer bound nothing a person wants to read.
 fn describe_range(schema: &Value, low: &str, high: &str) -> Option<String> {
-    match (schema.get(low).map(format_value), schema.get(high).map(format_value)) {
+    let low = schema.get(low).filter(|low| low.as_i64() != Some(i64::MIN));
+    let high =
+        schema.get(high).filter(|high| ![Some(i64::MAX.unsigned_abs()), Some(u64::MAX)].contains(&high.as_u64()));
+    match (low.map(format_value), high.map(format_value)) {
         (Some(low), Some(high)) if low == high => Some(format!("exactly {low}")),
-        (Some(low), Some(high)) => Some(format!("from {low} to {high}")),
+        (Some(low), Some(high)) => Some(format!("{low} to {high}")),
         (Some(low), None) => Some(format!("at least {low}")),
         (None, Some(high)) => Some(format!("at most {high}")),
         (None, None) => None,
@@ -244,8 +248,8 @@ mod tests {
         assert_eq!(
             describe_schema(&schema),
             [
-                "word: string of 1 to 9 characters or null",
-                "from: integer from 1 to 10 — Where to begin.",
+                "word: string (1 to 9 characters) or null",
+                "from: integer (1 to 10) — Where to begin.",
                 "mode: \"a\" or \"b\", optional, default \"a\"",
                 "points: list (at most 3) of object, optional",
                 "  x: number or null",
@@ -253,6 +257,8 @@ mod tests {
         );
         let code = json!({"type": "string", "pattern": "^[a-z]+[0-9]$"});
         assert_eq!(describe_schema(&code), ["string of a certain form"]);
+        let unsigned = json!({"type": "integer", "minimum": 0, "maximum": u64::MAX});
+        assert_eq!(describe_schema(&unsigned), ["integer (at least 0)"]);
         assert_eq!(describe_schema(&json!({"type": "string"})), ["string"]);
         assert_eq!(describe_schema(&json!({"type": "object"})), ["object with any properties"]);
     }

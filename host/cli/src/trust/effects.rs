@@ -1,6 +1,6 @@
 //! The effects of a configuration: everything that it would start, send, grant and read.
 
-use fumehood::sanitize::printable;
+use fumehood_platform::terminal;
 use serde::Serialize;
 
 use crate::config::Config;
@@ -14,13 +14,15 @@ use crate::config::storage::StorageSection;
 use crate::config::telemetry::TelemetrySection;
 use crate::config::tenant::TenantSection;
 use crate::config::tool::{ApprovalRule, ToolSection};
-use crate::render::format_grant;
+use crate::render::{format_grant, quotation};
 use crate::servers;
 use fumehood::settings::{SecretSection, TextSource, ValueSource};
 
-/// Maximum length of a line, in characters. Longer texts continue on the next line behind a mark, so that no text
+/// Minimum assumed width of a screen.
+const MIN_LINE_CELLS: usize = 24;
+/// Maximum width of a line. Longer texts continue on the next line behind a mark, so that no text
 /// begins a line.
-const MAX_LINE_CHARS: usize = 100;
+const MAX_LINE_CELLS: usize = 108;
 const MARK: &str = "  | ";
 const CONTINUATION_MARK: &str = "  |     ";
 
@@ -298,12 +300,14 @@ pub(crate) fn lines(config: &Config) -> Vec<String> {
 
 /// Returns effects as wrapped lines for a screen.
 pub(crate) fn wrap(effects: &[Effect]) -> Vec<String> {
+    let screen = terminal::stderr_columns().or_else(terminal::stdout_columns).unwrap_or(MAX_LINE_CELLS);
+    let cells = screen.clamp(MIN_LINE_CELLS, MAX_LINE_CELLS) - CONTINUATION_MARK.len();
     let mut lines = Vec::new();
     for Effect { kind, what } in effects {
-        let text: Vec<char> = printable(&format!("{kind:<8}{what}").replace('\n', "\\n")).chars().collect();
-        for (index, piece) in text.chunks(MAX_LINE_CHARS).enumerate() {
+        let text = format!("{kind:<8}{what}").replace('\n', "\\n");
+        for (index, row) in quotation::wrap(&text, cells).iter().enumerate() {
             let mark = if index == 0 { MARK } else { CONTINUATION_MARK };
-            lines.push(format!("{mark}{}", piece.iter().collect::<String>()));
+            lines.push(format!("{mark}{row}"));
         }
     }
     if lines.is_empty() {

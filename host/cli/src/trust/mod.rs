@@ -115,7 +115,7 @@ impl ConfigSource {
     }
 
     /// Adds what the command line says beside the file.
-    fn with_arguments(&self, config: Config) -> Config {
+    pub(crate) fn with_arguments(&self, config: Config) -> Config {
         Config { offline: self.offline, accept_lock: self.accept_lock, ..config }
     }
 

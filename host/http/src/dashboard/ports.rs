@@ -78,6 +78,8 @@ pub struct WantedTool {
     pub description: PrintableText,
     /// The effects that it declares, one phrase for each.
     pub annotations: Vec<PrintableText>,
+    /// Its arguments, one line for each: `name: type (range) — description`.
+    pub arguments: PrintableText,
     /// The schema of its arguments, as indented JSON.
     pub input_schema: PrintableText,
 }

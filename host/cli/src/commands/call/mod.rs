@@ -19,6 +19,7 @@ use super::approve;
 use crate::args::{self, Arguments};
 use crate::config::Config;
 use crate::config::amount::MAX_MEMORY_BYTES;
+use crate::config::mcp::McpServerSection;
 use crate::configured::{self, ConfiguredComponent, Version};
 use crate::exit::{self, Exit, UsageError};
 use crate::hooks::{self, TerminalHookApprover};
@@ -44,7 +45,7 @@ pub(crate) async fn run(arguments: &Arguments, call: &args::Call) -> Result<Exit
     let hook_memory = hook_components.iter().map(|hook| hook.limits.memory).max().unwrap_or_default();
     let roomy = at_least_default(&limits);
     let host = builder.limits(roomy).memory_ceiling(roomy.memory.max(hook_memory)).build()?;
-    let is_typed = configured_name(call).is_none();
+    let is_typed = host::configured_name(&call.component).is_none();
     let loaded = host::load(&host, &file, load.limits(roomy)).await;
     let component = if is_typed { loaded.map_err(host::with_option_hints)? } else { loaded? };
     for hook in hook_components {
@@ -112,16 +113,10 @@ fn split_full_name(call: &args::Call) -> Cow<'_, args::Call> {
 fn configuration(arguments: &Arguments, call: &args::Call) -> Result<Config> {
     // The policy for components of registries is there.
     let is_published = published::is_reference(&call.component);
-    match configured_name(call).is_some() || is_published || arguments.config.is_some() {
+    match host::configured_name(&call.component).is_some() || is_published || arguments.config.is_some() {
         true => ConfigSource::from_arguments(arguments).open(),
         false => Ok(Config::none()),
     }
-}
-
-/// Returns the name of a configured component; `None` for a file.
-fn configured_name(call: &args::Call) -> Option<&str> {
-    let name = call.component.to_str().filter(|name| Namespace::parse(name).is_ok());
-    name.filter(|_| !call.component.is_file())
 }
 
 /// A component to call, with a host builder for it.
@@ -137,7 +132,7 @@ struct Target {
 
 /// Returns the component file with the powers that were typed, or a configured component with its own powers.
 async fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config) -> Result<Target> {
-    if let Some(name) = configured_name(call) {
+    if let Some(name) = host::configured_name(&call.component) {
         return target_from_configuration(arguments, call, config, name).await;
     }
     let grant = call.powers.grant()?;
@@ -181,6 +176,9 @@ async fn target_from_configuration(
         let message = format!("`{name}` is a hook of {}, and has no tools to call", config.origin.display());
         return Err(UsageError(message).into());
     }
+    if let Some(section) = config.mcp.servers.get(name) {
+        return Err(server_instead_of_component(config, name, section).into());
+    }
     let found = configured::find(config, &lock, name, Version::Pinned).await?;
     let Some(ConfiguredComponent { name, label, load, limits, .. }) = found else {
         return Err(
@@ -196,6 +194,18 @@ async fn target_from_configuration(
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
     let builder = host::builder_for(arguments, config)?;
     Ok(Target { builder, load, name: name.to_string(), file: label, default_limits: limits })
+}
+
+/// Returns the error for a call of an MCP server, with the command that calls its tools.
+fn server_instead_of_component(config: &Config, name: &str, section: &McpServerSection) -> UsageError {
+    let command = section.command.iter().flatten().map(|word| flags::quoted(word));
+    let words: Vec<String> = command.chain(section.url.iter().map(|url| flags::quoted(url))).collect();
+    UsageError(format!(
+        "`{name}` is an MCP server of {}, and `call` is for components; call a tool of it with `fumehood mcp call TOOL \
+         '{{…}}' -- {}`, or let a model or a client call it: `fumehood run`, `fumehood serve --servers`",
+        config.origin.display(),
+        words.join(" ")
+    ))
 }
 
 /// Raises limits to at least the defaults, for a component that describes its tools before the call. Otherwise a small

@@ -4,10 +4,11 @@ mod blocked;
 mod script;
 mod session;
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use comfy_table::{Cell, ColumnConstraint, Width};
+use comfy_table::Cell;
 use fumehood::limits::display_bytes;
 use fumehood::{Call, CallResult, ErrorKind, Host, Limits, Load};
 use serde::Serialize;
@@ -33,6 +34,9 @@ const MAX_ANSWER_CHARS: usize = 72;
 const MIN_WIDE_CELLS: usize = 110;
 /// Maximum length of an answer on a narrow screen, in characters.
 const MAX_NARROW_ANSWER_CHARS: usize = 20;
+
+/// Places of a component that the last lines use, if it is there.
+const EXAMPLES: [&str; 2] = ["calculator.wasm", "example-tools/dist/calculator.wasm"];
 
 /// A row of the demo, also for `--json`.
 #[derive(Serialize)]
@@ -147,24 +151,35 @@ impl<'a> Row<'a> {
 fn print_table(rows: &[(String, Vec<Row<'_>>)], calls: usize, components: usize, is_isolated: bool) -> Result<()> {
     let headings = ["what it tried", "how it ended", "time", "deadline", "fuel", "peak memory"];
     let mut table = table::new(&headings, &[2, 3, 4, 5]);
-    if let Some(endings) = table.column_mut(1) {
-        // Room for the longest kind of error: descriptions of what was tried wrap better.
-        endings.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(19)));
-    }
     for (title, rows) in rows {
         table.add_row(vec![table::heading(title)]);
         for row in rows {
             table.add_row(row_cells(row));
         }
     }
-    render::lines(&table.to_string())?;
+    table::print(table, 0, &[3, 4, 5])?;
     let process = if is_isolated { "a process of its own" } else { "this process" };
     let memory =
         resident_bytes().map_or_else(String::new, |bytes| format!("; this process holds {}", display_bytes(bytes)));
-    render::line(&format!(
+    render::footer(&format!(
         "{calls} calls of {components} components, each call in a fresh instance, each component in {process}{memory}."
     ))?;
-    render::line("Next: `fumehood inspect FILE.wasm`, `fumehood call FILE.wasm TOOL '{…}'`, `fumehood run \"TASK\"`.")
+    render::line("Next:")?;
+    next_commands().iter().try_for_each(|command| render::line(&format!("  {command}")))
+}
+
+/// Returns three commands that work in this folder, for this program as it was started.
+fn next_commands() -> [String; 3] {
+    let started = std::env::args().next().filter(|program| program.contains('/') && !program.contains(' '));
+    let program = started.unwrap_or_else(|| "fumehood".to_owned());
+    match EXAMPLES.iter().find(|file| Path::new(file).exists()) {
+        Some(file) => [
+            format!("{program} inspect {file}"),
+            format!("{program} call {file} add a=3 b=5"),
+            format!("{program} selftest"),
+        ],
+        None => [format!("{program} selftest"), format!("{program} new hello"), format!("{program} --help")],
+    }
 }
 
 fn row_cells(row: &Row<'_>) -> Vec<Cell> {

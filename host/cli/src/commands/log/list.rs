@@ -224,8 +224,8 @@ fn print_calls(reader: &Reader, rows: &[CallRow]) -> Result<()> {
             Cell::new(one_line(&from)),
         ]);
     }
-    render::lines(&table.to_string())?;
-    render::note("`fumehood log show CALL` tells the whole story of one call");
+    table::print(table, 7, &[1, 6, 7, 5])?;
+    render::hint("`fumehood log show CALL` tells the whole story of one call");
     Ok(())
 }
 
@@ -244,7 +244,7 @@ fn print_sessions(rows: &[SessionRow]) -> Result<()> {
             Cell::new(render::record::truncate(&row.message, MAX_MESSAGE_CHARS)),
         ]);
     }
-    render::lines(&table.to_string())
+    table::print(table, 5, &[4, 3])
 }
 
 fn time_cell(at: u64) -> Cell {

@@ -91,7 +91,7 @@ fn print(tools: &[ToolStats]) -> Result<()> {
             time(stats.max_ms),
         ]);
     }
-    render::lines(&table.to_string())
+    table::print(table, 2, &[5, 3])
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a plot needs no more than 52 bits")]

@@ -231,27 +231,27 @@ fn print_report(report: &ModeReport) -> Result<()> {
         (_, "") => "each component in a process of its own, with Landlock and seccomp".to_owned(),
         (_, lacks) => format!("each component in a process of its own; this kernel has no {lacks}"),
     };
-    render::line(&format!("Isolation: {} ({jail})", report.isolation))?;
+    render::footer(&format!("Isolation: {} ({jail})", report.isolation))?;
     let headings =
         ["row", "what it tries", "tries", "", "how it ended", "late by", "guest memory", "process grew", "left"];
     let mut table = table::new(&headings, &[0, 2, 5, 6, 7, 8]);
     for finding in &report.cases {
         table.add_row(cells(finding));
     }
-    render::lines(&table.to_string())?;
+    table::print(table, 1, &[8, 7, 2, 6, 5])?;
     let it = &report.summary;
-    render::line(&format!("{} of {} contained, in {} attempts.", it.contained, it.cases, it.attempts))?;
-    render::line(&format!(
+    render::footer(&format!("{} of {} contained, in {} attempts.", it.contained, it.cases, it.attempts))?;
+    render::footer(&format!(
         "Deadlines were passed by {:.1} ms at the most, p99 {:.1} ms. One case added {} to the process at the most.",
         it.overshoot_max_ms,
         it.overshoot_p99_ms,
         display_bytes(it.growth_max)
     ))?;
-    render::line(&format!(
+    render::footer(&format!(
         "An honest tool was called {} times meanwhile: {} wrong, p99 {:.2} ms (alone {:.2} ms).",
         it.honest_calls, it.honest_wrong, it.honest_p99_ms, it.honest_alone_p99_ms
     ))?;
-    render::line(&format!(
+    render::footer(&format!(
         "The host ended {:.0} ms after it was told, {ENDLESS_CALLS} endless calls running; {} files and {} threads were left.",
         it.ended_in_ms, it.descriptors_left, it.threads_left
     ))?;

@@ -129,6 +129,7 @@ impl Listening {
 pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Faces<'_>) -> Result<Exit> {
     let source = ConfigSource::from_arguments(arguments);
     let config = source.open()?;
+    let configured = configured_components(serve, &config).await?;
     let http = faces.listener_options(serve, &config)?;
     let options = settings::server_options(serve, &config)?;
     let metrics = telemetry::begin_metered(&config)?;
@@ -143,7 +144,7 @@ pub(crate) async fn run(arguments: &Arguments, serve: &ServeOptions, faces: Face
     let recording = Recording::begin(&serve.recording, &config, faces.entry_point(), serve.actor.as_deref()).await?;
     let served_jobs = ServedJobs::open(&config, recording.as_ref());
     let own = (recording.as_ref(), served_jobs.as_ref());
-    let (host, components) = load_components(arguments, serve, (source, &config), own).await?;
+    let (host, components) = load_components(arguments, (serve, configured), (source, &config), own).await?;
     let remotes = connect_servers(serve, &config, &options.log_level).await?;
     let usage = open_usage(serve, &config, tenants.as_ref()).await?;
     let (cell, queued) = cell::join(arguments, serve, &config, &host, recording.as_ref())
@@ -282,22 +283,31 @@ fn metrics_service(
     Arc::new(MetricsService::new((metrics, running), config.telemetry.metrics_readers.clone(), actor, listener))
 }
 
-/// Creates a host and loads all components: those of the command line with the powers of the options, those of the
-/// configuration with their powers there, as far as they are approved.
-async fn load_components(
-    arguments: &Arguments,
-    serve: &ServeOptions,
-    (source, config): (ConfigSource, &Config),
-    (recording, jobs): (Option<&Recording>, Option<&ServedJobs>),
-) -> Result<(Host, ServedComponents)> {
-    let typed_files = configured::without_configured(config, &serve.components)?;
+/// Returns the components of the configuration. It is asked for before a token is made and shown.
+///
+/// # Errors
+/// If they cannot be had, or there is nothing to serve.
+async fn configured_components(serve: &ServeOptions, config: &Config) -> Result<Vec<ConfiguredComponent>> {
     let configured = configured::all(config, &configured::open_lock(config)?, Version::Pinned).await?;
     let may_appear = serve.watch && config.origin.exists();
     let has_servers = serve.servers && !config.mcp.servers.is_empty();
     if configured.is_empty() && serve.components.is_empty() && !may_appear && !config.has_texts() && !has_servers {
-        let message = "there is nothing to serve; name components, or put [tools] into fumehood.toml";
-        return Err(UsageError(message.to_owned()).into());
+        let servers = if config.mcp.servers.is_empty() { "" } else { ", or serve its MCP servers with `--servers`" };
+        let message = format!("there is nothing to serve; name components, or put [tools] into fumehood.toml{servers}");
+        return Err(UsageError(message).into());
     }
+    Ok(configured)
+}
+
+/// Creates a host and loads all components: those of the command line with the powers of the options, those of the
+/// configuration with their powers there, as far as they are approved.
+async fn load_components(
+    arguments: &Arguments,
+    (serve, configured): (&ServeOptions, Vec<ConfiguredComponent>),
+    (source, config): (ConfigSource, &Config),
+    (recording, jobs): (Option<&Recording>, Option<&ServedJobs>),
+) -> Result<(Host, ServedComponents)> {
+    let typed_files = configured::without_configured(config, &serve.components)?;
     let defaults = config.limits.over(Limits::default());
     let limits =
         serve.limits.over(defaults, MAX_MEMORY_BYTES).map_err(|error| crate::args::name_limit_option(&error))?;

@@ -17,6 +17,7 @@ use crate::args::{Http, ServeMcp, ServeOptions};
 use crate::config::Config;
 use crate::exit::UsageError;
 use crate::recording::Recording;
+use crate::render;
 
 /// Default number of calls that run at the same time.
 const DEFAULT_CONCURRENCY: u32 = 32;
@@ -122,10 +123,13 @@ pub(crate) fn drain(config: &Config) -> Duration {
 /// # Errors
 /// If the address is invalid, or an option for HTTP was typed without an address.
 pub(crate) fn mcp_address(typed: &ServeMcp, config: &Config) -> Result<Option<SocketAddr>> {
-    let address = listen_address(typed.address, config)?;
+    if typed.http.is_some() {
+        render::hint("`--http ADDRESS` is now called `--listen ADDRESS`, as in `serve http`");
+    }
+    let address = listen_address(typed.listen.or(typed.http), config)?;
     match first_http_only_flag(&typed.options.http) {
         Some(flag) if address.is_none() => {
-            let message = format!("`{flag}` has a use over HTTP only; add `--http ADDRESS`, or leave it out");
+            let message = format!("`{flag}` has a use over HTTP only; add `--listen ADDRESS`, or leave it out");
             Err(UsageError(message).into())
         }
         _ => Ok(address),

@@ -13,7 +13,20 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Table, TableState};
 
 /// Number of cells of a bar of the time until the deadline.
-const BAR_CELLS: u64 = 20;
+const BAR_CELLS: u16 = 20;
+
+/// The columns: heading, width, and the width of a screen from which they are shown.
+const COLUMNS: [(&str, Constraint, u16); 9] = [
+    ("call", Constraint::Length(7), 90),
+    ("tool", Constraint::Fill(3), 0),
+    ("tenant", Constraint::Fill(1), 110),
+    ("actor", Constraint::Fill(1), 110),
+    ("phase", Constraint::Length(8), 0),
+    ("until deadline", Constraint::Length(BAR_CELLS), 100),
+    ("time", Constraint::Length(18), 0),
+    ("fuel", Constraint::Length(9), 60),
+    ("memory", Constraint::Length(10), 70),
+];
 
 /// The state of the screen.
 pub(super) struct Screen {
@@ -91,21 +104,11 @@ impl Screen {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame.render_widget(Paragraph::new(totals(&self.snapshot)).style(bold), head);
         frame.render_widget(Paragraph::new(outcomes_line(&self.snapshot)), outcomes);
-        let rows = self.snapshot.calls.iter().map(|call| to_row(call, &self.snapshot));
-        let widths = [
-            Constraint::Length(7),
-            Constraint::Fill(3),
-            Constraint::Fill(1),
-            Constraint::Fill(1),
-            Constraint::Length(8),
-            Constraint::Length(u16::try_from(BAR_CELLS).unwrap_or(u16::MAX)),
-            Constraint::Length(18),
-            Constraint::Length(12),
-            Constraint::Length(10),
-        ];
-        let header = Row::new(["call", "tool", "tenant", "actor", "phase", "until deadline", "time", "fuel", "memory"])
-            .style(bold);
-        let table = Table::new(rows, widths).header(header);
+        let width = frame.area().width;
+        let rows = self.snapshot.calls.iter().map(|call| to_row(call, &self.snapshot, width));
+        let columns = || COLUMNS.iter().filter(|(.., from)| width >= *from);
+        let header = Row::new(columns().map(|(heading, ..)| *heading)).style(bold);
+        let table = Table::new(rows, columns().map(|(_, width, _)| *width)).header(header);
         let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
         let selected = (!self.snapshot.calls.is_empty()).then_some(self.selected);
         frame.render_stateful_widget(table, list, &mut TableState::new().with_selected(selected));
@@ -146,7 +149,7 @@ fn outcomes_line(snapshot: &LiveSnapshot) -> String {
     format!("ended in the last minute: {outcomes}")
 }
 
-fn to_row(call: &LiveCall, snapshot: &LiveSnapshot) -> Row<'static> {
+fn to_row(call: &LiveCall, snapshot: &LiveSnapshot, width: u16) -> Row<'static> {
     let is_late =
         call.deadline_ms.is_some_and(|deadline| call.elapsed_ms.saturating_mul(5) > deadline.saturating_mul(4));
     let colour = match call.phase {
@@ -154,7 +157,8 @@ fn to_row(call: &LiveCall, snapshot: &LiveSnapshot) -> Row<'static> {
         CallPhase::Running if is_late => Color::Yellow,
         CallPhase::Running => Color::Reset,
     };
-    Row::new(cells(call, snapshot)).style(Style::new().fg(colour))
+    let cells = cells(call, snapshot).into_iter().zip(COLUMNS).filter(|(_, (.., from))| width >= *from);
+    Row::new(cells.map(|(text, _)| text)).style(Style::new().fg(colour))
 }
 
 /// Returns the shortest prefix of an id of a call by which it differs from those of the others, made printable.
@@ -188,9 +192,10 @@ fn cells(call: &LiveCall, snapshot: &LiveSnapshot) -> [String; 9] {
 
 /// Draws the part of the time until a deadline that has passed.
 fn bar(elapsed: u64, deadline: u64) -> String {
-    let filled = elapsed.saturating_mul(BAR_CELLS).checked_div(deadline).unwrap_or(BAR_CELLS).min(BAR_CELLS);
+    let whole = u64::from(BAR_CELLS);
+    let filled = elapsed.saturating_mul(whole).checked_div(deadline).unwrap_or(whole).min(whole);
     let cells = |symbol: &str, count: u64| symbol.repeat(usize::try_from(count).unwrap_or_default());
-    cells("█", filled) + &cells("░", BAR_CELLS - filled)
+    cells("█", filled) + &cells("░", whole - filled)
 }
 
 #[cfg(test)]
@@ -229,7 +234,11 @@ mod tests {
     }
 
     fn drawn(screen: &Screen) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(120, 8)).unwrap();
+        drawn_at(screen, 120)
+    }
+
+    fn drawn_at(screen: &Screen, columns: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(columns, 8)).unwrap();
         terminal.draw(|frame| screen.draw(frame)).unwrap();
         terminal.backend().to_string()
     }
@@ -243,6 +252,16 @@ mod tests {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         assert!(text.contains(&("█".repeat(10) + &"░".repeat(10))), "{text}");
+    }
+
+    #[test]
+    fn narrow_screens_have_fewer_columns_and_whole_names() {
+        let screen = Screen::new("http://127.0.0.1:1", snapshot(vec![call("github-issues__list", CallPhase::Running)]));
+        for (columns, bar, tenant) in [(60, false, false), (80, false, false), (100, true, false), (120, true, true)] {
+            let text = drawn_at(&screen, columns);
+            assert!(text.contains("github-issues__list") && text.contains("5.0 s of 10.0 s"), "{columns}:\n{text}");
+            assert_eq!((text.contains('█'), text.contains("acme")), (bar, tenant), "{columns}:\n{text}");
+        }
     }
 
     #[test]

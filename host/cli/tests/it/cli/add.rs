@@ -37,7 +37,7 @@ fn adds_what_a_trusted_key_signed() {
     let bench = trusting_bench();
     let before = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap();
     let reference = registry.reference("1.0");
-    assert_refused(&bench, &["add", &reference], 2, &["nobody can be asked here", "--yes"]);
+    assert_refused(&bench, &["add", &reference], 3, &["nothing was added", "--yes"]);
     assert_eq!(std::fs::read_to_string(bench.path("fumehood.toml")).unwrap(), before);
     assert!(!bench.path("fumehood.lock").exists());
     let added = assert_ok(bench.run(&["add", &reference, "--yes"]));

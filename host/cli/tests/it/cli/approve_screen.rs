@@ -13,7 +13,7 @@ use super::workbench::Workbench;
 const BAR: char = '│';
 
 /// Returns the lines that a command prints on a terminal of this width, before the terminal breaks any.
-fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<String> {
+pub(crate) fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<String> {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let OpenptyResult { master, slave } = openpty(Some(&size), None).unwrap();
     let mut command = bench.command(arguments);
@@ -31,7 +31,7 @@ fn drawn(bench: &Workbench, columns: u16, arguments: &[&str]) -> Vec<String> {
 }
 
 /// Returns the maximum number of cells of a line. Every character takes one, and those of East Asia two.
-fn cells(line: &str) -> usize {
+pub(crate) fn cells(line: &str) -> usize {
     line.chars()
         .map(|c| if ('\u{1100}'..='\u{ffef}').contains(&c) && !matches!(c, '…' | '│' | '✓') { 2 } else { 1 })
         .sum()
@@ -80,6 +80,7 @@ fn no_tool_draws_a_line_of_the_host() {
         for text in forgeries(usize::from(columns)) {
             let text: String = text.chars().take(1200).collect();
             check(columns, &["approve", "--check"], &text);
+            check(columns, &["approve", "--check", "--full"], &text);
         }
         check(columns, &["approve", "--check", "--full"], &"Z\n".repeat(500));
         check(columns, &["inspect", "notes.wasm"], &forgeries(usize::from(columns))[0]);
@@ -94,7 +95,7 @@ fn all_that_is_pinned_is_shown() {
     let schema = r#"{"type":"object","properties":{"sum":{"type":"integer"}}}"#;
     let tool = Described { title: Some("Sum\u{202e}".to_owned()), read_only: Some(true), ..Described::new("add") };
     bench.answering("notes", &[tool.returning(schema)], Answer::Nothing);
-    let shown = bench.run(&["approve"]).stdout;
+    let shown = bench.run(&["approve", "--full"]).stdout;
     for expected in [
         "! notes was never approved",
         "component  │ notes.wasm",
@@ -116,14 +117,39 @@ fn all_that_is_pinned_is_shown() {
 }
 
 #[test]
-fn what_is_not_shown_is_counted() {
+fn a_summary_comes_first_and_counts_what_it_leaves_out() {
     let bench = Workbench::new();
+    bench.example("calculator").put("fumehood.toml", "[tools.c]\ncomponent = \"calculator.wasm\"\n");
+    let shown = bench.run(&["approve", "c"]).stdout;
+    let first_tool = shown.lines().position(|line| line.contains("│ add(a, b) — Adds two numbers")).unwrap();
+    assert!(first_tool < 25 && shown.lines().count() < 25 && !shown.contains("[0-9]"), "{shown}");
+    assert!(shown.contains("    read-only    │ divide(a, b) — "), "{shown}");
+    assert!(shown.contains("`--full` shows all of them"), "{shown}");
+
     bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\n");
-    let description = (1..=200).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
-    bench.answering("notes", &[Described { description, ..Described::new("add") }], Answer::Nothing);
-    let shown = bench.run(&["approve"]).stdout;
-    assert!(shown.contains("│ line 150\n      … 50 more lines, which `--full` shows\n"), "{shown}");
-    assert!(shown.contains("50 lines are not shown; look at them with `--full` before you approve"), "{shown}");
+    let described = |line: &str| {
+        let description = (1..=200).map(|number| format!("{line} {number}")).collect::<Vec<_>>().join("\n");
+        let tools: Vec<_> = (1..=9)
+            .map(|number| Described { description: description.clone(), ..Described::new(&format!("tool{number}")) })
+            .collect();
+        bench.answering("notes", &tools, Answer::Nothing);
+    };
+    described("line");
     let full = bench.run(&["approve", "--full"]).stdout;
     assert!(full.contains("│ line 200\n") && !full.contains("not shown"), "{full}");
+    assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
+    described("other");
+    bench.put("fumehood.toml", "[tools.notes]\ncomponent = \"notes.wasm\"\nscratch = \"1MiB\"\n");
+    let shown = bench.run(&["approve"]).stdout;
+    assert!(shown.lines().count() <= 40, "{shown}");
+    for part in [
+        "+ │ scratch = bytes = 1.0 MiB",
+        "- │ line 6\n    … 394 more lines, which `--full` shows",
+        " more changes, which `--full` shows\n    │ description of `tool",
+        "lines are not shown; look at them with `--full` before you approve",
+    ] {
+        assert!(shown.contains(part), "{part:?} is missing in {shown}");
+    }
+    let full = bench.run(&["approve", "--full"]).stdout;
+    assert!(full.contains("+ │ other 200\n") && !full.contains("not shown"), "{full}");
 }

@@ -11,7 +11,7 @@ const CONFIG: &str = "[tools.chart]\ncomponent = \"chart.wasm\"\n";
 fn pages_are_part_of_what_is_approved_and_their_reads_are_recorded() {
     let bench = Workbench::new();
     bench.example("chart").put("fumehood.toml", CONFIG);
-    let approved = bench.run(&["approve", "chart", "--yes"]);
+    let approved = bench.run(&["approve", "chart", "--yes", "--full"]);
     assert!(approved.stdout.contains("  resource\n") && approved.stdout.contains("ui://chart/view"), "{approved:?}");
     bench.put("fumehood.toml", format!("{CONFIG}apps = true\napp_origins = [\"https://a.example\"]\n"));
     let check = bench.run(&["approve", "chart", "--check"]);

@@ -79,7 +79,7 @@ fn every_call_ends_as_it_should() {
         make the 16 a 17 in a copy | row [count] was edited: it does not fit its hash
     "#]]
     .assert_eq(&endings(&ran.stdout));
-    for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next: `fumehood inspect"] {
+    for word in ["time", "deadline", "fuel", "peak memory", "calls of", "Next:", " selftest\n"] {
         assert!(ran.stdout.contains(word), "{word}");
     }
 }

@@ -140,7 +140,7 @@ fn trust_is_in_the_text_and_the_place_of_the_cases() {
     let once = checkout.run(&["--trust-config", "test"]);
     assert!(once.stdout.contains("TOPSECRET"), "{once:?}");
     assert_eq!(checkout.run(&["test"]).code, 3);
-    let trusted = checkout.run(&["trust", "tests/a.toml"]);
+    let trusted = checkout.run(&["trust", "tests/a.toml", "--yes"]);
     assert!(trusted.code == 0 && trusted.stdout.contains("case \"a\": read the folder"), "{trusted:?}");
     assert!(checkout.run(&["test"]).stdout.contains("TOPSECRET"));
     assert!(checkout.run(&["test", "--update"]).stdout.contains("wrote 1 cases"));
@@ -150,7 +150,7 @@ fn trust_is_in_the_text_and_the_place_of_the_cases() {
     assert!(checkout.run(&["test"]).stderr.contains("tests/a.toml changed since it was trusted"));
     // The same text, in a project whose folder of cases is a link to the trusted one.
     checkout.put_case(READ, "read = [\"../home/.ssh:/h\"]");
-    assert_eq!(checkout.run(&["trust", "tests/a.toml"]).code, 0);
+    assert_eq!(checkout.run(&["trust", "tests/a.toml", "--yes"]).code, 0);
     let other = checkout.bench.path("other");
     std::fs::create_dir_all(other.join("dist")).unwrap();
     std::fs::copy(checkout.path("tool.toml"), other.join("tool.toml")).unwrap();

@@ -44,7 +44,7 @@ fn pull(from: &Workbench, into: &Workbench) {
 fn checkout(publisher: &Workbench) -> Workbench {
     let bench = Workbench::new();
     pull(publisher, &bench);
-    let trusted = run(&bench, &["trust"]);
+    let trusted = run(&bench, &["trust", "--yes"]);
     assert_eq!(trusted.code, 0, "{trusted:?}");
     bench
 }
@@ -222,7 +222,7 @@ fn signed_approvals_count_for_those_who_trust_the_key() {
     assert_refused(&bench, "`notes` has an approval in the lock that is not yours");
     bench.put("fumehood.toml", format!("[approval]\nkeys = [\"{key}\"]\n{CONFIGURATION}"));
     assert_eq!(run(&bench, &["call", "notes", "read"]).code, 3, "keys are trusted with the configuration");
-    let trusted = run(&bench, &["trust"]);
+    let trusted = run(&bench, &["trust", "--yes"]);
     assert!(trusted.stdout.contains("approvals in the lock that are signed with the key"), "{trusted:?}");
     assert_eq!(run(&bench, &["call", "notes", "read"]).stdout.trim(), "one");
     assert!(calls_server(&bench, &[]));

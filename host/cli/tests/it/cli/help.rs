@@ -16,6 +16,25 @@ fn help_lists_the_exit_codes() {
 }
 
 #[test]
+fn help_lists_the_commands_in_groups() {
+    let help = Workbench::new().run(&["--help"]).stdout;
+    let mut rest = help.as_str();
+    for part in [
+        "\nUse tools:\n  demo            Run useful and hostile tools",
+        "\nWrite tools:\n  new             Make a new project",
+        "\nPublish tools:\n  key ",
+        "\nServe tools:\n  serve ",
+        "\nOperate:\n  config ",
+        "\nOptions:\n",
+        "--json",
+        "\nExit codes:\n",
+    ] {
+        rest = rest.split_once(part).unwrap_or_else(|| panic!("{part:?} is missing in {rest}")).1;
+    }
+    assert!(!help.contains("Commands:"), "{help}");
+}
+
+#[test]
 fn without_a_command_help_is_shown() {
     let bench = Workbench::new();
     let mut command = bench.command_without_trust(&[]);

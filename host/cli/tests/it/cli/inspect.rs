@@ -43,7 +43,7 @@ fn a_component_of_the_contract() {
               closed-world
             arguments
               │ document: anything — The document: any JSON value.
-              │ expression: string of 1 to 4096 characters — The JMESPath expression.
+              │ expression: string (1 to 4096 characters) — The JMESPath expression.
             result
               │ result: anything — The selected value; null if there is nothing of the
               │ kind in the document.
@@ -98,11 +98,11 @@ fn a_component_of_plain_functions() {
               │   family-name: string or null, optional — The family name, if it
               │ should be used.
               │   title: string or null, optional — For example "Dr".
-              │   age: integer from 0 to 255 or null, optional — In years, if known.
+              │   age: integer (0 to 255) or null, optional — In years, if known.
               │ Nobody over 120 is believed.
               │ occasion: {tag: "everyday"} or {tag: "birthday"} or {tag:
-              │ "anniversary", val: integer from 0 to 4294967295} or {tag: "other",
-              │ val: string} — When a greeting is said.
+              │ "anniversary", val: integer (0 to 4294967295)} or {tag: "other", val:
+              │ string} — When a greeting is said.
               │ extras: list (at most 2) of "exclamation" or "question" — What to add
               │ to a greeting. `exclamation`: An exclamation mark instead of the full
               │ stop. `question`: A question after how the person is.
@@ -121,10 +121,10 @@ fn a_component_of_plain_functions() {
             │ How many different ways there are to line up `people` for a greeting;
             │ nothing if that exceeds 64 bits.
             arguments
-              │ people: integer from 0 to 18446744073709551615 or string of digits —
-              │ An integer, or a string of digits.
+              │ people: integer (at least 0) or string of digits — An integer, or a
+              │ string of digits.
             result
-              │ integer from 0 to 18446744073709551615 or string of digits or null
+              │ integer (at least 0) or string of digits or null
         ── exit 0
     "#]]
     .assert_eq(&inspected("typed-greeter"));
@@ -168,21 +168,21 @@ fn every_import_is_described() {
             arguments
               none
             result
-              │ integer from 0 to 4294967295
+              │ integer (0 to 4294967295)
 
           tool   │ arguments
             │ Calls `arguments() -> u32`.
             arguments
               none
             result
-              │ integer from 0 to 4294967295
+              │ integer (0 to 4294967295)
 
           tool   │ folders
             │ Calls `folders() -> u32`.
             arguments
               none
             result
-              │ integer from 0 to 4294967295
+              │ integer (0 to 4294967295)
 
           tool   │ input
             │ Calls `input() -> enum`.
@@ -196,7 +196,7 @@ fn every_import_is_described() {
             arguments
               none
             result
-              │ integer from 0 to 18446744073709551615 or string of digits
+              │ integer (at least 0) or string of digits
         ── exit 0
     "#]]
     .assert_eq(&bench.run(&["inspect", "look-around.wasm"]).shown());

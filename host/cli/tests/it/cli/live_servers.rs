@@ -264,7 +264,7 @@ struct HttpGateway {
 impl HttpGateway {
     fn start(bench: &Workbench) -> Self {
         let errors = tempfile::NamedTempFile::new().unwrap();
-        let arguments = ["serve", "mcp", "--servers", "--no-log", "--no-auth", "--http", "127.0.0.1:0"];
+        let arguments = ["serve", "mcp", "--servers", "--no-log", "--no-auth", "--listen", "127.0.0.1:0"];
         let mut command = bench.command(&arguments);
         let child = command.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
         let mut gateway = Self { child, url: String::new() };

@@ -47,7 +47,7 @@ fn an_unservable_component_is_reported_on_stderr_only() {
     let ran = bench.run(&["serve", "mcp", "--json", "nothing.wasm"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (6, ""), "{ran:?}");
     bench.example("calculator");
-    let ran = bench.run(&["serve", "mcp", "calculator.wasm", "--http", "0.0.0.0:0", "--no-auth"]);
+    let ran = bench.run(&["serve", "mcp", "calculator.wasm", "--listen", "0.0.0.0:0", "--no-auth"]);
     assert!(ran.code != 0 && ran.stderr.contains("can be reached from other machines"), "{ran:?}");
     let ran = bench.run(&["serve", "mcp"]);
     assert_eq!(ran.code, 2, "{ran:?}");

@@ -7,7 +7,6 @@ mod add;
 mod agent_loop;
 #[cfg(test)]
 mod approve;
-#[cfg(test)]
 mod approve_screen;
 #[cfg(test)]
 mod arguments;
@@ -46,6 +45,8 @@ mod deferred_programs;
 mod demo;
 #[cfg(test)]
 mod documented;
+#[cfg(test)]
+mod first_hour;
 #[cfg(test)]
 mod flows;
 #[cfg(test)]
@@ -152,6 +153,8 @@ mod skills;
 mod store;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod tables;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Face {
 
     fn arguments(self) -> [&'static str; 6] {
         match self {
-            Self::Mcp => ["serve", "mcp", TOOL, "--no-auth", "--http", "127.0.0.1:0"],
+            Self::Mcp => ["serve", "mcp", TOOL, "--no-auth", "--listen", "127.0.0.1:0"],
             Self::Http => ["serve", "http", TOOL, "--no-auth", "--listen", "127.0.0.1:0"],
         }
     }

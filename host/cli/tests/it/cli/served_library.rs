@@ -41,7 +41,7 @@ fn prompts(session: &mut Session) -> Vec<Value> {
 #[test]
 fn a_library_is_approved_with_its_server_and_its_reads_are_recorded() {
     let bench = bench(CONFIG);
-    let approved = bench.run(&["approve", "other", "--yes"]);
+    let approved = bench.run(&["approve", "other", "--yes", "--full"]);
     assert_eq!(approved.code, 0, "{approved:?}");
     for words in ["resources  all that the server has", "  prompt\n", "│ review", r#""description":"ABOUT""#] {
         assert!(approved.stdout.contains(words), "{words}: {approved:?}");

@@ -99,8 +99,8 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
                 + │ env: ON_CALL = "text secret"
                 + │ env: ON_START = "touch started"
             ── stderr
-            error: nobody can be asked here, so nothing was approved of: other; look at it, and approve with `--yes`
-            ── exit 2
+            error: no approval was given for other, because there is no terminal to ask at; review it, then pass `--yes`
+            ── exit 3
         "#]],
     );
     assert_eq!(bench.run(&["approve", "--check"]).code, 3);
@@ -122,15 +122,9 @@ fn nothing_of_a_server_is_called_or_told_before_it_is_approved() {
                 │ env: ON_CALL = "text secret"
                 │ env: ON_START = "touch started"
                 │ run: ["sh", "server.sh"]
-
-              tool       │ t
-                description
-                  │ d
-                says of itself
-                  nothing; the worst is assumed of its effects
-                arguments
-                  │ object with any properties
-                result: not described
+              tools      1, each with the effects that it declares
+                undeclared   │ t() — d
+              texts for models are shortened; `--full` shows all of them
             ── stderr
             approved `other`, kept in fumehood.lock
             ── exit 0
@@ -166,12 +160,10 @@ fn changes_of_a_server_are_shown_and_need_a_new_approval() {
               tool
                 + │ send
               input schema of `send`
-                + │ {
-                + │   "type": "object"
-                + │ }
+                + │ object with any properties
             ── stderr
-            error: nobody can be asked here, so nothing was approved of: other; look at it, and approve with `--yes`
-            ── exit 2
+            error: no approval was given for other, because there is no terminal to ask at; review it, then pass `--yes`
+            ── exit 3
         "#]],
     );
     let ran = run(&bench, &["--json"]);

@@ -138,10 +138,20 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
         ── stdout
         fumehood.toml may:
           | start   MCP server time: run: ["sh", "-c", "touch started"]
+        ── stderr
+        error: fumehood.toml was not trusted, because there is no terminal to ask at; review it, then pass `--yes`
+        ── exit 3
+    "#]]
+    .assert_eq(&run(&["trust"]).shown());
+    assert_eq!(run(&["trust", "--check"]).code, 3, "looking is not trusting");
+    expect![[r#"
+        ── stdout
+        fumehood.toml may:
+          | start   MCP server time: run: ["sh", "-c", "touch started"]
         fumehood.toml is trusted as it is now
         ── exit 0
     "#]]
-    .assert_eq(&run(&["trust"]).shown());
+    .assert_eq(&run(&["trust", "--yes"]).shown());
     assert!(!bench.path("started").exists(), "trusting starts nothing");
     assert_eq!(run(&["approve", "--check"]).code, 3, "its server is not approved yet");
     assert!(!bench.path("started").exists(), "an entry that is not approved is not started");
@@ -152,13 +162,13 @@ fn trust_shows_what_it_is_about_and_holds_for_that_text() {
     bench.put("fumehood.toml", "[mcp.servers.time]\ncommand = [\"sh\", \"-c\", \"touch other\"]\n");
     let changed = run(&["approve", "--yes"]);
     assert!(changed.code == 3 && changed.stderr.contains("fumehood.toml changed since it was trusted"), "{changed:?}");
-    assert_eq!(run(&["trust"]).code, 0);
+    assert_eq!(run(&["trust", "--yes"]).code, 0);
     assert_eq!(run(&["trust", "--revoke"]).code, 0);
     assert_eq!(run(&["approve", "--check"]).code, 3);
     let none = run(&["trust", "--revoke"]);
     assert!(none.code == 2 && none.stderr.contains("was not trusted"), "{none:?}");
     bench.put("fumehood.toml", "[mcp.servers.time\n");
-    assert_eq!(run(&["trust"]).code, 2, "a broken file is not trusted");
+    assert_eq!(run(&["trust", "--yes"]).code, 2, "a broken file is not trusted");
 }
 
 #[test]
@@ -195,7 +205,7 @@ fn another_folder_cannot_borrow_the_trust_of_a_file() {
         command.current_dir(folder);
         Workbench::run_command(command).code
     };
-    assert_eq!(run(&good, &["trust"]), 0);
+    assert_eq!(run(&good, &["trust", "--yes"]), 0);
     assert_eq!(run(&good, &["trust", "--check"]), 0);
     assert_eq!(run(&bad, &["trust", "--check"]), 3);
 }
@@ -237,6 +247,32 @@ fn a_person_at_a_terminal_is_asked_once_for_each_text() {
     let (code, stdout, screen) = check().finish();
     assert!(code == Some(3) && stdout.contains("was never approved") && !screen.contains("Trust"), "{screen}");
     assert!(!bench.path("started").exists());
+}
+
+#[test]
+fn trust_asks_at_a_terminal_and_approves_together_if_told_to() {
+    let bench = Workbench::new();
+    bench.example("calculator").put("fumehood.toml", "[tools.c]\ncomponent = \"calculator.wasm\"\n");
+    let trust = |arguments: &[&str]| AtTerminal::of(bench.command_without_trust(arguments));
+    let mut terminal = trust(&["trust"]);
+    terminal.wait_for("Trust fumehood.toml as it is now?");
+    terminal.type_in("n\n");
+    let (code, stdout, screen) = terminal.finish();
+    assert!(code == Some(3) && stdout.ends_with("fumehood.toml is not trusted\n"), "{stdout} {screen}");
+    let mut terminal = trust(&["trust", "--approve"]);
+    terminal.wait_for("Trust fumehood.toml as it is now?");
+    terminal.type_in("y\n");
+    terminal.wait_for("Approve `c`?");
+    terminal.type_in("y\n");
+    let (code, stdout, screen) = terminal.finish();
+    assert!(code == Some(0) && stdout.contains("is trusted as it is now"), "{stdout} {screen}");
+    let run = |arguments: &[&str]| Workbench::run_command(bench.command_without_trust(arguments));
+    assert_eq!(run(&["call", "c", "add", "a=3", "b=5"]).code, 0);
+    let (code, _, screen) = trust(&["trust"]).finish();
+    assert!(code == Some(0) && !screen.contains("Trust fumehood.toml"), "it is trusted already: {screen}");
+    bench.put("fumehood.toml", "[tools.c]\ncomponent = \"calculator.wasm\"\nscratch = \"1MiB\"\n");
+    assert_eq!(run(&["trust", "--approve", "--yes"]).code, 0);
+    assert_eq!(run(&["call", "c", "add", "a=3", "b=5"]).code, 0);
 }
 
 #[test]

@@ -168,7 +168,7 @@ pub(crate) fn steady(text: &str) -> String {
         (r"(B  |out, )[\d.]+ (µs|ms|s)", "$1[time]"),
         (r"session s[0-9a-f]{16}", "session [session]"),
         (r"[\d.]+( [kMG])? fuel, [\d.]+ ([KMG]i)?B peak memory", "[fuel] fuel, [memory] peak memory"),
-        (r"sha256:[0-9a-f]{64}", "[digest]"),
+        (r"sha256:([0-9a-f]{64}|[0-9a-f]{12}…)", "[digest]"),
         (r"(size +)[\d.]+ ([KMG]i)?B", "$1[size]"),
         (r"(wit-component|rustc|clang) [^\s,]+( \(.*\))?", "$1 [version]"),
         (r"offset 0x[0-9a-f]+", "offset [offset]"),

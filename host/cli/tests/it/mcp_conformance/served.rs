@@ -80,7 +80,7 @@ impl Served {
 
     fn start(folder: tempfile::TempDir, file: &Path, complete: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let mut command = Command::new(FUMEHOOD);
-        command.arg("--config").arg(file).args(["serve", "mcp", "--http", "127.0.0.1:0", "--no-auth"]);
+        command.arg("--config").arg(file).args(["serve", "mcp", "--listen", "127.0.0.1:0", "--no-auth"]);
         command
             .current_dir(folder.path())
             .env("FUMEHOOD_CACHE_DIR", folder.path().join("cache"))

@@ -231,6 +231,7 @@ impl Approvals for HostileApprovals {
             name: MARKUP.into(),
             description: MARKUP.into(),
             annotations: vec![MARKUP.into()],
+            arguments: MARKUP.into(),
             input_schema: MARKUP.into(),
         };
         let approval = |name: &str, state| ComponentApproval {

@@ -203,8 +203,15 @@ fn wanted_tool(tool: &ToolManifest) -> WantedTool {
         name: tool.name.as_str().into(),
         description: tool.description.to_sanitized().into(),
         annotations: annotations.chain(members).collect(),
+        arguments: describe_arguments(&tool.input_schema),
         input_schema: pretty_text(&tool.input_schema),
     }
+}
+
+/// Describes the arguments of a tool as `fumehood approve --full` does, one line for each.
+fn describe_arguments(schema: &Untrusted<String>) -> PrintableText {
+    let schema = schema.parse_json();
+    schema.map(|schema| render::describe_schema(&schema.to_sanitized()).join("\n").into()).unwrap_or_default()
 }
 
 /// Describes a prompt or a resource template of a server.
@@ -213,6 +220,7 @@ fn wanted_item(item: &LibraryItem) -> WantedTool {
         name: format!("{} {}", item.kind.as_str(), item.name.to_sanitized()).into(),
         description: PrintableText::default(),
         annotations: Vec::new(),
+        arguments: PrintableText::default(),
         input_schema: pretty_text(&item.definition),
     }
 }
