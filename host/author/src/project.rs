@@ -75,7 +75,7 @@ pub struct Settings {
 #[non_exhaustive]
 pub enum ProjectError {
     /// The folder has no manifest.
-    #[error("{} is not the folder of a tool: it has none of {}; `fumehood new NAME` makes one", .0.display(), manifests())]
+    #[error("{} is not the folder of a tool, because it has none of {}; create a project with `fumehood new NAME`", .0.display(), manifests())]
     Missing(PathBuf),
     /// The manifest cannot be read.
     #[error("cannot read {}", path.display())]

@@ -80,7 +80,7 @@ pub(crate) fn write(file: &PlotFile, title: &str, panels: &[Panel]) -> Result<()
         ),
     };
     let folder = file.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = || format!("the plot {} cannot be written", file.path.display());
+    let failed = || format!("cannot write the plot {}", file.path.display());
     let mut written = tempfile::NamedTempFile::new_in(folder).with_context(failed)?;
     written.write_all(text.as_bytes()).with_context(failed)?;
     written.persist(&file.path).with_context(failed)?;

@@ -562,7 +562,7 @@ mod tests {
         let mut lock = checkout.open();
         lock.approve(notes(), parts("http = GET"));
         let error = lock.save().unwrap_err().to_string();
-        assert!(error.contains("cannot keep your approvals in ") && error.contains("`--accept-lock`"), "{error}");
+        assert!(error.contains("your approvals cannot be saved in ") && error.contains("`--accept-lock`"), "{error}");
         assert_eq!(checkout.text(), text);
         let mut lock = Lock::open_for_user(checkout.path(), None).unwrap();
         assert!(lock.revoke(&notes()));

@@ -137,7 +137,7 @@ async fn all_calls_together_have_no_more_requests_running_than_the_host_may() {
             reasons.extend(request.reason);
         }
     }
-    assert_eq!(reasons, ["all calls of this host together have 1 requests running, and may have no more"]);
+    assert_eq!(reasons, ["all calls of this host together have 1 running requests, the maximum"]);
     let kept: Vec<_> = busy.metadata.requests.iter().map(|request| request.reason.clone().unwrap()).collect();
     assert_eq!(kept, reasons, "its result says the same");
     assert_eq!(slow.metadata.requests[0].status, Some(200));

@@ -225,7 +225,7 @@ async fn a_flood_of_refused_calls_ends_the_program() {
     let limits = ProgramLimits { calls: 5, ..ProgramLimits::default() };
     let stage = code_stage(CodeMode::only().limits(limits), |builder| builder);
     let flood = stage.program(&"nothing\n".repeat(2000)).await;
-    assert!(flood.error_message().contains("goes on making calls"), "{}", flood.error_message());
+    assert!(flood.error_message().contains("keeps making calls"), "{}", flood.error_message());
     let long = stage.program(&"x".repeat(70_000)).await;
     assert!(long.error_message().contains("64.0 KiB"), "{}", long.error_message());
 }

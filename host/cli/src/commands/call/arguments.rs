@@ -44,10 +44,11 @@ impl TypedArguments {
     fn from_words(words: &[String]) -> Result<Self> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for word in words {
-            let wrong = || UsageError(format!("`{word}` is no argument; write NAME=VALUE words, or one JSON object"));
+            let wrong =
+                || UsageError(format!("invalid argument `{word}`; expected NAME=VALUE pairs, or one JSON object"));
             let (name, value) = split_pair(word).ok_or_else(wrong)?;
             if pairs.iter().any(|(known, _)| known == name) {
-                return Err(UsageError(format!("`{name}` is given twice; give it once")).into());
+                return Err(UsageError(format!("`{name}` is given twice")).into());
             }
             pairs.push((name.to_owned(), value.to_owned()));
         }
@@ -142,7 +143,7 @@ fn read_limited(source: impl Read, name: &str) -> Result<String> {
         let limit = display_bytes(MAX_ARGUMENTS_BYTES);
         return Err(UsageError(format!("the arguments from {name} are larger than {limit}")).into());
     }
-    let not_text = |_| UsageError(format!("the arguments from {name} are not UTF-8 text; give a JSON object"));
+    let not_text = |_| UsageError(format!("the arguments from {name} are not UTF-8 text; expected a JSON object"));
     Ok(String::from_utf8(text).map_err(not_text)?)
 }
 

@@ -92,7 +92,7 @@ fn translate_for_cli(error: &mut CallError, prefix: &str, is_typed: bool) {
         _ => None,
     };
     error.hint = error.hint.take().map(|hint| match option {
-        Some(option) => format!("{hint}; `{option}` allows more").into(),
+        Some(option) => format!("{hint}; raise the limit with `{option}`").into(),
         None if is_typed => flags::translate(&hint).into(),
         None => hint,
     });
@@ -157,10 +157,7 @@ async fn choose_target(arguments: &Arguments, call: &args::Call, config: &Config
 fn default_store(arguments: &Arguments, call: &args::Call) -> Result<PathBuf> {
     let file = user_folders::store_of(&call.component)?;
     if !arguments.json && !file.exists() {
-        render::note(&format!(
-            "keys and values are kept in {}; `--key-value-store FILE` names another file",
-            file.display()
-        ));
+        render::note(&format!("the key-value store is {}; use another with `--key-value-store FILE`", file.display()));
     }
     Ok(file)
 }
@@ -173,7 +170,7 @@ async fn target_from_configuration(
 ) -> Result<Target> {
     let lock = configured::open_lock(config)?;
     if config.hooks.has_component(name) {
-        let message = format!("`{name}` is a hook of {}, and has no tools to call", config.origin.display());
+        let message = format!("`{name}` is a hook in {}, and has no tools to call", config.origin.display());
         return Err(UsageError(message).into());
     }
     if let Some(section) = config.mcp.servers.get(name) {
@@ -181,14 +178,11 @@ async fn target_from_configuration(
     }
     let found = configured::find(config, &lock, name, Version::Pinned).await?;
     let Some(ConfiguredComponent { name, label, load, limits, .. }) = found else {
-        return Err(
-            UsageError(format!("there is no file {name}, and {}", approve::unknown_component(config, name))).into()
-        );
+        return Err(UsageError(format!("no such file {name}, and {}", approve::unknown_component(config, name))).into());
     };
     if call.powers.has_any() {
         let place = config.origin.display();
-        let message =
-            format!("`{name}` has its powers from {place}; change them there, or name the `.wasm` file itself");
+        let message = format!("the powers of `{name}` are set in {place}; change them there, or call the `.wasm` file");
         return Err(UsageError(message).into());
     }
     let load = if call.allow_slow_compile { load.allow_slow_compile() } else { load };
@@ -201,8 +195,8 @@ fn server_instead_of_component(config: &Config, name: &str, section: &McpServerS
     let command = section.command.iter().flatten().map(|word| flags::quoted(word));
     let words: Vec<String> = command.chain(section.url.iter().map(|url| flags::quoted(url))).collect();
     UsageError(format!(
-        "`{name}` is an MCP server of {}, and `call` is for components; call a tool of it with `fumehood mcp call TOOL \
-         '{{…}}' -- {}`, or let a model or a client call it: `fumehood run`, `fumehood serve --servers`",
+        "`{name}` is an MCP server of {}, but `call` is for components; call its tools with `fumehood mcp call TOOL \
+         '{{…}}' -- {}`, or let a model or client call them: `fumehood run`, `fumehood serve --servers`",
         config.origin.display(),
         words.join(" ")
     ))
@@ -236,7 +230,7 @@ fn missing_tool(call: &args::Call, component: &Component) -> UsageError {
     let tools: Vec<&str> = component.definitions().iter().map(|tool| tool.name.as_str()).collect();
     let first = tools.first().copied().unwrap_or("TOOL");
     UsageError(format!(
-        "which tool? {file} has: {}\nCall one like this: `fumehood call {file} {first} '{{…}}'`; `fumehood inspect \
+        "missing TOOL; {file} has: {}\nCall one like this: `fumehood call {file} {first} '{{…}}'`; `fumehood inspect \
          {file}` shows their arguments",
         tools.join(", ")
     ))

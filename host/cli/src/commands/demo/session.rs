@@ -56,7 +56,7 @@ const TURNS: &[Turn] = &[
         after: "8",
     },
     Turn {
-        what: "reach for a tool of another skill",
+        what: "call a tool of another skill",
         tool: "memory-bomb__run",
         arguments: "{}",
         expected: Expected::Error(ErrorKind::NotAllowed),

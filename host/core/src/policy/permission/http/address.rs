@@ -65,7 +65,7 @@ fn check_public_v4(address: Ipv4Addr) -> Result<(), NotPublicError> {
 fn check_public_v6(address: Ipv6Addr) -> Result<(), NotPublicError> {
     if let Some((embedded, is_routed)) = embedded_v4(address) {
         check_public_v4(embedded)?;
-        return if is_routed { Ok(()) } else { Err(NotPublicError("an address that only wraps an IPv4 address")) };
+        return if is_routed { Ok(()) } else { Err(NotPublicError("an IPv6 address that embeds an IPv4 address")) };
     }
     let [first, second, ..] = address.segments();
     let bits = (u32::from(first) << 16) | u32::from(second);
@@ -84,7 +84,7 @@ fn check_public_v6(address: Ipv6Addr) -> Result<(), NotPublicError> {
         0xfe80..=0xfebf => Err(NotPublicError("a link-local address")),
         0xfec0..=0xfeff => Err(NotPublicError("a site-local address")),
         0xff00..=0xffff => Err(NotPublicError("a multicast address")),
-        _ => Err(NotPublicError("an address that nobody was given for public use")),
+        _ => Err(NotPublicError("an address outside of the public ranges")),
     }
 }
 
