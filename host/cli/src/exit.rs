@@ -90,7 +90,7 @@ pub(crate) enum ComponentLoadError {
 pub(crate) enum ModelSetupError {
     #[error("cannot use the model `{model}`{hint}")]
     Provider { model: String, hint: &'static str, source: SetupError },
-    #[error("invalid model; expected PROVIDER:NAME")]
+    #[error("invalid model name")]
     Name(#[from] SpecError),
     #[error("cannot use the script `{file}`")]
     Script { file: String, source: ScriptError },

@@ -202,6 +202,6 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("<!doctype html>") && text.contains("<svg"), "{text}");
         let missing = parse_plot_file(folder.path().join("none/plot.svg").to_str().unwrap()).unwrap();
-        assert!(write(&missing, "Title", &[]).unwrap_err().to_string().contains("cannot be written"));
+        assert!(write(&missing, "Title", &[]).unwrap_err().to_string().contains("cannot write the plot"));
     }
 }

@@ -310,11 +310,11 @@ mod tests {
             assert!(message.contains(expected), "{message}");
         };
         check(&["--env", "A"], "expected NAME=VALUE");
-        check(&["--scratch", "much"], "`much` is not an amount of bytes");
+        check(&["--scratch", "much"], "invalid size `much`");
         check(&["--secret", "name='a'"], "missing field `from`");
         check(&["--secret", "nme='a'"], "expected a table with `name`, `from`, `for`, and `header` or `query`");
         check(&["--http-limits", "request=1"], "unknown field `request`");
-        check(&["--http-limits", "bytes_in='much'"], "`much` is not an amount of bytes");
+        check(&["--http-limits", "bytes_in='much'"], "invalid size `much`");
         check(&["--http-limits", "requests="], "invalid value");
         check(&["--allow-write", "{ folder = 1 }"], "invalid type: integer `1`, expected a string");
     }

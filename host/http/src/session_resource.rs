@@ -216,7 +216,7 @@ pub(crate) async fn send(
     post, path = "/v1/sessions/{id}/resume", operation_id = "resumeSession", tag = "sessions",
     params(
         ("id" = String, Path, description = "The id of the session"),
-        ("Idempotency-Key" = Option<String>, Header, description = "A key under which the session goes on once"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key under which the session is resumed once"),
     ),
     responses(
         (status = 200, description = "The reply, or with `Accept: text/event-stream` the events of it",

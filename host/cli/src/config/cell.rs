@@ -195,7 +195,7 @@ mod tests {
     fn names_and_keys_are_checked() {
         let text = "nats = \"tls://a\"\nname = \"a.b\"\nkey = \"k\"\nplaces = 0\nuser = \"u\"\nworkers = { w = \"ed25519:AA\" }\n";
         let found = faults(text);
-        for part in ["name: `a.b`", "workers.w: `ed25519:AA` is not a public key", "places: ", "user: "] {
+        for part in ["name: invalid name `a.b`", "workers.w: `ed25519:AA` is not a public key", "places: ", "user: "] {
             assert!(found.contains(part), "{part}\n{found}");
         }
     }

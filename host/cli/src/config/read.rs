@@ -175,9 +175,9 @@ mod tests {
         check(
             "tools = []\n[agent]\ndriver = \"reakt\"\nsystem = 1\n",
             expect![[r#"
-            fumehood.toml:1:9: `tools` is a list; expected a table. Components and their grants. The full name of a tool is NAME__TOOL.
-            fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
-            fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. The system prompt: a text, or { file = "…" }."#]],
+                fumehood.toml:1:9: `tools` is a list; expected a table. Components and their grants. The full name of a tool is NAME__TOOL.
+                fumehood.toml:3:10: `agent.driver` is "reakt"; expected "native", "react", "batch"; did you mean `react`?
+                fumehood.toml:4:10: `agent.system` is a whole number; expected a text or a table. The system prompt: a text, or { file = "PATH" }."#]],
         );
         check(
             "[tools]\na = 1\n[model]\nsupports_tools = 1979-05-27\nkey = {}\n",
@@ -259,7 +259,8 @@ mod tests {
             "[flows]\nper = \"run\"\naction = true\n[flows.tools.x]\nsource = \"secret\"\nzink = \"public\"\n",
             expect![[r#"
                 fumehood.toml:2:7: `flows.per` is "run"; expected "session", "program"
-                fumehood.toml:3:10: `flows.action` is true or false; expected a text. The action for a call that would send private data to the public: "ask" a person (default), or "deny". Calls are denied while no person can be asked.
+                fumehood.toml:3:10: `flows.action` is true or false; expected a text. The action for a call that would send private data to the public: "ask" a person (default), or "deny". Calls are
+                denied while no person can be asked.
                 fumehood.toml:5:10: `flows.tools.x.source` is "secret"; expected "private", "public"
                 fumehood.toml:6:1: unknown key `zink` in [flows.tools.x]; did you mean `sink`?; known keys: sink, source"#]],
         );

@@ -74,7 +74,7 @@ mod tests {
             assert_eq!(section(fine), [] as [&str; 0]);
         }
         assert!(section("postgres://u@db.example/d?sslmode=disable")[0].contains("unencrypted = true"));
-        assert!(section("mysql://u@db.example/d")[0].starts_with("storage.url: the URL is none of PostgreSQL"));
+        assert!(section("mysql://u@db.example/d")[0].starts_with("storage.url: invalid PostgreSQL URL"));
     }
 
     #[test]

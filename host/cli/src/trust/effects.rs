@@ -381,7 +381,7 @@ mod tests {
             r#"grant   tool notes: http: GET https://api.example.com/**"#,
             r#"grant   tool notes: secret "token" from the file "token.txt""#,
             r#"grant   components of the folder "tools", without powers"#,
-            r#"grant   approvals in the lock that are signed with the key "MFkw"#,
+            r#"grant   approvals in the lock that are signed with the key"#,
             r#"read    instructions from the file "/etc/passwd""#,
             r#"connect send traces and metrics to "http://evil.example:4318""#,
             r#"connect with traces, the arguments and the results of calls"#,

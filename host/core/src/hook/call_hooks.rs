@@ -60,7 +60,7 @@ impl HookQuestion {
     /// Returns the error of a call about which nobody can be asked.
     #[must_use]
     pub fn unanswered(&self) -> CallError {
-        let message = format!("the hook `{}` wants a person to approve this call: {}", self.hook, self.question);
+        let message = format!("the hook `{}` requires a person's approval of this call: {}", self.hook, self.question);
         CallError::new(ErrorKind::NeedsApproval, message)
             .with_hint("no person can be asked here; continue without this call")
     }

@@ -291,7 +291,7 @@ fn check_mime_type(uri: &str, text: &str) -> Result<(), ResourceError> {
     if is_visible && text.contains('/') {
         return Ok(());
     }
-    let fault = "is none; write one such as `text/markdown`".to_owned();
+    let fault = "is invalid; expected one such as `text/markdown`".to_owned();
     Err(ResourceError::Text { uri: uri.to_owned(), what: "MIME type", fault })
 }
 

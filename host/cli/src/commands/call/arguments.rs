@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(parse(&["no json"]), Ok(TypedArguments::Json("no json".to_owned())));
         let pairs = vec![("a".to_owned(), "3".to_owned()), ("b".to_owned(), "x=y".to_owned())];
         assert_eq!(parse(&["a=3", "b=x=y"]), Ok(TypedArguments::Words(pairs)));
-        assert!(parse(&["a=3", "{}"]).unwrap_err().contains("`{}` is no argument"));
+        assert!(parse(&["a=3", "{}"]).unwrap_err().contains("invalid argument `{}`"));
         assert!(parse(&["a=3", "a=4"]).unwrap_err().contains("`a` is given twice"));
     }
 

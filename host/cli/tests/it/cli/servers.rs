@@ -174,7 +174,7 @@ fn changes_of_a_server_are_shown_and_need_a_new_approval() {
     bench.put("server.sh", format!("TOOLS='{}'\n{}", tools("Adds.", added), fake_server::SCRIPT));
     let ran = bench.run(&["approve", "--check"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("left out gone: the server has no such tool"), "{ran:?}");
+    assert!(ran.stderr.contains("ignored gone: the server has no such tool"), "{ran:?}");
     // Another program counts as another server.
     let other = std::fs::read_to_string(bench.path("fumehood.toml")).unwrap().replace("\"sh\"", "\"/bin/sh\"");
     bench.put("fumehood.toml", other);
@@ -229,7 +229,7 @@ fn only_used_tools_are_approved_and_reasons_are_shown_once() {
     let said = run(&bench, &[]);
     assert_eq!(said.code, 0, "{said:?}");
     for ran in [&ran, &said] {
-        assert_eq!(ran.stderr.matches("left out").count(), 1, "{ran:?}");
+        assert_eq!(ran.stderr.matches("ignored ").count(), 1, "{ran:?}");
         assert_eq!(ran.stderr.matches("only partly checked: v, w: a pattern").count(), 1, "{ran:?}");
     }
 }
