@@ -352,12 +352,12 @@ mod tests {
         check(
             "README.md",
             "",
-            "it has none of Cargo.toml, pyproject.toml, package.json, tool.toml; `fumehood new NAME`",
+            "it has none of Cargo.toml, pyproject.toml, package.json, tool.toml; create a project with `fumehood new NAME`",
         );
         check("Cargo.toml", "[workspace]", "missing field `package`");
         check("package.json", "{", "EOF while parsing");
         check("tool.toml", "name = 'a'\ncolour = 1", "unknown field `colour`");
-        check("tool.toml", "name = 'a b'", "has the character ' '");
+        check("tool.toml", "name = 'a b'", "contains ' '");
         check("tool.toml", "name = 'a'\n[build]\nsource = []", "unknown field `source`");
     }
 }

@@ -148,7 +148,7 @@ async fn calls_are_refused_once_the_hook_is_gone_or_replaced() {
     host.reload(Load::bytes("judge", hook("trap").unwrap()).limits(limits())).await.unwrap();
     check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "crashed");
     host.reload(Load::bytes("judge", example("text"))).await.unwrap();
-    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "no hook");
+    check_refused(&tools.dispatch(add()).await, ErrorKind::Denied, "is not a hook");
     host.reload(Load::bytes("judge", hook("guests-only").unwrap()).approval(None)).await.unwrap();
     check_refused(&tools.dispatch(add()).await, ErrorKind::NeedsApproval, "never approved");
     assert!(host.unload("judge"));

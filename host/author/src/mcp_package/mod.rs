@@ -300,7 +300,7 @@ mod tests {
             check(ServerInfo { bundle_url: Some(url.to_owned()), ..info() }, "expected https://");
         }
         for version in ["1/../../up", "..\\up", "1.0\0", "1.0\u{202e}", "1%2fup", "1?x", "1#x"] {
-            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "of letters, digits");
+            check(ServerInfo { version: Some(version.to_owned()), ..info() }, "expected letters, digits");
         }
         for version in ["latest", "^1.2", "1.x", "1.2.*", "1.0 || 2.0", ""] {
             check(ServerInfo { version: Some(version.to_owned()), ..info() }, "not a range");

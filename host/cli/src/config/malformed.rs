@@ -146,7 +146,7 @@ fn powers_that_cannot_be_granted_come_with_a_fix() {
         let zero = if limit == "deadline" { "\"0s\"" } else { "0" };
         check(&format!("limits = {{ {limit} = {zero} }}"), &[&format!("the {limit} limit is zero"), "leave it out"]);
     }
-    check("http_limits = { requests = 1 }", &["`http_limits` is of no use without `http`"]);
+    check("http_limits = { requests = 1 }", &["`http_limits` has no effect without `http`"]);
     check("http_limits = { requests = \"5G\" }\nhttp = [\"https://a.example/**\"]", &["is more than 4294967295"]);
 
     // Patterns for everything, and for nothing.
@@ -163,9 +163,9 @@ fn powers_that_cannot_be_granted_come_with_a_fix() {
     check("http = [\"http://0x7f.1/**\"]", &["127.0.0.1"]);
     check("http = [\"http://[::1]/**\"]", &["can never match", "::1"]);
     check("http = [\"http://169.254.169.254/**\"]", &["can never match", "169.254.169.254"]);
-    check("http = [\"https://bücher.example/**\"]", &["is really `xn--bcher-kva.example`", "write that"]);
+    check("http = [\"https://bücher.example/**\"]", &["means `xn--bcher-kva.example`", "write that"]);
     check("http = [\"https://раураl.example/**\"]", &["is really `xn--"]);
-    check("http = [\"https://exa\u{200b}mple.com/**\"]", &["is really `example.com`"]);
+    check("http = [\"https://exa\u{200b}mple.com/**\"]", &["means `example.com`"]);
     check("http = [\"https://１２７.0.0.1/**\"]", &["127.0.0.1"]);
 
     // The rest.

@@ -149,7 +149,7 @@ async fn refuses_what_hooks_deny_or_change_to_invalid_arguments() {
     let changed = Scripted { denies: Some(json!({"n": 2})), before: modify(r#"{"n":2}"#), ..hook("h", &log) };
     check(changed, ErrorKind::Unauthorized, "not you").await;
     for widened in ["{}", r#"{"n":"2"}"#, r#"{"n":2,"m":3}"#, r#"{"n":2,"n":3}"#, "nonsense", ""] {
-        check(Scripted { before: modify(widened), ..hook("h", &log) }, ErrorKind::Denied, "does not take").await;
+        check(Scripted { before: modify(widened), ..hook("h", &log) }, ErrorKind::Denied, "to invalid ones").await;
     }
     let error = || CallError::new(ErrorKind::Denied, "never on Sundays");
     let denies: Before = Box::new(move |_| Ok(BeforeDecision::Deny { error: error() }));

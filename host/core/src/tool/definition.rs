@@ -253,9 +253,9 @@ mod tests {
         check(raw("A"), "invalid name");
         check(RawDefinition { description: "d".repeat(16_384), ..raw("a") }, "ok");
         let long = RawDefinition { description: "d".repeat(16_385), ..raw("a") };
-        check(long, "description of the tool `a` is 16385 bytes");
-        check(RawDefinition { title: Some("t".repeat(257)), ..raw("a") }, "title of the tool `a` is 257");
-        check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` is 65537");
+        check(long, "description of the tool `a` has 16385 bytes");
+        check(RawDefinition { title: Some("t".repeat(257)), ..raw("a") }, "title of the tool `a` has 257");
+        check(RawDefinition { input_schema: " ".repeat(65_537), ..raw("a") }, "input schema of the tool `a` has 65537");
         check(RawDefinition { input_schema: "{".to_owned(), ..raw("a") }, "input schema of the tool `a` is not JSON");
         check(RawDefinition { output_schema: Some(String::new()), ..raw("a") }, "output schema of the tool `a` is not");
     }

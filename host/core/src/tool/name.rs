@@ -328,7 +328,7 @@ mod tests {
             ("Add", "'A'", "ok"),
             ("API.get/self", "'A'", "ok"),
             ("add ", "' '", "' '"),
-            ("ns:add", "':'", "allowed are `A-Z`"),
+            ("ns:add", "':'", "expected only `A-Z`"),
             ("аdd", "'а'", "'а'"), // Cyrillic
             ("add\u{1b}[31m", "'\\u{1b}'", "'\\u{1b}'"),
         ] {

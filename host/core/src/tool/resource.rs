@@ -361,11 +361,11 @@ mod tests {
     #[test]
     fn a_page_is_one_as_a_whole() {
         check(vec![page("ui://a/b", for_tools(&["draw"]))], "ok");
-        check(vec![page("file:///a", RawPage::default())], "in part");
-        check(vec![resource("UI://a")], "in part");
+        check(vec![page("file:///a", RawPage::default())], "is not a complete page");
+        check(vec![resource("UI://a")], "is not a complete page");
         let typed = RawResource { mime_type: Some(PAGE_MIME_TYPE.to_owned()), ..resource("a:b") };
-        check(vec![typed], "in part");
-        check(vec![RawResource { mime_type: None, ..page("ui://a", RawPage::default()) }], "in part");
+        check(vec![typed], "is not a complete page");
+        check(vec![RawResource { mime_type: None, ..page("ui://a", RawPage::default()) }], "is not a complete page");
         check(vec![page("ui://a", for_tools(&["other"]))], "which the component does not have");
         check(vec![page("ui://a", for_tools(&["Draw"]))], "not a valid tool name");
         check(vec![page("ui://a", for_tools(&["draw"])), page("ui://b", for_tools(&["draw"]))], "at most one page");

@@ -353,7 +353,7 @@ mod tests {
         };
         check(&good.replace("state = true", "http = everything"), "`notes` in line 6 of the lock");
         check(&good.replace("state = true", "http = everything"), "was edited by hand; remove it, and approve");
-        check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with a bad name in line 6");
+        check(&good.replace("name = \"notes\"", "name = \"No tes\""), "an entry with an invalid name in line 6");
         check(&good.replace("contract = \"0.1.0\"\n", ""), "is damaged (line");
         check(&good.replace("version = 3", "version = 5"), "has version 5");
         check(&good.replace("version = 3\n", "version = 3\n}"), "is damaged (line 4");

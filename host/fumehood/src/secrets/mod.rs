@@ -171,7 +171,7 @@ mod tests {
         let large = vec![b'x'; 70_000];
         for (content, mode, expected) in [
             (&b"s3cr3t"[..], 0o644, "chmod 600"),
-            (b"s3cr3t", 0o640, "its mode is 640"),
+            (b"s3cr3t", 0o640, "(mode 640)"),
             (b"s3cr3t", 0o604, "chmod 600"),
             (b"", 0o600, "no secret"),
             (b"\n", 0o600, "no secret"),

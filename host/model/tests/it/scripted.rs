@@ -45,7 +45,7 @@ async fn replies_in_order_and_then_ends() {
     assert_eq!(model.replies_left(), 0);
     let end = model.chat(&request(""), &mut NullDeltaSink).await.unwrap_err();
     assert_eq!(end.failure, ModelFailure::Setup);
-    assert!(end.message.contains("come to its end after 3 replies"), "{end}");
+    assert!(end.message.contains("the script has only 3 replies"), "{end}");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn a_server_that_dies_hangs_or_floods_fails_one_call() {
     check("yes | tr -d '\\n'", long(), much, "was disconnected").await;
     check("yes junk", long(), much, "or too much other data").await;
     check("yes ''", long(), much, "or too much other data").await;
-    check("text $(printf %3000000s x | tr ' ' x)", long(), much, "far over 1000 bytes").await;
+    check("text $(printf %3000000s x | tr ' ' x)", long(), much, "far larger than 1000 bytes").await;
     check(
         "printf '{\"jsonrpc\":\"2.0\",\"id\":%s,\"x\":[0' $id; yes ,0 | head -n 100000 | tr -d '\\n'; echo ']}'",
         whole(),

@@ -139,7 +139,7 @@ async fn prompts_are_listed_and_filled() {
     for (asked, says) in [
         (json!({"name": "other"}), "unknown prompt other"),
         (json!({"name": "review"}), "the argument `text` is missing; the prompt has: text, tone"),
-        (json!({"name": "review", "arguments": {"text": 1}}), "the argument `text` is not a text"),
+        (json!({"name": "review", "arguments": {"text": 1}}), "the argument `text` is not a string"),
         (json!({"name": "review", "arguments": {"text": "", "x": ""}}), "unknown argument `x`"),
         (json!({"name": "review", "arguments": []}), "invalid parameters"),
     ] {

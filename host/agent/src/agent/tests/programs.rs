@@ -190,7 +190,7 @@ async fn program_that_was_stopped_goes_on_from_each_entry() {
 async fn record_of_other_calls_is_refused() {
     for (from, to, says) in [
         ("\"name\":\"host__look\"", "\"name\":\"host__pay\"", "call 1 was of `host__pay`"),
-        ("\"name\":\"host__look\"", "\"name\":\"host__look\"", "call 1, of `host__look`, has other arguments"),
+        ("\"name\":\"host__look\"", "\"name\":\"host__look\"", "call 1, of `host__look`, has different arguments"),
         ("\"digest\":\"sha256:", "\"digest\":\"sha256:", "its text differs"),
     ] {
         let (shop, saved) = (Shop::default(), Arc::new(Saved::default()));

@@ -169,7 +169,7 @@ async fn calls_that_are_not_awaited_are_stopped_and_named() {
     let stage = beside(|builder| builder);
     let ended = stage.program("host__add {\"a\": 1, \"b\": 2}\nend").await;
     let text = ended.result.text().unwrap().into_owned();
-    assert!(text.contains("the program ended before: 1; use `await`"), "{text}");
+    assert!(text.contains("the program ended first: 1; use `await`"), "{text}");
     assert_eq!(stage.recorder.of_kind(RecordKind::ToolStarted).len(), 1);
 }
 

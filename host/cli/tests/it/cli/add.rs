@@ -71,7 +71,7 @@ fn adds_what_a_trusted_key_signed() {
     }
     let inspected = assert_ok(bench.run(&["--offline", "inspect", &reference]));
     assert!(inspected.stderr.contains("verified, signed by the key"), "{inspected:?}");
-    assert_refused(&bench, &["add", &reference, "--yes"], 2, &["has `greeter` already", "fumehood update greeter"]);
+    assert_refused(&bench, &["add", &reference, "--yes"], 2, &["already has `greeter`", "fumehood update greeter"]);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn final_answer_can_be_of_another_model() {
     assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &[]), ["small", "huge"]);
     assert_eq!(ask("[agent]\nfinal_model = \"huge\"\n", &["--final-model", "large"]), ["small", "large"]);
     let ran = run(&bench("", &[json!({"text": "8"})]), &["--final-model", "large"]);
-    assert!(ran.code == 2 && ran.stderr.contains("is for the driver `react`"), "{ran:?}");
+    assert!(ran.code == 2 && ran.stderr.contains("works only with the driver `react`"), "{ran:?}");
 }
 
 #[test]

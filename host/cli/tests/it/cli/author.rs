@@ -57,7 +57,7 @@ fn new_rejects_bad_names_and_languages() {
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.stderr.contains(expected), "{ran:?}");
     };
-    check(&["../up"], "`../up` cannot be the name of a project");
+    check(&["../up"], "invalid project name `../up`");
     check(&["Tool"], "such as `city-facts`");
     check(&["a", "--lang", "cobol"], "unknown language `cobol`; expected one of: rust, python, javascript, c");
     check(&["a", "--lang", "c", "--dialect", "contract"], "its library has no JSON");

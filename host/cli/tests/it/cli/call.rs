@@ -332,7 +332,7 @@ fn every_outcome_has_one_shape_in_json() {
     check(&["absent.wasm", "run"], 6, "not_loaded", "absent.wasm");
     check(&["calculator.wasm"], 2, "usage", "missing TOOL");
     check(&["calculator.wasm", "add", "--timeout", "0s"], 2, "usage", "the deadline limit is zero");
-    check(&["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "`5` is not an amount of time");
+    check(&["calculator.wasm", "add", "--timeout", "5"], 2, "usage", "invalid time `5`");
     check(
         &["calculator.wasm", "add", "--memory", "64"],
         2,
@@ -341,7 +341,7 @@ fn every_outcome_has_one_shape_in_json() {
     );
     check(&["calculator.wasm", "add", "--frobnicate"], 2, "usage", "unexpected argument '--frobnicate'");
     check(&["nothing", "run"], 2, "usage", "unknown component `nothing`");
-    check(&["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "`{}` is no argument");
+    check(&["calculator.wasm", "add", "a=1", "{}"], 2, "usage", "invalid argument `{}`");
 }
 
 #[test]

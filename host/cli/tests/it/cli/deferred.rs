@@ -131,8 +131,8 @@ fn calls_that_do_not_wait_are_said_to() {
     assert_eq!(agent(&bench, &["run", "Go", "--session", "s"], "calls.jsonl").code, 11);
     for (arguments, says) in [
         (&["approve-call", "t:1", "--yes"][..], "waiting: s:1"),
-        (&["approve-call", "s:7", "--yes"], "no call `s:7` waits"),
-        (&["approve-call", "s", "--yes"], "no call `s` waits"),
+        (&["approve-call", "s:7", "--yes"], "no call `s:7` is waiting"),
+        (&["approve-call", "s", "--yes"], "no call `s` is waiting"),
         (&["approve-call", "s:1", "--yes", "--no"], "cannot be used with"),
         (&["approve-call", "--yes"], "ID"),
         (&["run", "Go", "--approve", "defer"], "name one with `--session ID`"),

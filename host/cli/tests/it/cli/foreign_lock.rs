@@ -106,7 +106,7 @@ fn approve_shows_who_approved_and_keeps_the_lock_as_it_is() {
     assert_eq!(run(&bench, &["call", "notes", "read"]).stdout.trim(), "one");
     assert!(!calls_server(&bench, &[]) && !bench.path("started").exists());
     let approved = run(&bench, &["approve", "--yes"]);
-    assert!(approved.stderr.contains("1 of 2 unchanged since you approved"), "{approved:?}");
+    assert!(approved.stderr.contains("1 of 2 are unchanged since you approved"), "{approved:?}");
     assert!(calls_server(&bench, &[]));
     assert_eq!(std::fs::read(bench.path("fumehood.lock")).unwrap(), lock, "git has nothing to report");
     assert_eq!(run(&bench, &["approve", "--check"]).code, 0);
@@ -137,7 +137,7 @@ fn a_lock_that_changes_under_a_server_is_not_believed() {
     let mut session = Session::start(&bench, &["--watch"]);
     assert_eq!(session.names(), ["notes__read"]);
     pull(&upstream, &bench);
-    session.says("its tools are offered after `fumehood approve notes`");
+    session.says("its tools are served after `fumehood approve notes`");
     while !session.is_quiet_for(Duration::from_millis(500)) {}
     let answer = session.request(1, "tools/call", json!({"name": "notes__read", "arguments": {}}));
     assert_eq!(answer["result"]["_meta"]["fumehood/error"]["kind"], "needs_approval", "{answer}");

@@ -77,7 +77,7 @@ fn rejects_bad_names_and_passphrases() {
     };
     check("", &["new"], "set FUMEHOOD_KEY_PASSPHRASE, or name a file with `--passphrase-file`");
     check("short", &["new"], "the passphrase has 5 characters; the minimum is 8");
-    check(PASSPHRASE, &["new", "../up"], "`../up` cannot be the name of a key");
+    check(PASSPHRASE, &["new", "../up"], "invalid key name `../up`");
     check(PASSPHRASE, &["new", "--out", "a.pub"], "would have the name of its public key");
     check(PASSPHRASE, &["export", "none"], "no key `none`");
     bench.put("open.txt", PASSPHRASE);

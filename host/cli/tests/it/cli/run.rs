@@ -167,7 +167,7 @@ fn command_line_errors_are_reported_before_anything_runs() {
         }
     };
     check(&["run", "x"], 2, &["no model is configured", "--model PROVIDER:NAME", "--script FILE", "FUMEHOOD_MODEL"]);
-    check(&["run", "x", "--model", "llama"], 2, &["`llama` names no model"]);
+    check(&["run", "x", "--model", "llama"], 2, &["invalid model `llama`"]);
     check(&["run", "x", "--model", "grok:x"], 2, &["unknown provider `grok`; expected openai"]);
     check(&["run", "x", "--model", "openai:gpt"], 2, &["`openai:gpt`", "set OPENAI_API_KEY"]);
     check(&["run", "x", "--model", "anthropic:c"], 2, &["set ANTHROPIC_API_KEY"]);

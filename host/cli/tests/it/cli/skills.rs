@@ -95,7 +95,7 @@ fn answer_of_a_model_under_a_typed_skill_is_corrected() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"sum\":8}\n"), "{ran:?}");
     let ran = run(&bench, "ask", "Go", &["--script", "script.jsonl", "--output-schema", "sum.json"]);
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.stderr.contains("the skill `ask` has an `output_schema` of its own"), "{ran:?}");
+    assert!(ran.stderr.contains("the skill `ask` already has an `output_schema`"), "{ran:?}");
     let ran = run(&bench, "ask", "Go", &[]);
     assert!(ran.code == 2 && ran.stderr.contains("no model is configured"), "a model is asked: {ran:?}");
 }

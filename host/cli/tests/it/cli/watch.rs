@@ -69,7 +69,7 @@ fn a_changed_component_is_not_called_before_its_approval() {
     let answer = session.request(2, "tools/call", json!({"name": "notes__read"}));
     assert_eq!(answer["result"]["_meta"]["fumehood/error"]["kind"], "needs_approval", "{answer}");
     assert!(text(&mut session).starts_with("needs_approval: `notes` changed since it was approved"));
-    session.says("its tools are offered after `fumehood approve notes`");
+    session.says("its tools are served after `fumehood approve notes`");
 
     assert_eq!(bench.run(&["approve", "--yes"]).code, 0);
     changed(&mut session);

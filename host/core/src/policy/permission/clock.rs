@@ -95,8 +95,8 @@ mod tests {
         check("0s", "the clock resolution is zero; expected 1us to 1s");
         check("999ns", "the clock resolution is 999ns; expected 1us to 1s");
         check("1s 1ns", "the clock resolution is 1s 1ns");
-        check("fine", "`fine` is not the step of a clock");
-        check("1", "`1` is not the step of a clock");
+        check("fine", "invalid clock resolution `fine`");
+        check("1", "invalid clock resolution `1`");
         assert_eq!(ClockStep::default().duration(), Duration::from_millis(1));
     }
 

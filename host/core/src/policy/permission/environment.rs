@@ -108,13 +108,13 @@ mod tests {
         check(&[], "[]");
         check(&["LANG=en", "_X1="], r#"[("LANG", "en"), ("_X1", "")]"#);
         check(&["OPTIONS=a=b"], r#"("OPTIONS", "a=b")"#);
-        check(&["PATH"], "`PATH` has no value; write `NAME=value`");
-        check(&["=x"], "`` is not the name of a variable");
-        check(&["1X=x"], "`1X` is not the name");
-        check(&["A B=x"], "`A B` is not the name");
-        check(&["Ä=x"], "`Ä` is not the name");
-        check(&["A\u{1b}[2J=x"], "`A\\u{1b}[2J` is not the name");
-        check(&["A=x\0y"], "the value of `A` holds a zero byte");
+        check(&["PATH"], "`PATH` has no value; expected `NAME=value`");
+        check(&["=x"], "invalid variable name ``");
+        check(&["1X=x"], "invalid variable name `1X`");
+        check(&["A B=x"], "invalid variable name `A B`");
+        check(&["Ä=x"], "invalid variable name `Ä`");
+        check(&["A\u{1b}[2J=x"], "invalid variable name `A\\u{1b}[2J`");
+        check(&["A=x\0y"], "the value of `A` contains a zero byte");
         check(&["A=1", "B=2", "A=1"], "`A` is given twice");
     }
 

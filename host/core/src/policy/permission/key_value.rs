@@ -101,9 +101,9 @@ mod tests {
         check("1GiB", "1073741824");
         check("1MiB", "1048576");
         check("1023", "a store of 1023 B is too small; expected at least 1.0 KiB, or leave it out");
-        check("0", "a store of 0 B holds no key");
+        check("0", "a store of 0 B is too small");
         check("2GiB", "a store of 2.0 GiB is too large; the maximum is 1.0 GiB");
-        check("much\u{1b}", "`much\\u{1b}` is not the size of a store");
+        check("much\u{1b}", "invalid store size `much\\u{1b}`");
     }
 
     #[test]

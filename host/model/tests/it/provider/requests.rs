@@ -237,7 +237,7 @@ async fn sends_a_schema_where_the_provider_supports_one() {
 async fn rejects_an_option_that_cannot_be_sent() {
     for (service, options, expected) in [
         ("openai", json!({"tools": []}), "cannot send the option `tools`: the request already"),
-        ("gemini", json!({"contents": []}), "`contents` can not be sent"),
+        ("gemini", json!({"contents": []}), "cannot send the option `contents`"),
         ("ollama", json!({"mirostat": 1}), "cannot send the option `mirostat`: Ollama accepts only"),
         ("ollama", json!({"seed": "x"}), "cannot send the option `seed`: its value"),
     ] {

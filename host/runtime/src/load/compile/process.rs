@@ -243,7 +243,7 @@ mod tests {
         };
         check("exit 0", "exit code 0 without output");
         check("cat >/dev/null; exit 3", "exit code 3 without output");
-        check("echo no such luck >&2; exit 3", "said: no such luck");
+        check("echo no such luck >&2; exit 3", "with the output: no such luck");
         check("echo '{\"kind\":\"malformed\",\"message\":\"bad\"}' >&2; exit 1", "Reported(Malformed(\"bad\"))");
         check("echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$", "Memory");
         check("kill -XCPU $$", "Cpu");
@@ -272,7 +272,7 @@ mod tests {
     fn program_gets_three_pipes_and_one_variable() {
         let _open = std::fs::File::open("/dev/null").unwrap();
         let error = error_of("echo /proc/$$/fd/* >&2; env | grep -v '^PWD=' >&2; pwd >&2; exit 9");
-        let output = error.split_once("said: ").unwrap().1;
+        let output = error.split_once("with the output: ").unwrap().1;
         let mut numbers: Vec<u32> = output
             .split(' ')
             .filter_map(|path| path.split("\\n").next()?.rsplit_once("/fd/")?.1.parse().ok())

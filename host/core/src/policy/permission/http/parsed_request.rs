@@ -129,7 +129,7 @@ mod tests {
             let error = ParsedRequest::parse(method, address).expect_err(address).to_string();
             assert!(error.contains(expected), "{address}: {error}");
         };
-        check("GET", "example.com/", "none");
+        check("GET", "example.com/", "invalid URL");
         check("GET", "ftp://example.com/", "http");
         check("GET", "file:///etc/passwd", "http");
         check("GET", "https://ok.example@evil.example/", "user");
