@@ -214,10 +214,7 @@ fn rejects_two_policies_for_one_tool() {
 fn http_in_flight_is_at_least_one() {
     for (value, shown) in [("0", "0"), ("\"5G\"", "5000000000")] {
         let faults = rejection(&format!("http_in_flight = {value}\n"));
-        assert!(
-            faults.contains(&format!("fumehood.toml:1:18: {shown} is out of range")),
-            "{faults}"
-        );
+        assert!(faults.contains(&format!("fumehood.toml:1:18: {shown} is out of range")), "{faults}");
     }
     assert!(read(Path::new(FILE), "http_in_flight = 1\n").is_ok());
 }

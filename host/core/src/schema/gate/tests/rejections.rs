@@ -43,7 +43,9 @@ fn rejects_references_out_of_the_document() {
     );
     check(
         json!({"$dynamicRef": "#nowhere"}),
-        expect![[r##"at # the reference "#nowhere" names an unknown anchor; refer to a schema within this document, as in "#/$defs/name""##]],
+        expect![[
+            r##"at # the reference "#nowhere" names an unknown anchor; refer to a schema within this document, as in "#/$defs/name""##
+        ]],
     );
 }
 
