@@ -75,7 +75,7 @@ fn without_secret(mut error: clap::Error) -> clap::Error {
 }
 
 /// Returns whether a value of this name may be a secret.
-fn may_be_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
@@ -110,7 +110,7 @@ fn hint(error: &clap::Error, typed: &[OsString]) -> Option<String> {
         }
         ErrorKind::UnknownArgument if is_typed("call") => {
             let name = argument.strip_prefix("--")?;
-            let value = if may_be_secret(name) { "VALUE".to_owned() } else { value_of(argument, typed) };
+            let value = if is_secret_name(name) { "VALUE".to_owned() } else { value_of(argument, typed) };
             Some(format!("write arguments of a tool without dashes: `{name}={value}`"))
         }
         _ if argument.starts_with("--secret ") => Some(SECRET_HINT.to_owned()),

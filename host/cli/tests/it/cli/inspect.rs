@@ -35,8 +35,9 @@ fn a_component_of_the_contract() {
             │ address.city}``, `sort_by(people, &age)[-1].name`, `length(people)`,
             │ `people[].tags[] | [0]`. Literals stand in backticks, raw strings in
             │ single quotes.
-            says of itself
-              read-only: its calls are not judged by a model, and may be repeated after a failure
+            declares
+              read-only: its calls are not judged by a model, and may be repeated after
+              a failure
               not destructive
               idempotent: its calls may be repeated after a failure
               closed-world

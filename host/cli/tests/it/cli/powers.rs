@@ -41,12 +41,12 @@ fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
         &bench,
         &with(&["--env", "A"]),
         expect![[r#"
-        ── stderr
-        error: invalid value 'A' for '--env <NAME=VALUE>': `A` has no value; expected NAME=VALUE
+            ── stderr
+            error: invalid value '…' for '--env <NAME=VALUE>': expected NAME=VALUE
 
-        For more information, try '--help'.
-        ── exit 2
-    "#]],
+            For more information, try '--help'.
+            ── exit 2
+        "#]],
     );
     check(
         &bench,
@@ -62,7 +62,7 @@ fn what_cannot_be_granted_is_refused_before_anything_is_loaded() {
         &with(&["--allow-private", "10.0.0.1"]),
         expect![[r#"
             ── stderr
-            error: --allow-private: `--allow-private` is of no use without `--allow-http`; add --allow-http 'GET https://HOST/**'
+            error: --allow-private: `--allow-private` has no effect without `--allow-http`; add --allow-http 'GET https://HOST/**'
             ── exit 2
         "#]],
     );
