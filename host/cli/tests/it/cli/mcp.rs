@@ -59,7 +59,7 @@ fn flags_of_http_are_refused_without_http() {
     bench.example("calculator").put("token", "0123456789abcdef");
     for flag in [&["--no-auth"][..], &["--token-file", "token"], &["--allow-host", "a"], &["--allow-origin", "a"]] {
         let ran = bench.run(&[&["serve", "mcp", "calculator.wasm"], flag].concat());
-        let says = format!("`{}` has a use over HTTP only; add `--http ADDRESS`", flag[0]);
+        let says = format!("`{}` has a use over HTTP only; add `--listen ADDRESS`", flag[0]);
         assert!(ran.code == 2 && ran.stderr.contains(&says), "{ran:?}");
     }
 }

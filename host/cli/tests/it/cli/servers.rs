@@ -400,10 +400,10 @@ fn call_reaches_a_tool_of_a_server() {
     assert!(refused.code == 3 && refused.stderr.contains("`fumehood approve sums`"), "{refused:?}");
     assert_eq!(bench.run(&["approve", "sums", "--yes"]).code, 0);
     let called = call(&["sums", "calculator__add", "a=3", "b=5", "--log", "events.db"]);
-    assert_eq!((called.code, called.stdout.as_str()), (0, "8\n"), "{called:?}");
+    assert_eq!((called.code, called.stdout.as_str()), (0, "{\"result\":8}\n"), "{called:?}");
     let log = bench.run(&["log", "--log", "events.db", "--json"]).json();
     assert_eq!((&log[0]["tool"], &log[0]["status"]), (&"sums__calculator__add".into(), &"ok".into()), "{log}");
-    assert_eq!(call(&["sums__calculator__add", r#"{"a": 3, "b": 5}"#]).stdout, "8\n");
+    assert_eq!(call(&["sums__calculator__add", r#"{"a": 3, "b": 5}"#]).stdout, "{\"result\":8}\n");
     let wrong = call(&["sums", "calculator__add", "a=three", "b=5"]);
     assert!(wrong.code == 3 && wrong.stderr.contains("expected a number"), "{wrong:?}");
     let unknown = call(&["sums", "calculator__ad"]);
